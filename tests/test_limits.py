@@ -10,7 +10,7 @@ from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.versions import LATEST_HEADERS
 
 ADMIN_HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
@@ -20,7 +20,9 @@ SCHEDULER_PATH = "/scheduler/v1"
 @pytest.fixture
 def cloud_app(sqlite_app):
     """A service with two hosts that fit many small instances."""
-    sqlite_app.post_json(f"{SCHEDULER_PATH}/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json(
+        f"{SCHEDULER_PATH}/compute_nodes", [make_report("cn1"), make_report("cn2")]
+    )
     return sqlite_app
 
 
@@ -46,7 +48,7 @@ def build_image_with_properties(count):
     return {"image": image}
 
 
-SMALL_FLAVOR = flavor(memory_mb=16, root_gb=0)
+SMALL_FLAVOR = make_flavor(memory_mb=16, root_gb=0)
 
 
 def build_scheduler_hints(hint, number):
@@ -88,14 +90,14 @@ def build_scheduler_hints(hint, number):
 def test_request_with_too_many_list_items_is_400_with_limit_and_path(
     cloud_app, fields, limit, unit, path
 ):
-    assert post_body(cloud_app, "explain", {"request_spec": spec(**fields(limit))})[0] == 200
-    status, text = post_body(cloud_app, "explain", {"request_spec": spec(**fields(limit + 1))})
+    assert post_body(cloud_app, "explain", {"request_spec": make_spec(**fields(limit))})[0] == 200
+    status, text = post_body(cloud_app, "explain", {"request_spec": make_spec(**fields(limit + 1))})
     assert status == 400
     assert f"at most {limit} {unit} (at $.request_spec.{path})" in text
 
 
 def test_request_is_for_at_most_1000_instances(cloud_app):
-    request = {**spec(flavor=SMALL_FLAVOR), "instance_uuids": None}
+    request = {**make_spec(flavor=SMALL_FLAVOR), "instance_uuids": None}
     assert (
         post_body(cloud_app, "explain", {"request_spec": {**request, "num_instances": 1000}})[0]
         == 200
@@ -109,11 +111,13 @@ def test_request_is_for_at_most_1000_instances(cloud_app):
 
 def test_explanation_has_at_most_10000_hosts(cloud_app):
     assert (
-        post_body(cloud_app, "explain", {"request_spec": spec(), "hosts": build_names(10_000)})[0]
+        post_body(
+            cloud_app, "explain", {"request_spec": make_spec(), "hosts": build_names(10_000)}
+        )[0]
         == 200
     )
     status, text = post_body(
-        cloud_app, "explain", {"request_spec": spec(), "hosts": build_names(10_001)}
+        cloud_app, "explain", {"request_spec": make_spec(), "hosts": build_names(10_001)}
     )
     assert status == 400
     assert "at most 10000 items (at $.hosts)" in text
@@ -121,7 +125,7 @@ def test_explanation_has_at_most_10000_hosts(cloud_app):
 
 @pytest.mark.parametrize(
     ("route", "body"),
-    [("explain", {"request_spec": spec()}), ("capacity", {"request_spec": spec()})],
+    [("explain", {"request_spec": make_spec()}), ("capacity", {"request_spec": make_spec()})],
 )
 def test_overridden_option_has_at_most_1000_entries(cloud_app, route, body):
     option = "filter_scheduler.isolated_hosts"
@@ -136,7 +140,9 @@ def test_overridden_option_with_too_long_a_text_is_400(cloud_app, length, entry)
     def explain_with_overridden_text(text):
         value = text if entry is None else [*entry, text]
         overrides = {"filter_scheduler.isolated_hosts": value}
-        return post_body(cloud_app, "explain", {"request_spec": spec(), "overrides": overrides})
+        return post_body(
+            cloud_app, "explain", {"request_spec": make_spec(), "overrides": overrides}
+        )
 
     assert explain_with_overridden_text("x" * length)[0] == 200
     status, text = explain_with_overridden_text("x" * (length + 1))
@@ -145,9 +151,9 @@ def test_overridden_option_with_too_long_a_text_is_400(cloud_app, length, entry)
 
 
 def test_capacity_request_has_at_most_25_flavors(cloud_app):
-    body = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(25)]}
+    body = {"request_spec": {}, "flavors": [make_flavor(name=f"f{n}") for n in range(25)]}
     assert post_body(cloud_app, "capacity", body)[0] == 200
-    body["flavors"].append(flavor(name="more"))
+    body["flavors"].append(make_flavor(name="more"))
     status, text = post_body(cloud_app, "capacity", body)
     assert status == 400
     assert "is too long; at most 25 items (at $.flavors)" in text
@@ -207,7 +213,7 @@ def test_capacity_of_equal_flavors_in_a_request_is_computed_once(cloud_app, monk
     monkeypatch.setattr(
         report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
     )
-    same = [flavor(name="same")] * 3 + [flavor(name="other")]
+    same = [make_flavor(name="same")] * 3 + [make_flavor(name="other")]
     capacities = json.loads(
         post_body(cloud_app, "capacity", {"request_spec": {}, "flavors": same})[1]
     )["flavors"]
@@ -224,7 +230,9 @@ def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
     nearest = by_zone.nearest
     monkeypatch.setattr(by_zone, "nearest", lambda *a: compared_names.append(a[0]) or nearest(*a))
     zones = ",".join(build_names(number))
-    status, text = post_body(cloud_app, "explain", {"request_spec": spec(availability_zone=zones)})
+    status, text = post_body(
+        cloud_app, "explain", {"request_spec": make_spec(availability_zone=zones)}
+    )
     assert status == 200
     assert "no aggregate has the availability zone" in text
     assert len(compared_names) == compared

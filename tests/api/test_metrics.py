@@ -18,7 +18,7 @@ from placement_sched.operations.gauges import CloudGauges
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import NOW
 from tests.support.providers import make_provider
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -149,10 +149,10 @@ def test_malformed_writes_and_removals_are_not_counted_as_claims(sqlite_app, sql
 
 
 def test_claims_of_select_destinations_are_counted(sqlite_app):
-    host = report("cn1")
+    host = make_report("cn1")
     sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{host['uuid']}", host)
     for claiming in (False, True):
-        body = {"request_spec": spec(str(uuid4())), "claim": claiming}
+        body = {"request_spec": make_spec(str(uuid4())), "claim": claiming}
         sqlite_app.post_json("/scheduler/v1/select_destinations", body)
     labels = {"api": "scheduler"}
     assert sum_metric_samples(sqlite_app, "claims_total", outcome="won", **labels) == 1
@@ -161,14 +161,18 @@ def test_claims_of_select_destinations_are_counted(sqlite_app):
 
 
 def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", vcpus=64)])
+    sqlite_app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2", vcpus=64)]
+    )
     select = "/scheduler/v1/select_destinations"
     for vcpus in (1, 1, 999):
-        body = {"request_spec": spec(flavor=flavor(vcpus=vcpus)), "claim": False}
+        body = {"request_spec": make_spec(flavor=make_flavor(vcpus=vcpus)), "claim": False}
         sqlite_app.post_json(select, body, status=200 if vcpus == 1 else 409)
-    impossible = spec(ignore_hosts=["cn1", "cn2"])
+    impossible = make_spec(ignore_hosts=["cn1", "cn2"])
     sqlite_app.post_json(select, {"request_spec": impossible}, status=409)
-    sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # is not a decision
+    sqlite_app.post_json(
+        "/scheduler/v1/explain", {"request_spec": make_spec()}
+    )  # is not a decision
     samples = read_metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
     assert {tuple(value for _, value in key): number for key, number in samples.items()} == {
         ("", "selected", ""): 2,
@@ -178,8 +182,8 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
 
 
 def test_duration_of_each_stage_is_observed_once_per_request_of_several_instances(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    request_spec = {key: value for key, value in spec().items() if key != "instance_uuids"}
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
+    request_spec = {key: value for key, value in make_spec().items() if key != "instance_uuids"}
     body = {"request_spec": {**request_spec, "num_instances": 3}}
     sqlite_app.post_json("/scheduler/v1/select_destinations", body)
     samples = read_metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
@@ -195,8 +199,8 @@ def test_duration_of_each_stage_is_observed_once_per_request_of_several_instance
 
 def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
     """cn1 is in az1, cn2 in no zone and silent, cn3 disabled."""
-    silent = report("cn2", last_seen_up="2020-01-01T00:00:00Z")
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
+    silent = make_report("cn2", last_seen_up="2020-01-01T00:00:00Z")
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), silent, make_report("cn3")])
 
     def create_zone(connection):
         aggregate = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
@@ -207,7 +211,7 @@ def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
     path = "/compute/v2.1/os-services"
     (service,) = app.get(f"{path}?host=cn3", headers=headers).json["services"]
     app.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
-    placed = spec(force_hosts=["cn1"], flavor=flavor(vcpus=4))
+    placed = make_spec(force_hosts=["cn1"], flavor=make_flavor(vcpus=4))
     app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
     hosts = {state: number for ((_, state),), number in read_metric_samples(app, "hosts").items()}
     assert hosts == {"up": 1, "down": 1, "disabled": 1}
@@ -218,9 +222,9 @@ def test_cloud_metrics_have_labels_of_class_and_zone(app, database):
 
 
 def test_cloud_metrics_are_read_at_most_once_a_minute(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     assert sum_metric_samples(sqlite_app, "hosts") == 1
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn2")])
     with record_statements(sqlite_app.app.services.database) as seen:
         assert sum_metric_samples(sqlite_app, "hosts") == 1
     assert len(seen) == 0

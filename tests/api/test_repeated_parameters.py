@@ -16,7 +16,7 @@ from placement_sched.app import create_app
 from placement_sched.store.images import SORT_KEYS
 from tests.conftest import AdminClient, make_settings
 from tests.support.reports import NOW, build_report, node_uuid
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ VALID_PARAMETER_VALUES = {
     "in_tree": node_uuid(1),
     "member_of": node_uuid(1),
     "uuid": node_uuid(1),
-    "instance": instance(1),
+    "instance": make_uuid(1),
     "since": "2026-01-01T00:00:00Z",
     "sort": "name:asc",
     "sort_dir": "asc",
@@ -101,7 +101,7 @@ def cloud_app(sqlite_template, tmp_path_factory):
     client = AdminClient(application)
     client.put_json(f"/scheduler/v1/compute_nodes/{node_uuid(1)}", build_report(1))
     record = {"project_id": "admin", "host": "cn1", "vm_state": "active"}
-    client.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    client.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     client.post_json("/image/v2/images", {"name": "i1"})
     flavor = {"name": "f1", "ram": 1, "vcpus": 1, "disk": 1}
     client.post_json("/compute/v2.1/flavors", {"flavor": flavor})
@@ -164,7 +164,7 @@ def test_repeated_parameter_takes_less_than_a_second_of_cpu(cloud_app):
 def test_repeated_sort_key_of_servers_has_no_effect(cloud_app):
     for number in (2, 3):
         record = {"project_id": "admin", "host": "cn1"}
-        cloud_app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
+        cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(number)}", record)
     path = "/compute/v2.1/servers?sort_key=uuid&sort_dir=desc&sort_key=uuid&sort_dir=asc"
     servers = cloud_app.get(path).json["servers"]
-    assert [server["id"] for server in servers] == [instance(number) for number in (3, 2, 1)]
+    assert [server["id"] for server in servers] == [make_uuid(number) for number in (3, 2, 1)]

@@ -10,7 +10,7 @@ from webtest import TestApp
 
 from placement_sched.api import middleware
 from placement_sched.api.middleware import AccessLog
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 
 SLOW_REQUEST_CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
 ADMIN_TOKEN = {"X-Auth-Token": "admin"}
@@ -20,7 +20,7 @@ ADMIN_TOKEN = {"X-Auth-Token": "admin"}
 def slow_app_and_records(make_configured_app, caplog):
     """An application that logs every request as slow, and a function for its records."""
     app = make_configured_app(SLOW_REQUEST_CONFIG)
-    hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
+    hosts = [make_report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN_TOKEN)
 
     def list_slow_request_records():
@@ -32,7 +32,7 @@ def slow_app_and_records(make_configured_app, caplog):
 
 def test_slow_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
     app, list_slow_request_records = slow_app_and_records
-    body = {"request_spec": spec(flavor=flavor(memory_mb=12000))}
+    body = {"request_spec": make_spec(flavor=make_flavor(memory_mb=12000))}
     answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN).json
     (record,) = list_slow_request_records()
     line = record.getMessage()
@@ -49,7 +49,7 @@ def test_slow_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
 
 def test_slow_no_valid_host_error_and_explanation_are_logged_with_funnel(slow_app_and_records):
     app, list_slow_request_records = slow_app_and_records
-    body = {"request_spec": spec(flavor=flavor(memory_mb=10**6))}
+    body = {"request_spec": make_spec(flavor=make_flavor(memory_mb=10**6))}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN, status=409)
     app.post_json("/scheduler/v1/explain", body, headers=ADMIN_TOKEN)
     failed, explained = list_slow_request_records()
@@ -60,7 +60,7 @@ def test_slow_no_valid_host_error_and_explanation_are_logged_with_funnel(slow_ap
 
 def test_slow_request_line_has_no_details_of_a_previous_request(slow_app_and_records):
     app, list_slow_request_records = slow_app_and_records
-    body = {"request_spec": spec(flavor=flavor())}
+    body = {"request_spec": make_spec(flavor=make_flavor())}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN)
     app.get("/placement/resource_providers", headers=ADMIN_TOKEN)
     _, last = list_slow_request_records()

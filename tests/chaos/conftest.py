@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of other tests: servers, applications with a configuration, and a Galera cluster."""
+"""Fixtures of other test folders: servers, applications and a Galera cluster."""
 
 from tests.api.conftest import make_configured_app, make_configured_settings
 from tests.cli.conftest import serve

@@ -23,7 +23,7 @@ from tests.chaos.recorded_writes import AllocationClaimer, RecordedWrites, check
 from tests.conftest import create_server_database, make_settings
 from tests.own_servers import run_database_servers
 from tests.support.providers import make_provider
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.servers import Server, build_environment, start_server
 
 #: Number of samples. The first is taken while the server warms up.
@@ -83,7 +83,7 @@ def _load_server_and_take_samples(
 ) -> tuple[list[ServerSample], RecordedWrites]:
     """Claim, free, select, list and explain for a time, and take samples."""
     console = Console()
-    hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
+    hosts = [make_report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
     server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     claimer = AllocationClaimer([server.url], providers, seed=1)
@@ -95,8 +95,8 @@ def _load_server_and_take_samples(
             claimer.claim_and_free_for_seconds(0.2)
             placed += 1
             taken.append(_measure_placement_latency(server, placed))
-            server.request_json("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
-            server.request_json("POST", "/scheduler/v1/explain", {"request_spec": spec()})
+            server.request_json("DELETE", f"/scheduler/v1/instances/{make_uuid(placed)}")
+            server.request_json("POST", "/scheduler/v1/explain", {"request_spec": make_spec()})
             server.get("/scheduler/v1/hosts?limit=100")
             server.get("/metrics")
         samples.append(_measure_server_processes(server, statistics.median(taken)))
@@ -107,7 +107,7 @@ def _load_server_and_take_samples(
 def _measure_placement_latency(server: Server, number: int) -> float:
     """Place an instance, and return its latency in seconds."""
     begun = time.monotonic()
-    body = {"request_spec": spec(instance(number))}
+    body = {"request_spec": make_spec(make_uuid(number))}
     server.request_json("POST", "/scheduler/v1/select_destinations", body)
     return time.monotonic() - begun
 

@@ -10,7 +10,7 @@ from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import AdminClient
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 JUMP_COUNT = choose_count(20, 100)
@@ -41,14 +41,18 @@ def clock_app(settings, clock):
 
 
 def test_writes_succeed_while_the_clock_jumps(clock_app, clock, record_property):
-    clock_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
+    clock_app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000), make_report("cn2")]
+    )
     dice = random.Random(1)
     placed = 0
     for number in range(1, JUMP_COUNT + 1):
         clock.offset = timedelta(seconds=dice.choice(CLOCK_OFFSETS))
-        clock_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+        clock_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000)])
         body = {
-            "request_spec": spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+            "request_spec": make_spec(
+                make_uuid(number), flavor=make_flavor(vcpus=1, memory_mb=1, root_gb=0)
+            )
         }
         response = clock_app.post_json(
             "/scheduler/v1/select_destinations", body, expect_errors=True
@@ -62,7 +66,7 @@ def test_writes_succeed_while_the_clock_jumps(clock_app, clock, record_property)
     clock.offset = timedelta()
     assert placed > JUMP_COUNT / 2
     recorded = [
-        clock_app.get(f"/placement/allocations/{instance(n)}").json
+        clock_app.get(f"/placement/allocations/{make_uuid(n)}").json
         for n in range(1, JUMP_COUNT + 1)
     ]
     assert sum(bool(document["allocations"]) for document in recorded) == placed

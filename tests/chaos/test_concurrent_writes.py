@@ -22,7 +22,7 @@ from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDER_UUIDS, PROVIDER_VCPUS, WriteRequestDrawer
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.verifier.model import Fault
 from tests.verifier.verify import verify
 
@@ -97,7 +97,7 @@ def write_to_random_routes(
 def create_hosts_and_providers(server) -> None:
     """Create the hosts and providers that the writers use."""
     server.request_json(
-        "POST", "/scheduler/v1/compute_nodes", [report(host, vcpus=200) for host in HOSTS]
+        "POST", "/scheduler/v1/compute_nodes", [make_report(host, vcpus=200) for host in HOSTS]
     )
     version = "placement 1.39"
     for uuid in PROVIDER_UUIDS:

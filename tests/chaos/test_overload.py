@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.servers import Server
 from tests.support.versions import LATEST_HEADERS
 
@@ -53,7 +53,7 @@ API_PATHS = [
 def start_server_with_hosts(serve, database_url: str, **environ: str) -> Server:
     """Return a server with a worker and 200 hosts."""
     server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url, **environ)
-    hosts = [report(f"cn{number}") for number in range(200)]
+    hosts = [make_report(f"cn{number}") for number in range(200)]
     assert server.post("/scheduler/v1/compute_nodes", hosts)[0] < 300
     return server
 

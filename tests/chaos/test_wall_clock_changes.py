@@ -15,7 +15,7 @@ import pytest
 from tests.chaos.fake_time import FakeClock, create_fake_clock
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.support.invariants import assert_generations_grow, assert_invariants
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until
 from tests.support.versions import LATEST
 
@@ -66,8 +66,10 @@ class InstancePlacingClient(threading.Thread):
         number = 0
         while not self.over.is_set():
             number += 1
-            self._send_request("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
-            self._place_instance(instance(self._which * 100_000 + number))
+            self._send_request(
+                "POST", "/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000)]
+            )
+            self._place_instance(make_uuid(self._which * 100_000 + number))
             if self.held and self._dice.random() < 0.3:
                 self._free_instance(self._dice.choice(sorted(self.held)))
             for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/metrics", "/healthz"):
@@ -75,7 +77,7 @@ class InstancePlacingClient(threading.Thread):
             self._send_request("GET", "/placement/resource_providers", None)
 
     def _place_instance(self, uuid: str) -> None:
-        request = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+        request = make_spec(uuid, flavor=make_flavor(vcpus=1, memory_mb=1, root_gb=0))
         status = self._send_request(
             "POST", "/scheduler/v1/select_destinations", {"request_spec": request}
         )
@@ -104,7 +106,7 @@ def test_requests_succeed_while_the_wall_clock_of_the_server_changes(
     fake_clock, database, server, record_property
 ):
     server.request_json(
-        "POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")]
+        "POST", "/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000), make_report("cn2")]
     )
     clients = [InstancePlacingClient(server, which) for which in range(1, CLIENT_COUNT + 1)]
     dice = random.Random(1)

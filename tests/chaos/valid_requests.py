@@ -27,7 +27,7 @@ from tests.chaos.writes import (
 )
 from tests.support.clouds import uuid_of
 from tests.support.identity import PASSWORD, USER
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 
 #: Sends method, path, body and version, and returns the document of the response.
 JsonRequestSender = Callable[[str, str, Any, str], Any]
@@ -132,11 +132,11 @@ def _list_aggregate_hosts(drawer: Any, aggregate: str) -> list[str]:
 def _build_host_report(host: str) -> dict[str, object]:
     """Return a report of a host. The spare host has no capacity for instances."""
     sizes = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
-    return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **sizes)
+    return make_report(host, vcpus=200, stats={"uptime": "up 3 days"}, **sizes)
 
 
 def _build_explain_request(drawer: WriteRequestDrawer) -> dict[str, object]:
-    return {"request_spec": spec(drawer.draw_consumer(), num_instances=1)}
+    return {"request_spec": make_spec(drawer.draw_consumer(), num_instances=1)}
 
 
 #: Bodies of requests that change nothing, and of writes that use spare names.
@@ -418,7 +418,7 @@ def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], An
         {"server_group": {"name": "g", "policy": "affinity"}},
     )
     for number in (1, 2):
-        selected = {"request_spec": spec(f"00000000-0000-0000-0000-00000000000{number}")}
+        selected = {"request_spec": make_spec(f"00000000-0000-0000-0000-00000000000{number}")}
         yield "POST", "/scheduler/v1/select_destinations", selected
         recorded = {"host": HOSTS[0], "node": HOSTS[0], "project_id": project, "vm_state": "active"}
         yield (

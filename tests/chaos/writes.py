@@ -9,7 +9,7 @@ from uuid import UUID
 
 from placement_sched.api.routing import PARAMETER
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 
 #: Returns the document at a path, {} without a document.
 DocumentReader = Callable[[str], Any]
@@ -191,14 +191,14 @@ BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
     "POST /placement/reshaper": lambda w, _draw: w.build_reshape(),
     "POST /placement/resource_classes": lambda _w, draw: {"name": draw(CUSTOM_CLASSES)},
     "PUT /placement/resource_classes/<name>": lambda _w, draw: {"name": draw(CUSTOM_CLASSES)},
-    "POST /scheduler/v1/compute_nodes": lambda _w, draw: [report(draw(HOSTS), vcpus=200)],
-    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _draw: report(
+    "POST /scheduler/v1/compute_nodes": lambda _w, draw: [make_report(draw(HOSTS), vcpus=200)],
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _draw: make_report(
         next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"]), vcpus=200
     ),
     "PUT /scheduler/v1/instances/<uuid>": lambda _w, draw: {
         "host": (host := draw(HOSTS)),
         "node": host,
-        "flavor": flavor(),
+        "flavor": make_flavor(),
     },
     "POST /scheduler/v1/plan_runs": lambda w, draw: {
         "kind": draw(["plan", "rebalance", "drain"]),
@@ -216,7 +216,7 @@ BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         "state": draw(["started", "done", "failed", "skipped"]),
     },
     "POST /scheduler/v1/select_destinations": lambda w, _draw: {
-        "request_spec": spec(w.draw_consumer(), flavor=flavor(memory_mb=64, root_gb=1))
+        "request_spec": make_spec(w.draw_consumer(), flavor=make_flavor(memory_mb=64, root_gb=1))
     },
     "POST /compute/v2.1/flavors": lambda _w, draw: {
         "flavor": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of the scheduler API with the reference search and with the effect of its advice."""
+"""Comparison of the scheduler API with the reference search and its advice."""
 
 import re
 from collections.abc import Iterator

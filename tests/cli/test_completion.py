@@ -17,7 +17,7 @@ from tests.deploy import find_program
 from tests.support.commands import run_captured
 from tests.support.loopback import serve_application
 from tests.support.repository import ROOT
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.servers import PROGRAM, build_environment
 
 pytestmark = pytest.mark.slow
@@ -110,7 +110,7 @@ def complete_in_fish(line: str, folder: Path, program: Path) -> set[str]:
 def server_url(sqlite_app):
     """The URL of a server with two flavors and two hosts."""
     sqlite_app.post_json(
-        "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2"), report("gpu1")]
+        "/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2"), make_report("gpu1")]
     )
     headers = {"OpenStack-API-Version": "compute 2.96"}
     for name in ("m1.small", "m1.large", "g1"):
@@ -201,7 +201,7 @@ def test_completion_of_an_unparsable_line_offers_nothing(line, capsys):
 
 def test_completed_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("gpu1")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("gpu1")])
     assert find_names("hosts", "sudo placement-sched --debug hosts show ") == ["cn1", "gpu1"]
     assert find_names("hosts", "x; placement-sched explain --host g") == ["gpu1"]
     assert find_names("flavors", "placement-sched explain ") == []

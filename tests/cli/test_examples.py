@@ -14,7 +14,7 @@ from placement_sched.cli.main import current_spelling, main, make_parser
 from placement_sched.scheduler.plugins import read_settings
 from tests.conftest import AdminClient
 from tests.support.loopback import serve_application
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,10 @@ def folder_and_url_of_cloud(tmp_path_factory):
     (folder / "cloud.yaml").write_text(FLEET_FILE_TEXT)
     (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
     (folder / "placement_sched.conf").write_text(CONF_TEXT)
-    together = {"requests": [{"request_spec": spec()}, {"request_spec": spec()}], "claim": False}
+    together = {
+        "requests": [{"request_spec": make_spec()}, {"request_spec": make_spec()}],
+        "claim": False,
+    }
     (folder / "cluster.json").write_text(json.dumps(together))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -100,7 +103,7 @@ def folder_and_url_of_cloud(tmp_path_factory):
         assert main(["fleet", "load", "cloud.yaml"]) == 0
         settings = read_settings(["placement_sched.conf"])
         app = create_app(settings.with_overrides({"placement.providers_in_memory": False}))
-        body = {"request_spec": spec(INSTANCE_UUID), "claim": False}
+        body = {"request_spec": make_spec(INSTANCE_UUID), "claim": False}
         headers = {"X-Openstack-Request-Id": REQUEST_ID}
         AdminClient(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)
         with closing(app), serve_application(app) as url:

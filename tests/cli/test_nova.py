@@ -24,7 +24,7 @@ from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.support import program
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova, seconds_ago
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.servers import build_environment
 
 
@@ -282,7 +282,7 @@ def shadow_conf(sqlite_url):
     result = ShadowResult(
         decision="d1",
         position=0,
-        instance=instance(1),
+        instance=make_uuid(1),
         verdict=shadow_result.OTHER_HOST,
         our_host="cn1",
         nova_host="cn2",

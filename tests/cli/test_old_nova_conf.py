@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import get_selected_hosts, report, spec
+from tests.support.scheduling import get_selected_hosts, make_report, make_spec, select_hosts
 
 pytestmark = pytest.mark.slow
 
@@ -47,16 +46,16 @@ def test_old_nova_conf_decides_which_host_is_selected(
     app = build_app_with_old_nova_conf(era)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
-    hosts = [report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
+    hosts = [make_report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
-    assert get_selected_hosts(select(app, spec(**request_fields))) == [host]
+    assert get_selected_hosts(select_hosts(app, make_spec(**request_fields))) == [host]
 
 
 def test_cpu_ratio_of_icehouse_nova_conf_applies_to_hosts_that_report_none(
     build_app_with_old_nova_conf,
 ):
     app = build_app_with_old_nova_conf("icehouse")
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1)])
     for _ in range(16):  # 16 virtual CPUs per physical CPU
-        select(app, spec())
-    select(app, spec(), status=409)
+        select_hosts(app, make_spec())
+    select_hosts(app, make_spec(), status=409)

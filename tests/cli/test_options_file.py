@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.support.scheduling import get_selected_hosts, report, spec
+from tests.support.scheduling import get_selected_hosts, make_report, make_spec
 from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ JSON_OPTION = "[scheduler] json_config_location"
 
 def get_best_host(server) -> str:
     """Return the host that the next request would select."""
-    body = {"request_spec": spec()}
+    body = {"request_spec": make_spec()}
     return get_selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
@@ -38,7 +38,9 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
     server = serve("--config-file", str(config), "--workers", workers)
     message = f"{JSON_OPTION}: {file}: there is no option 'acme_threshold': it is ignored"
     assert message in server.log.read_text()
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    server.post(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
+    )
     assert get_best_host(server) == "cn1"
     rewrite_file(file, '{"ram_weight_multiplier": 1.0}')
     server.process.send_signal(signal.SIGHUP)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_options_file import get_best_hosts
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.system
@@ -31,7 +31,9 @@ def config_file(tmp_path) -> Path:
 def server(request, serve, config_file):
     """A server with a small and a large host, with a single worker and with two workers."""
     server = serve("--config-file", str(config_file), "--workers", request.param)
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    server.post(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
+    )
     assert get_best_hosts(server) == {"cn1"}
     return server
 
@@ -55,7 +57,7 @@ def list_rejected_reloads(server) -> list[str]:
 
 
 def explain_and_list_policies(server) -> set[str]:
-    body = {"request_spec": spec(), "policy": "dense"}
+    body = {"request_spec": make_spec(), "policy": "dense"}
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
 
 
@@ -137,7 +139,7 @@ DENSE_POLICY_CONF = "[dense]\nram_weight_multiplier = 1.0\n"
 
 
 def create_aggregate_with_policy(server):
-    server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    server.post("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
     action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
@@ -160,7 +162,9 @@ def test_policy_of_an_aggregate_stays_in_effect_if_a_reload_is_invalid(serve, co
 
 def test_replacement_worker_uses_the_last_valid_settings(serve, config_file):
     server = serve("--config-file", str(config_file), "--workers", "1")
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    server.post(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
+    )
     rewrite_and_send_sighup(
         server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"
     )
@@ -181,7 +185,9 @@ def test_killed_worker_is_replaced_despite_an_invalid_options_file(serve, config
     rewrite_file(options, '{"ram_weight_multiplier": -1.0}')
     rewrite_file(config_file, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    server.post(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
+    )
     assert get_best_hosts(server) == {"cn1"}
     rewrite_and_send_sighup(server, options, '{"ram_weight_multiplier":')
     assert wait_until(lambda: REJECTED_RELOAD_MESSAGE in server.log.read_text())
@@ -197,7 +203,9 @@ def test_replacement_worker_ignores_changed_files_before_sighup(serve, config_fi
     rewrite_file(options, '{"ram_weight_multiplier": -1.0}')
     rewrite_file(config_file, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    server.post(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
+    )
     rewrite_file(options, '{"ram_weight_multiplier": 1.0}')
     kill_worker_and_wait_for_replacement(server)
     assert get_best_hosts(server) == {"cn1"}

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.notification_listener import run_notification_listener
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 pytestmark = pytest.mark.system
 
@@ -35,9 +35,9 @@ def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, bro
     )
     with run_notification_listener(broker, topic) as listener:
         server = serve("--workers", "2", "--config-file", "bus.conf")
-        post_json_and_get_status(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
-        bodies = [{"request_spec": spec(instance(number))} for number in range(1, 9)]
-        bodies.append({"request_spec": spec(instance(9), flavor=flavor(vcpus=999))})
+        post_json_and_get_status(f"{server.url}/scheduler/v1/compute_nodes", [make_report("cn1")])
+        bodies = [{"request_spec": make_spec(make_uuid(number))} for number in range(1, 9)]
+        bodies.append({"request_spec": make_spec(make_uuid(9), flavor=make_flavor(vcpus=999))})
         statuses = [post_json_and_get_status(server.url + SELECT_PATH, body) for body in bodies]
         assert server.stop() == 0
         notifications = [listener.next() for _ in range(18)]
@@ -48,7 +48,7 @@ def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, bro
         events.setdefault(uuid, []).append(notification.event_type.rpartition(".")[2])
     # Only the notifications of the same request have a fixed order.
     assert events == {
-        **{instance(number): ["start", "end"] for number in range(1, 9)},
-        instance(9): ["start", "error"],
+        **{make_uuid(number): ["start", "end"] for number in range(1, 9)},
+        make_uuid(9): ["start", "error"],
     }
     assert server.log.read_text().count("Traceback") == 0

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 
 pytestmark = pytest.mark.system
 
@@ -73,7 +73,7 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
     (tmp_path / "acme_raises.py").write_text(FAILING_PLUGINS_TEXT)
     (tmp_path / "a.conf").write_text(PLUGINS_CONF)
     server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path))
-    server.send("POST", "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    server.send("POST", "/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     for who, name in (("request", "Request"), ("filter", "Filter"), ("weigher", "Weigher")):
         for how, words in (
             ("key", "KeyError"),
@@ -81,7 +81,7 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
             ("recurse", "RecursionError"),
             ("leave", "SystemExit: 3"),
         ):
-            request_spec = spec(scheduler_hints={"who": who, "how": how})
+            request_spec = make_spec(scheduler_hints={"who": who, "how": how})
             for path in ("select_destinations", "explain"):
                 body = {"request_spec": request_spec}
                 status, answer = server.send("POST", f"/scheduler/v1/{path}", body)
@@ -89,7 +89,7 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
                 assert (status, error["code"]) == (500, "scheduler.filter_error")
                 assert f"acme_raises.{name} failed: {words}" in error["detail"]
     status, answer = server.send(
-        "POST", "/scheduler/v1/select_destinations", {"request_spec": spec()}
+        "POST", "/scheduler/v1/select_destinations", {"request_spec": make_spec()}
     )
     assert status == 200
     assert answer["selections"][0][0]["service_host"] == "cn1"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.system
 
@@ -16,10 +16,10 @@ def test_server_group_can_be_created_listed_shown_and_deleted(client, api_server
     assert (group["name"], group["policy"]) == ("life.apart", "anti-affinity")
     assert group["rules"] == {"max_server_per_host": 2}
     api_server.request_json(
-        "PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": group["id"]}
+        "PUT", f"/scheduler/v1/instances/{make_uuid(71)}", {"server_group": group["id"]}
     )
     shown = client.get_json("server", "group", "show", "life.apart")
-    assert shown == {**group, "members": [instance(71)]}
+    assert shown == {**group, "members": [make_uuid(71)]}
     assert client.get_json("server", "group", "show", group["id"]) == shown
     (row,) = (
         row
@@ -30,7 +30,7 @@ def test_server_group_can_be_created_listed_shown_and_deleted(client, api_server
         "ID": group["id"],
         "Name": "life.apart",
         "Policy": "anti-affinity",
-        "Members": [instance(71)],
+        "Members": [make_uuid(71)],
         "Project Id": "admin",
         "User Id": "admin",
     }
@@ -39,7 +39,7 @@ def test_server_group_can_be_created_listed_shown_and_deleted(client, api_server
     }
     client("server", "group", "delete", "life.apart")
     assert "No ServerGroup found" in client.get_error("server", "group", "show", group["id"])
-    api_server.request_json("DELETE", f"/scheduler/v1/instances/{instance(71)}")
+    api_server.request_json("DELETE", f"/scheduler/v1/instances/{make_uuid(71)}")
 
 
 def test_soft_affinity_groups_are_listed_over_pages(client):

@@ -5,12 +5,12 @@ import pytest
 from openstack import exceptions
 
 from tests.client.conftest import connect_sdk
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 # The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
-WEB_SERVER, DB_SERVER, OTHER_SERVER = (instance(number) for number in (901, 902, 903))
+WEB_SERVER, DB_SERVER, OTHER_SERVER = (make_uuid(number) for number in (901, 902, 903))
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +129,6 @@ def test_openstacksdk_lists_and_finds_servers(server):
         pages = compute.servers(details=False, all_projects=True, name="life-", limit=1)
         assert {each.id for each in pages} == {WEB_SERVER, DB_SERVER, OTHER_SERVER}
         with pytest.raises(exceptions.NotFoundException):
-            compute.get_server(instance(999))
+            compute.get_server(make_uuid(999))
         with pytest.raises(exceptions.ForbiddenException):
             compute.delete_server(web_server)

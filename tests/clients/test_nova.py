@@ -6,9 +6,9 @@ import pytest
 from placement_sched.clients.nova import ComputeService, NovaServer
 from placement_sched.errors import ServiceFailed
 from tests.support.nova_api import build_nova_client, run_nova
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
-INSTANCE_UUID = instance(1)
+INSTANCE_UUID = make_uuid(1)
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def test_server_is_read_with_host_status_and_task_state(nova):
 
 
 def test_unknown_server_is_read_as_none(nova):
-    assert nova.server(instance(2)) is None
+    assert nova.server(make_uuid(2)) is None
 
 
 def test_servers_on_a_host_are_listed(nova_service, nova):
-    nova_service.add_server(instance(2), "cn2")
+    nova_service.add_server(make_uuid(2), "cn2")
     assert nova.servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")]
     assert nova.servers_on("cn9") == []
 

@@ -9,7 +9,7 @@ import pytest
 from webtest import TestApp
 
 from tests.support.policies import settings_with_policies
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ ram_weight_multiplier = -5.0
 
 
 def build_host_reports(count: int = 3) -> list[dict]:
-    return [report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
+    return [make_report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +241,9 @@ def test_each_stage_that_rejects_hosts_has_a_letter_and_colour(browser):
 
 def test_rejected_hosts_of_a_funnel_stage_are_paginated(sqlite_app):
     browser = TestApp(sqlite_app.app)
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
+    sqlite_app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"h{n:03}") for n in range(103)]
+    )
     page = browser.get(f"{ASK_PATH}?vcpus=99")
     assert "103 hosts" in read_text(page.html.select_one(".reasons"))
     first = browser.get(find_link_address(page, "All 103 rejected hosts"))

@@ -11,8 +11,7 @@ from tests.scheduler.failover.test_report import (
     place_instance_on_host,
     report_hosts_with_instances,
 )
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
 
 CAPACITY_PATH = "/console/capacity"
 MOVES_PATH, FAILOVER_PATH = f"{CAPACITY_PATH}/moves", f"{CAPACITY_PATH}/failover"
@@ -26,7 +25,7 @@ def store_flavor(app, name: str, vcpus: int) -> None:
 
 def report_hosts_and_store_flavors(app):
     """Report two hosts of 16 vCPUs, four times allocated, and store two flavors."""
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     store_flavor(app, "small", 4)
     store_flavor(app, "large", 16)
     return app
@@ -128,12 +127,12 @@ def test_empty_form_fields_are_removed_from_the_url(browser):
 
 
 def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiable_browser):
-    select(modifiable_app, spec(instance(1), force_hosts=["cn1"]))
+    select_hosts(modifiable_app, make_spec(make_uuid(1), force_hosts=["cn1"]))
     page = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1")
     row = page.html.select_one("[data-part] tbody tr").get_text(" ", strip=True)
-    assert row == f"1 {instance(1)} cn1 cn2"
+    assert row == f"1 {make_uuid(1)} cn1 cn2"
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
-    modifiable_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    modifiable_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     assert "The instance fits on other hosts" in read_conclusion_text(page)
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1&drain=cn2&complete=1")
     assert "1 of 1 instance fits nowhere else" in read_conclusion_text(stuck)
@@ -141,7 +140,7 @@ def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiab
 
 
 def test_moves_of_a_drain_are_shown_even_if_no_flavors_are_stored(sqlite_app, modifiable_browser):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     page = modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1&complete=1")
     assert "No flavor is stored: enter sizes" in page.text
     assert "No instance has to move" in page.text
@@ -184,10 +183,10 @@ def test_advice_on_moves_for_a_goal_is_shown(browser):
 def test_advice_on_moves_shows_server_names_as_links(modifiable_app, modifiable_browser):
     """Advice named the uuids of instances only."""
     for number in (1, 2):
-        select(modifiable_app, spec(instance(number), force_hosts=["cn1"]))
-        record = modifiable_app.get(f"/scheduler/v1/instances/{instance(number)}").json
+        select_hosts(modifiable_app, make_spec(make_uuid(number), force_hosts=["cn1"]))
+        record = modifiable_app.get(f"/scheduler/v1/instances/{make_uuid(number)}").json
         named = {"host": "cn1", "display_name": HTML_IMAGE_TAG, "flavor": record["flavor"]}
-        modifiable_app.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
+        modifiable_app.put_json(f"/scheduler/v1/instances/{make_uuid(number)}", named)
     page = modifiable_browser.get(f"{MOVES_PATH}?goal=spread&moves=1")
     server, origin, host = page.html.select("[aria-labelledby=moves] tbody a")
     assert server.get_text() == HTML_IMAGE_TAG
@@ -246,10 +245,10 @@ def test_unfinished_capacity_count_after_changes_is_not_shown_as_lost_capacity(
 
 def test_html_report_of_capacity_contains_changes_and_moves(modifiable_app, modifiable_browser):
     """The report once had only the capacity after the changes."""
-    select(modifiable_app, spec(instance(1), force_hosts=["cn1"]))
+    select_hosts(modifiable_app, make_spec(make_uuid(1), force_hosts=["cn1"]))
     saved = modifiable_browser.get(f"{CAPACITY_PATH}/report?all=1&drain=cn1")
     assert "Before and after the changes" in saved.text
-    assert f"{instance(1)} cn1 cn2" in " ".join(saved.html.get_text(" ").split())
+    assert f"{make_uuid(1)} cn1 cn2" in " ".join(saved.html.get_text(" ").split())
 
 
 @pytest.mark.parametrize(
@@ -325,7 +324,7 @@ def test_hosts_whose_failure_is_not_covered_are_listed_with_the_missing_capacity
         in read_conclusion_text(page)
     )
     rows = dict(row.split(" ", 1) for row in read_rows_of_section(page, "failures"))
-    assert rows["cn2"] == f"uncovered 2 {instance(9)} (large): lacks 2 GiB Memory"
+    assert rows["cn2"] == f"uncovered 2 {make_uuid(9)} (large): lacks 2 GiB Memory"
     assert "another order may place all" in page.html.select_one("p.warning").get_text()
     together = modifiable_browser.get(f"{FAILOVER_PATH}?host_failures=2")
     assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_conclusion_text(together)
@@ -372,7 +371,7 @@ def test_plan_fragment_shows_the_changes_and_the_number_of_moves(
 ):
     """A drain showed a loss without the capacity for the moved instances."""
     for number in (1, 2):
-        select(modifiable_app, spec(instance(number), force_hosts=["cn1"]))
+        select_hosts(modifiable_app, make_spec(make_uuid(number), force_hosts=["cn1"]))
     page = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1")
     assert page.html.h1.get_text() == "Moves: drain=cn1"
     assert page.html.select_one(".back a")["href"].endswith("change=drain%3Dcn1")

@@ -11,23 +11,22 @@ from webtest import TestApp
 
 from placement_sched.model.provider import FULL, NEARLY_FULL
 from tests.operations.test_aggregate_check import add_flavor
-from tests.scheduler.test_scheduler import select
 from tests.support.host_maps import LICENSED_TRAIT, add_aggregate
 from tests.support.hosts import add_node
 from tests.support.policies import settings_with_policies
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 SCRIPT_TAG = "<script>alert('x')</script>\"&'"
 
 
 def report_hosts_with_an_instance(app):
     """Report three hosts, a disabled host among them."""
-    hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
+    hosts = [make_report(name) for name in ("cn1", "cn2", "cn3")]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": SCRIPT_TAG}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
-    record = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": SCRIPT_TAG}
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    record = {"host": "cn1", "node": "cn1", "flavor": make_flavor(), "display_name": SCRIPT_TAG}
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     return TestApp(app.app)
 
 
@@ -121,7 +120,7 @@ def test_host_filter_by_a_standard_trait_without_hosts_is_no_unknown_name(browse
 
 def test_next_link_of_the_host_table_shows_the_remaining_hosts_with_the_same_filter(sqlite_app):
     every = [f"cn{number:02}" for number in range(60)]
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report(name) for name in every])
     browser = TestApp(sqlite_app.app)
     first = browser.get("/console/cloud?search=cn&colour=state")
     second = first.click("Next hosts")
@@ -169,7 +168,7 @@ def test_host_page_shows_resources_instances_and_report(browser_with_hosts):
     text = " ".join(page.html.main.get_text(" ").split())
     assert "VCPU 0 of 64 used" in text
     assert "last report" in text
-    assert instance(1) in text
+    assert make_uuid(1) in text
     assert "vcpus 16" in text
     assert page.html.find("a", string="default")["href"] == "/console/policies?policy=default"
 
@@ -177,8 +176,8 @@ def test_host_page_shows_resources_instances_and_report(browser_with_hosts):
 def test_host_page_shows_the_provider_tree(modifiable_browser):
     root = modifiable_browser.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
     latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
-    for name, parent in (("numa0", root), ("card", instance(7))):
-        uuid = instance(7) if name == "numa0" else instance(8)
+    for name, parent in (("numa0", root), ("card", make_uuid(7))):
+        uuid = make_uuid(7) if name == "numa0" else make_uuid(8)
         body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
         modifiable_browser.post_json("/placement/resource_providers", body, headers=latest)
     page = modifiable_browser.get("/console/hosts/cn1")
@@ -214,7 +213,7 @@ def test_unknown_console_page_is_404_with_a_link_to_the_overview(browser_with_ho
 def test_host_page_and_overview_show_equal_ages_of_the_last_heartbeat(
     sqlite_app, modifiable_browser
 ):
-    silent = report("cn9", last_seen_up="2020-01-01T00:00:00Z")
+    silent = make_report("cn9", last_seen_up="2020-01-01T00:00:00Z")
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [silent])
     shown = modifiable_browser.get("/console/hosts/cn9").html.select_one(".bad time")
     assert shown.get_text().endswith(" ago")
@@ -258,11 +257,11 @@ def test_aggregate_that_is_missing_in_placement_is_shown_as_out_of_sync(browser,
 
 
 def test_used_share_of_an_aggregate_links_to_its_hosts(browser, sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     add_aggregate(sqlite_app.app.services.database, "rack", ["cn1", "cn2"])
     add_aggregate(sqlite_app.app.services.database, "empty")
     vcpus = {"vcpus": 12, "memory_mb": 512, "root_gb": 1}
-    select(sqlite_app, spec(instance(1), flavor=flavor(**vcpus)))
+    select_hosts(sqlite_app, make_spec(make_uuid(1), flavor=make_flavor(**vcpus)))
     page = browser.get(AGGREGATES_PATH)
     used = page.html.find(id="a-rack").select_one("td[data-label=VCPU] a")
     assert used.get_text() == "9 %"

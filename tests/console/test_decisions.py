@@ -9,8 +9,7 @@ import pytest
 
 from placement_sched.console import decisions
 from placement_sched.console.decisions import _parse_when
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 DECISIONS_PATH = "/console/decisions"
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -20,7 +19,7 @@ UNKNOWN_UUID = "11111111-2222-4333-8444-555555555555"
 @pytest.fixture
 def cloud_app(sqlite_app):
     """Report two hosts. Tests send requests of programs through ``sqlite_app``."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     return sqlite_app
 
 
@@ -28,14 +27,14 @@ def record_decision(
     app, number: int, *, status: int = 200, sent: str | None = None, **fields
 ) -> str:
     """Have a request decided, and return the uuid of the decision."""
-    body = {"request_spec": spec(instance(number), **fields)}
+    body = {"request_spec": make_spec(make_uuid(number), **fields)}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
     answer = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
     return (answer["errors"][0] if status == 409 else answer)["decision"]
 
 
 def record_failed_decision(app, number: int, **fields) -> str:
-    return record_decision(app, number, status=409, **{"flavor": flavor(vcpus=99), **fields})
+    return record_decision(app, number, status=409, **{"flavor": make_flavor(vcpus=99), **fields})
 
 
 def read_decision_uuids(page) -> list[str]:
@@ -51,7 +50,7 @@ def test_decisions_are_listed_newest_first(cloud_app, browser):
     text = {row["id"]: " ".join(row.get_text(" ").split()) for row in rows}
     assert "Selected" in text[f"d-{first}"]
     assert "No valid host" in text[f"d-{second}"]
-    for words in ("m1", "default", "p1", instance(1), "cn"):
+    for words in ("m1", "default", "p1", make_uuid(1), "cn"):
         assert words in text[f"d-{first}"]
     assert page.html.select_one(f"a[href='/console/decisions/{first}']")
 
@@ -60,7 +59,7 @@ def test_decisions_are_listed_newest_first(cloud_app, browser):
     ("query", "number"),
     [
         ("outcome=no_valid_host", 2),
-        (f"instance={instance(2)}", 2),
+        (f"instance={make_uuid(2)}", 2),
         ("project_id=p1", 1),
         ("flavor=m1&policy=default&kind=select&outcome=selected", 1),
         ("since=1h&project_id=p2", 2),
@@ -90,7 +89,7 @@ def test_decision_is_found_by_its_request_id(cloud_app, browser):
 
 
 def test_decisions_that_rejected_a_host_are_listed_with_reasons(cloud_app, browser):
-    select(cloud_app, spec(instance(1), flavor=flavor(vcpus=99)), 409)
+    select_hosts(cloud_app, make_spec(make_uuid(1), flavor=make_flavor(vcpus=99)), 409)
     page = browser.get(DECISIONS_PATH, params={"refused": "cn1"})
     assert "99 requested" in page.html.select_one(".reasons").get_text()
     assert "1 decisions were examined" in page.text
@@ -125,12 +124,12 @@ def test_decision_is_shown_with_funnel_weights_and_selections(cloud_app, browser
     page = browser.get(f"{DECISIONS_PATH}/{record_decision(cloud_app, 1)}")
     for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPU,"):
         assert words in page.text
-    assert page.html.select_one(f"a[href$='instance={instance(1)}']")
+    assert page.html.select_one(f"a[href$='instance={make_uuid(1)}']")
 
 
 def test_failed_decision_shows_its_recorded_funnel(cloud_app, browser):
     uuid = record_failed_decision(cloud_app, 1)
-    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3", vcpus=200)])
     page = browser.get(f"{DECISIONS_PATH}/{uuid}")
     assert "No valid host." in page.text
     assert "2 hosts: VCPU" in page.text
@@ -138,8 +137,8 @@ def test_failed_decision_shows_its_recorded_funnel(cloud_app, browser):
 
 
 def test_request_of_a_decision_opens_in_the_ask_form(cloud_app, browser):
-    dedicated = flavor(extra_specs={"hw:cpu_policy": "shared"})
-    hints = {"different_host": [instance(8), instance(9)]}
+    dedicated = make_flavor(extra_specs={"hw:cpu_policy": "shared"})
+    hints = {"different_host": [make_uuid(8), make_uuid(9)]}
     uuid = record_decision(
         cloud_app, 1, flavor=dedicated, scheduler_hints=hints, ignore_hosts=["cn2"]
     )
@@ -148,7 +147,7 @@ def test_request_of_a_decision_opens_in_the_ask_form(cloud_app, browser):
     form = next(form for form in page.forms.values() if "vcpus" in form.fields)
     assert (form["vcpus"].value, form["ram"].value, form["project"].value) == ("1", "1024", "p1")
     assert form["property"].value.strip() == "hw:cpu_policy=shared"
-    assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]
+    assert form["hint"].value.split() == [f"different_host={make_uuid(n)}" for n in (8, 9)]
     uuid = record_decision(cloud_app, 2, requested_destination={"host": "cn1"})
     assert find_ask_link(browser, uuid) is None
     body = {"flavor": {"name": "m1", "vcpus": 1, "ram": 1024, "disk": 10}}
@@ -182,7 +181,7 @@ def test_replay_shows_how_its_result_differs_from_the_recorded_one(cloud_app, br
     uuid = record_failed_decision(cloud_app, 1)
     same = browser.get(f"{DECISIONS_PATH}/{uuid}/replay")
     assert "There are no differences" in same.text
-    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3", vcpus=200)])
     page = browser.get(f"{DECISIONS_PATH}/{uuid}/replay")
     rows = [row.get_text(" ", strip=True) for row in page.html.select(".compared tbody tr")]
     assert "outcome no_valid_host selected" in rows
@@ -239,12 +238,12 @@ def test_decision_is_found_by_the_name_of_its_server(cloud_app, browser):
     uuid = record_decision(cloud_app, 1)
     record_decision(cloud_app, 2)
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
-    cloud_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     page = browser.get(f"{DECISIONS_PATH}?instance=web-1")
     assert read_decision_uuids(page) == [uuid]
     assert "web-1" in page.html.select_one(f"#d-{uuid}").get_text()
     assert "web-1" in browser.get(f"{DECISIONS_PATH}/{uuid}").text
-    cloud_app.put_json(f"/scheduler/v1/instances/{instance(2)}", record)
+    cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(2)}", record)
     answer = browser.get(f"{DECISIONS_PATH}?instance=web-1", status=400)
     assert "2 servers have this name" in answer.html.find(role="alert").get_text()
 
@@ -290,7 +289,11 @@ def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud_app, 
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
     cloud_app.post_json(action, {"add_host": {"host": "cn1"}})
-    select(cloud_app, spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7"), 409)
+    select_hosts(
+        cloud_app,
+        make_spec(make_uuid(1), flavor=make_flavor(vcpus=99), availability_zone="az7"),
+        409,
+    )
     page = browser.get(f"{DECISIONS_PATH}?refused=cn2")
     aggregates = browser.get("/console/api/compute/v2.1/os-aggregates").json["aggregates"]
     uuids = [item["uuid"] for item in aggregates]
@@ -313,7 +316,7 @@ def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, brow
     uuid = record_failed_decision(cloud_app, 1)
     text = browser.get(f"{DECISIONS_PATH}/{uuid}").html.get_text(" ")
     assert "The request would not fit now: 2 hosts" in " ".join(text.split())
-    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", vcpus=99)])
     text = browser.get(f"{DECISIONS_PATH}/{uuid}").html.get_text(" ")
     assert "The request would fit now on cn7." in " ".join(text.split())
     placed = record_decision(cloud_app, 2)
@@ -322,8 +325,8 @@ def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, brow
 
 def test_instance_without_a_decision_is_shown_with_its_host(cloud_app, browser):
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1", "vm_state": "active"}
-    cloud_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
-    page = browser.get(f"{DECISIONS_PATH}?instance={instance(1)}")
+    cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
+    page = browser.get(f"{DECISIONS_PATH}?instance={make_uuid(1)}")
     text = " ".join(page.html.main.get_text(" ").split())
     assert "The instance web-1 is active on cn1 ." in text
     assert page.html.select_one("main a[href='/console/hosts/cn1']")

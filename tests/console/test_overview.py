@@ -5,8 +5,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.operations.periodic import store_result
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 OVERVIEW_PATH = "/console/"
 SCRIPT_TAG = '"><script>alert(1)</script>'
@@ -15,7 +14,7 @@ SCRIPT_TAG = '"><script>alert(1)</script>'
 @pytest.fixture
 def cloud_app(sqlite_app):
     """Three hosts, a disabled host among them."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in (1, 2, 3)])
     body = {"host": "cn2", "binary": "nova-compute", "disabled_reason": SCRIPT_TAG}
     sqlite_app.put_json("/compute/v2.1/os-services/disable-log-reason", body)
     return sqlite_app
@@ -34,7 +33,7 @@ def test_hosts_on_the_overview_are_counted_by_state_with_links_to_the_map(cloud_
 
 
 def test_used_share_of_each_zone_leads_to_its_hosts(cloud_app, browser):
-    select(cloud_app, spec(instance(1)))
+    select_hosts(cloud_app, make_spec(make_uuid(1)))
     page = browser.get(OVERVIEW_PATH)
     row = page.html.select_one(".uses.cards tbody tr")
     assert [cell["data-label"] for cell in row.select("td")][:3] == ["Hosts", "Memory", "VCPU"]
@@ -46,9 +45,11 @@ def test_used_share_of_each_zone_leads_to_its_hosts(cloud_app, browser):
 
 
 def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud_app, browser):
-    select(cloud_app, spec(instance(1)))
+    select_hosts(cloud_app, make_spec(make_uuid(1)))
     for number in (2, 3):
-        select(cloud_app, spec(instance(number), flavor=flavor(vcpus=99 + number)), 409)
+        select_hosts(
+            cloud_app, make_spec(make_uuid(number), flavor=make_flavor(vcpus=99 + number)), 409
+        )
     page = browser.get(OVERVIEW_PATH)
     assert read_section_text(page, "requests").startswith(
         "3 requests in 24 hours 1 placed · 2 failed"
@@ -98,12 +99,12 @@ def test_overview_address_with_a_map_filter_redirects_to_the_map(cloud_app, brow
 
 def test_failover_capacity_is_shown_once_it_is_computed(cloud_app, browser):
     assert not browser.get(OVERVIEW_PATH).html.select_one("section[aria-labelledby=failover]")
-    select(cloud_app, spec(instance(1), flavor=flavor(memory_mb=60000)))
+    select_hosts(cloud_app, make_spec(make_uuid(1), flavor=make_flavor(memory_mb=60000)))
     store_result(cloud_app.app.services.scheduler)
     tile = read_section_text(browser.get(OVERVIEW_PATH), "failover")
     assert tile.startswith("0 hosts without failover capacity")
     assert "All instances find places if a host fails." in tile
-    select(cloud_app, spec(instance(2), flavor=flavor(memory_mb=60000)))
+    select_hosts(cloud_app, make_spec(make_uuid(2), flavor=make_flavor(memory_mb=60000)))
     store_result(cloud_app.app.services.scheduler)
     page = browser.get(OVERVIEW_PATH)
     assert read_section_text(page, "failover").startswith("2 hosts without failover capacity")

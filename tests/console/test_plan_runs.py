@@ -3,31 +3,30 @@
 
 import pytest
 
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
 
 PLAN_RUNS_PAGE_PATH = "/console/plan_runs"
 PLAN_RUNS_API_PATH = "/scheduler/v1/plan_runs"
-EXECUTOR_UUID = instance(101)
+EXECUTOR_UUID = make_uuid(101)
 
 
 @pytest.fixture
 def failed_run(sqlite_app) -> dict:
     """A failed run of two moves. The first is done."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     moves = []
     for number in (1, 2):
-        select(sqlite_app, spec(instance(number), force_hosts=["cn1"]))
-        moves.append({"instance": instance(number), "from": "cn1", "to": "cn2"})
+        select_hosts(sqlite_app, make_spec(make_uuid(number), force_hosts=["cn1"]))
+        moves.append({"instance": make_uuid(number), "from": "cn1", "to": "cn2"})
     body = {"kind": "drain", "method": "live", "parallel": 1, "executor": EXECUTOR_UUID}
-    stuck = [{"instance": instance(3), "host": "cn1", "reason": "no space <b>at all</b>"}]
+    stuck = [{"instance": make_uuid(3), "host": "cn1", "reason": "no space <b>at all</b>"}]
     failed_run = sqlite_app.post_json(
         PLAN_RUNS_API_PATH, {**body, "moves": moves, "stuck": stuck}
     ).json
     path = f"{PLAN_RUNS_API_PATH}/{failed_run['uuid']}"
     for number, state, error in ((1, "started", None), (1, "done", None), (2, "failed", "<i>x")):
         change = {"executor": EXECUTOR_UUID, "state": state, "error": error}
-        sqlite_app.put_json(f"{path}/moves/{instance(number)}", change)
+        sqlite_app.put_json(f"{path}/moves/{make_uuid(number)}", change)
     return sqlite_app.put_json(path, {"executor": EXECUTOR_UUID, "state": "failed"}).json
 
 
@@ -59,7 +58,7 @@ def test_plan_run_shows_moves_errors_stuck_instances_and_how_to_continue(browser
 
 def test_unknown_plan_run_is_404(browser):
     assert (
-        "No run with uuid" in browser.get(f"{PLAN_RUNS_PAGE_PATH}/{instance(9)}", status=404).text
+        "No run with uuid" in browser.get(f"{PLAN_RUNS_PAGE_PATH}/{make_uuid(9)}", status=404).text
     )
 
 

@@ -4,7 +4,7 @@
 import pytest
 from webtest import TestApp
 
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 
 SEARCH_PATH = "/console/search"
 REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
@@ -14,17 +14,21 @@ SCRIPT_TAG = '"><script>alert(1)</script>'
 @pytest.fixture(scope="module")
 def cloud_app(build_shared_app):
     app = build_shared_app()
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(name) for name in ("cn1", "cn2", "a/b?x")]
+    )
     app.post_json(
         "/compute/v2.1/flavors", {"flavor": {"name": "m9", "vcpus": 1, "ram": 1, "disk": 0}}
     )
     app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7"}})
     headers = {"X-Openstack-Request-Id": REQUEST_ID}
     app.post_json(
-        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1))}, headers=headers
+        "/scheduler/v1/select_destinations",
+        {"request_spec": make_spec(make_uuid(1))},
+        headers=headers,
     )
     body = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", body)
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", body)
     return app
 
 
@@ -43,7 +47,7 @@ def browser(cloud_app):
         ("rack7", "/console/cloud?aggregate=rack7"),
         ("nova", "/console/cloud?zone=nova"),
         ("default", "/console/policies?policy=default"),
-        ("web-1", f"/console/decisions?instance={instance(1)}"),
+        ("web-1", f"/console/decisions?instance={make_uuid(1)}"),
     ],
 )
 def test_search_with_a_single_exact_match_redirects_to_its_page(cloud_app, browser, text, address):
@@ -64,9 +68,9 @@ def test_decision_is_found_by_request_id_and_by_its_uuid(cloud_app, browser):
 
 
 def test_instance_without_a_record_leads_to_its_decision(cloud_app, browser):
-    body = {"request_spec": spec(instance(2)), "claim": False}
+    body = {"request_spec": make_spec(make_uuid(2)), "claim": False}
     decision = cloud_app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
-    answer = browser.get(SEARCH_PATH, params={"q": instance(2)}, status=303)
+    answer = browser.get(SEARCH_PATH, params={"q": make_uuid(2)}, status=303)
     assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 

@@ -19,7 +19,7 @@ from placement_sched.store.placement.provider_state import read_all_providers
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.statements import execute_statements
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
@@ -72,9 +72,9 @@ def check_candidate_search_and_claim(database: Database) -> None:
     application = create_app(settings)
     app = TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
     try:
-        app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+        app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
         app.put("/placement/traits/CUSTOM_A", headers=LATEST_HEADERS)
-        uuid = report("cn2")["uuid"]
+        uuid = make_report("cn2")["uuid"]
         path = f"/placement/resource_providers/{uuid}"
         for name, body in (
             ("traits", {"traits": ["CUSTOM_A"]}),
@@ -89,8 +89,8 @@ def check_candidate_search_and_claim(database: Database) -> None:
             headers=LATEST_HEADERS,
         ).json
         assert list(candidates["provider_summaries"]) == [uuid]
-        flavor_with_trait = flavor(extra_specs={"trait:CUSTOM_A": "required"})
-        request = {"request_spec": spec(INSTANCE_UUID, flavor=flavor_with_trait)}
+        flavor_with_trait = make_flavor(extra_specs={"trait:CUSTOM_A": "required"})
+        request = {"request_spec": make_spec(INSTANCE_UUID, flavor=flavor_with_trait)}
         selected = app.post_json("/scheduler/v1/select_destinations", request).json
         assert selected["selections"][0][0]["service_host"] == "cn2"
         held = app.get(f"/placement/allocations/{INSTANCE_UUID}", headers=LATEST_HEADERS).json

@@ -16,7 +16,7 @@ from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.db.test_engine import get_driver_connection
 from tests.support.postgresql import run_primary_and_standby
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,7 @@ class WorkerClient:
         self.client.post_json(f"{path}/{number}/action", body, headers=COMPUTE_HEADERS)
 
     def list_hosts_in_zone(self, zone):
-        body = {"request_spec": spec(availability_zone=zone)}
+        body = {"request_spec": make_spec(availability_zone=zone)}
         answer = wait_until_available(
             lambda: self.client.post_json("/scheduler/v1/explain", body, expect_errors=True)
         )
@@ -115,7 +115,7 @@ def test_workers_forget_cached_rows_lost_by_a_database_failover(
     primary_and_standby, cached_and_uncached_worker
 ):
     first, other = cached_and_uncached_worker
-    first.client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    first.client.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     answer = first.client.post_json(
         "/placement/resource_providers", {"name": "x"}, headers=PLACEMENT_HEADERS
     )

@@ -25,7 +25,7 @@ from tests.db.recorded_release import (
 from tests.db.test_migrate import find_schema_differences
 from tests.docs import samples
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -81,15 +81,15 @@ def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(
     assert find_schema_differences(database) == []
     client = start_server_of_this_version()
     assert find_lost_values_of_responses(recorded_release, client) == []
-    node = report("cn9")
+    node = make_report("cn9")
     client.post_json("/scheduler/v1/compute_nodes", [node], headers=REQUEST_HEADERS)
-    body = {"request_spec": spec(instance(1), force_hosts=["cn9"])}
+    body = {"request_spec": make_spec(make_uuid(1), force_hosts=["cn9"])}
     client.post_json("/scheduler/v1/select_destinations", body, headers=REQUEST_HEADERS)
     client.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "row-1"}}, headers=REQUEST_HEADERS
     )
-    body = {"host": "cn9", "node": "cn9", "flavor": flavor()}
-    client.put_json(f"/scheduler/v1/instances/{instance(2)}", body, headers=REQUEST_HEADERS)
+    body = {"host": "cn9", "node": "cn9", "flavor": make_flavor()}
+    client.put_json(f"/scheduler/v1/instances/{make_uuid(2)}", body, headers=REQUEST_HEADERS)
     with database.read() as connection:
         rows = {
             name: connection.execute(sa.select(table)).mappings().all()
@@ -108,10 +108,10 @@ def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(
     used = {
         row["used"]
         for row in rows["allocations"]
-        if row["consumer_id"] == instance(1) and row["resource_provider_id"] == provider["id"]
+        if row["consumer_id"] == make_uuid(1) and row["resource_provider_id"] == provider["id"]
     }
     assert used == {1, 1024, 10}
-    assert {instance(1), instance(2)} <= {row["uuid"] for row in rows["sched_instances"]}
+    assert {make_uuid(1), make_uuid(2)} <= {row["uuid"] for row in rows["sched_instances"]}
     assert "row-1" in {row["name"] for row in rows["sched_aggregates"]}
 
 

@@ -7,17 +7,25 @@ from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.store.compute import compute_nodes
-from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import CHANGES_OF_EVERY_KIND, dump_tables
 from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 
 
 @pytest.mark.all_databases
 def test_simulation_of_changes_leaves_no_rows_in_the_database(cloud):
-    select(cloud, spec(instance(1)))
+    select_hosts(cloud, make_spec(make_uuid(1)))
     before = dump_tables(cloud)
-    assert explain(cloud, spec(), changes=CHANGES_OF_EVERY_KIND)["outcome"] == "selected"
+    assert (
+        explain_request(cloud, make_spec(), changes=CHANGES_OF_EVERY_KIND)["outcome"] == "selected"
+    )
     assert dump_tables(cloud) == before
 
 
@@ -28,11 +36,15 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
     def change_hosts_and_read_host_names(_scheduler, trial):
         assert dump_tables(cloud) == before
         # Another request claims on a host that the simulation does not write to.
-        claimed = select(cloud, spec(instance(7), force_hosts=["cn3"]))
+        claimed = select_hosts(cloud, make_spec(make_uuid(7), force_hosts=["cn3"]))
         assert claimed["selections"][0][0]["service_host"] == "cn3"
         cloud.put_json(
-            f"/scheduler/v1/compute_nodes/{report('cn3')['uuid']}",
-            {key: value for key, value in report("cn3", memory_mb=32768).items() if key != "uuid"},
+            f"/scheduler/v1/compute_nodes/{make_report('cn3')['uuid']}",
+            {
+                key: value
+                for key, value in make_report("cn3", memory_mb=32768).items()
+                if key != "uuid"
+            },
         )
         trial.check()
         names = sorted(compute_nodes.all_names(trial.connection))
@@ -62,7 +74,9 @@ def test_slow_simulation_is_stopped_between_instances(cloud, monkeypatch):
         check(trial)
 
     monkeypatch.setattr(ScratchTransaction, "check", expire_at_check_20)
-    request_spec = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
+    request_spec = make_spec(
+        *map(make_uuid, range(100)), flavor=make_flavor(memory_mb=1, root_gb=0)
+    )
     body = {"request_spec": request_spec, "changes": [{"drain": ["cn1"]}]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=503)
     assert "took longer than [scheduler] what_if_timeout" in answer.text

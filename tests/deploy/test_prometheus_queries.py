@@ -20,7 +20,7 @@ from tests.deploy import find_program
 from tests.deploy.test_monitoring import ALERT_RULES, read_dashboard_queries
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import run_postgresql
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.servers import Server, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
@@ -49,7 +49,7 @@ def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             )
             for number in range(2)
         ]
-        hosts = [report(f"cn{number}") for number in range(HOST_COUNT)]
+        hosts = [make_report(f"cn{number}") for number in range(HOST_COUNT)]
         servers[0].request_json("POST", "/scheduler/v1/compute_nodes", hosts)
         servers[0].request_json("POST", "/compute/v2.1/flavors", SMALL_FLAVOR)
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
@@ -65,18 +65,18 @@ def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 SMALL_FLAVOR = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
 #: A request that is too large for every host.
-IMPOSSIBLE_REQUEST = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
+IMPOSSIBLE_REQUEST = make_spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
 
 
 def send_counted_requests(servers: list[Server]) -> bool:
     """Send the requests that the dashboard counts to each server, and return True."""
     version = {"OpenStack-API-Version": "placement 1.39"}
     for number, server in enumerate(servers):
-        server.post("/scheduler/v1/select_destinations", {"request_spec": spec()})
+        server.post("/scheduler/v1/select_destinations", {"request_spec": make_spec()})
         server.post("/scheduler/v1/select_destinations", {"request_spec": IMPOSSIBLE_REQUEST})
         server.get("/placement/allocation_candidates?resources=VCPU:1", **version)
         too_much = {
-            "allocations": {report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
+            "allocations": {make_report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
             "project_id": "p",
             "user_id": "u",
             "consumer_generation": None,

@@ -17,7 +17,7 @@ from placement_sched.operations.repair import Healer, HealRequest
 from tests.conftest import make_settings
 from tests.galera.nodes import NodeApplications, race_in_rounds, sort_statuses
 from tests.support.concurrency import run_concurrently
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 
 pytestmark = pytest.mark.system
 
@@ -49,7 +49,7 @@ AGGREGATES_QUERY = (
 def nodes_with_two_hosts(nodes):
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create_and_replicate(
-        "POST", COMPUTE_NODES_PATH, [report(n, **plenty) for n in ("cn1", "cn2")]
+        "POST", COMPUTE_NODES_PATH, [make_report(n, **plenty) for n in ("cn1", "cn2")]
     )
     return nodes
 
@@ -66,7 +66,7 @@ def create_server_group(nodes, policy):
 def build_selection_request(host, group):
     """Return a request for a group member on this host."""
     other = {"cn1": "cn2", "cn2": "cn1"}[host]
-    return {"request_spec": spec(instance_group=group, ignore_hosts=[other])}
+    return {"request_spec": make_spec(instance_group=group, ignore_hosts=[other])}
 
 
 def create_provider(nodes):
@@ -109,7 +109,7 @@ def nodes_with_two_racks(cluster, database_name, make_app):
     nodes = NodeApplications(cluster, database_name, tuple(make_app(each) for each in settings))
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create_and_replicate(
-        "POST", COMPUTE_NODES_PATH, [report(host, **plenty) for host in ("cn1", "cn2")]
+        "POST", COMPUTE_NODES_PATH, [make_report(host, **plenty) for host in ("cn1", "cn2")]
     )
     for host in ("cn1", "cn2"):
         action = create_aggregate(nodes, host)
@@ -123,10 +123,15 @@ def nodes_with_two_racks(cluster, database_name, make_app):
 def test_eight_concurrent_group_members_are_spread_evenly_over_racks(
     nodes_with_two_racks, number, pair
 ):
-    spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
+    spread = make_flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
     group = create_server_group(nodes_with_two_racks, "soft-affinity")
     requests = [
-        (node % 3, "POST", SELECT_PATH, {"request_spec": spec(instance_group=group, flavor=spread)})
+        (
+            node % 3,
+            "POST",
+            SELECT_PATH,
+            {"request_spec": make_spec(instance_group=group, flavor=spread)},
+        )
         for node in range(8)
     ]
     assert sort_statuses(nodes_with_two_racks.send_concurrently(*requests)) == [200] * 8
@@ -144,7 +149,7 @@ def test_server_group_deleted_during_a_selection_has_no_instances(
     group = create_server_group(nodes_with_two_hosts, "soft-affinity")
     joins, deletes = pair
     nodes_with_two_hosts.send_concurrently(
-        (joins, "POST", SELECT_PATH, {"request_spec": spec(instance_group=group)}),
+        (joins, "POST", SELECT_PATH, {"request_spec": make_spec(instance_group=group)}),
         (deletes, "DELETE", f"{SERVER_GROUPS_PATH}/{group}", None),
     )
     assert not nodes_with_two_hosts.read_rows(
@@ -224,7 +229,7 @@ def test_compute_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggre
 ):
     host = f"host{number}"
     join = create_aggregate(nodes, host)
-    first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
+    first, second = (make_report(f"{host}{letter}", host=host) for letter in "ab")
     nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [first])
     nodes.send_concurrently((pair[0], *join), (pair[1], "POST", COMPUTE_NODES_PATH, [second]))
     assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
@@ -234,7 +239,7 @@ def test_compute_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggre
 def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, number, pair):
     host = f"own{number}"
     join = create_aggregate(nodes, host)
-    reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
+    reports = [make_report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
     nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, reports[:1])
     first, second = (
         ("POST", PROVIDERS_PATH, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
@@ -249,11 +254,11 @@ def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, nu
 @race_in_rounds
 def test_host_of_a_new_instance_cannot_change_zone(nodes, number, pair):
     # The instance fills a host, so that only the host of the round fits.
-    fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
+    fields = {"availability_zone": "nova", "flavor": make_flavor(memory_mb=60000)}
     host = f"zone{number}"
     join = create_aggregate(nodes, host, zone=host)
-    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [report(host)])
-    select = (pair[0], "POST", SELECT_PATH, {"request_spec": spec(**fields)})
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [make_report(host)])
+    select = (pair[0], "POST", SELECT_PATH, {"request_spec": make_spec(**fields)})
     answers = nodes.send_concurrently(select, (pair[1], *join))
     assert sort_statuses(answers) == [200, 409]
 
@@ -283,9 +288,11 @@ def test_last_free_capacity_is_claimed_only_once(nodes, number, pair):
 
 @race_in_rounds
 def test_last_free_host_is_selected_only_once(nodes, number, pair):
-    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [report(f"cn{number}")])
-    whole = flavor(memory_mb=65536)
-    requests = [(n, "POST", SELECT_PATH, {"request_spec": spec(flavor=whole)}) for n in range(3)]
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [make_report(f"cn{number}")])
+    whole = make_flavor(memory_mb=65536)
+    requests = [
+        (n, "POST", SELECT_PATH, {"request_spec": make_spec(flavor=whole)}) for n in range(3)
+    ]
     assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
 
 
@@ -327,7 +334,9 @@ def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(
 
 @race_in_rounds
 def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, pair):
-    nodes.create_and_replicate("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
+    nodes.create_and_replicate(
+        "POST", "/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1024)]
+    )
     databases = [client.app.services.database for client in nodes.clients]
     uuid = str(uuid4())
     instance = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}

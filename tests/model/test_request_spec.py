@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import Destination, TriedHost, request_spec_from
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 SMALL_FLAVOR = {
     "name": "m1",
@@ -146,17 +146,17 @@ def test_requested_hardware_is_shared_by_copies_of_a_request_spec():
 
 
 CIRROS_IMAGE = {
-    "id": instance(1),
+    "id": make_uuid(1),
     "name": "cirros",
     "disk_format": "qcow2",
     "container_format": "bare",
     "properties": {"architecture": "x86_64"},
 }
 SERVER_GROUP = {
-    "uuid": instance(3),
+    "uuid": make_uuid(3),
     "policy": "affinity",
     "hosts": ["h1"],
-    "members": [instance(4)],
+    "members": [make_uuid(4)],
 }
 FULL_SPEC = request_spec_from(
     {
@@ -167,7 +167,7 @@ FULL_SPEC = request_spec_from(
         "availability_zone": "az1",
         "ignore_hosts": ["h1"],
         "scheduler_hints": {"rack": ["r1"], "m": ["a", "b"]},
-        "instance_uuids": [instance(2), instance(5)],
+        "instance_uuids": [make_uuid(2), make_uuid(5)],
         "retry": {"num_attempts": 1, "hosts": [["h9", "n9"]]},
         "instance_group": SERVER_GROUP,
         "limits": {"vcpu": 1, "memory_mb": 2},
@@ -179,10 +179,10 @@ MINIMAL_REQUEST_SPEC = request_spec_from({"flavor": SMALL_FLAVOR})
 def test_legacy_filter_properties_have_the_keys_of_nova():
     assert FULL_SPEC.to_legacy_filter_properties_dict() == {
         "group_hosts": {"h1"},
-        "group_members": {instance(4)},
+        "group_members": {make_uuid(4)},
         "group_policies": {"affinity"},
         "group_updated": True,
-        "group_uuid": instance(3),
+        "group_uuid": make_uuid(3),
         "ignore_hosts": ["h1"],
         "limits": {"memory_mb": 2, "vcpu": 1},
         "retry": {"hosts": [["h9", "n9"]], "num_attempts": 1},
@@ -196,9 +196,9 @@ def test_request_spec_dict_has_the_keys_of_nova():
     assert properties == FULL_SPEC["request_spec"]
     assert properties["instance_type"] is FULL_SPEC.flavor
     instances = (properties["num_instances"], properties["instance_uuids"])
-    assert instances == (2, [instance(2), instance(5)])
+    assert instances == (2, [make_uuid(2), make_uuid(5)])
     assert properties["image"] == {
-        "id": instance(1),
+        "id": make_uuid(1),
         "name": "cirros",
         "disk_format": "qcow2",
         "container_format": "bare",
@@ -207,7 +207,7 @@ def test_request_spec_dict_has_the_keys_of_nova():
         "properties": {"hw_architecture": "x86_64"},
     }
     assert properties["instance_properties"] == {
-        "uuid": instance(2),
+        "uuid": make_uuid(2),
         "project_id": "p1",
         "user_id": "u1",
         "availability_zone": "az1",

@@ -10,7 +10,7 @@ from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, 
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
 from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.states import build_settings
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ EXPLAIN_PATH = "/scheduler/v1/explain"
 def app_with_host(sqlite_url, make_app):
     """A service with a host that keeps its notifications in memory."""
     app = make_app(make_settings(sqlite_url, **MEMORY_DRIVER_OPTIONS))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     return app
 
 
@@ -35,17 +35,17 @@ def list_sent_event_types(app):
 
 
 def test_start_and_end_of_a_request_are_notified(app_with_host):
-    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     properties = [
         each.payload["request_spec"]["instance_properties"] for each in read_notifications()
     ]
-    assert {each["uuid"] for each in properties} == {instance(1)}
+    assert {each["uuid"] for each in properties} == {make_uuid(1)}
     assert {each["project_id"] for each in properties} == {"p1"}
 
 
 def test_generated_instance_uuid_is_notified(app_with_host):
-    body = {"request_spec": {"flavor": flavor(), "image": None}}
+    body = {"request_spec": {"flavor": make_flavor(), "image": None}}
     app_with_host.post_json(SELECT_DESTINATIONS_PATH, body)
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")]
     (uuid,) = {
@@ -56,7 +56,7 @@ def test_generated_instance_uuid_is_notified(app_with_host):
 
 
 def test_error_notification_of_a_failed_request_has_the_reason(app_with_host):
-    body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
+    body = {"request_spec": make_spec(make_uuid(1), flavor=make_flavor(memory_mb=999999))}
     error = app_with_host.post_json(SELECT_DESTINATIONS_PATH, body, status=409).json["errors"][0]
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
@@ -65,8 +65,8 @@ def test_error_notification_of_a_failed_request_has_the_reason(app_with_host):
 
 
 def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_with_host):
-    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
-    other = spec(instance(1), flavor=flavor(vcpus=2))
+    app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
+    other = make_spec(make_uuid(1), flavor=make_flavor(vcpus=2))
     app_with_host.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": other}, status=409)
     assert list_sent_event_types(app_with_host)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
@@ -76,14 +76,16 @@ def test_request_for_an_instance_that_has_a_host_is_notified_as_an_error(app_wit
 def test_notifications_of_a_repeated_request_are_sent_again(app_with_host, claim):
     for _ in range(2):
         app_with_host.post_json(
-            SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1)), "claim": claim}
+            SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1)), "claim": claim}
         )
     assert list_sent_event_types(app_with_host) == [("start", "info"), ("end", "info")] * 2
 
 
 def test_explanation_sends_no_notification(app_with_host):
-    app_with_host.post_json(EXPLAIN_PATH, {"request_spec": spec(instance(1))})
-    app_with_host.post_json(EXPLAIN_PATH, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
+    app_with_host.post_json(EXPLAIN_PATH, {"request_spec": make_spec(make_uuid(1))})
+    app_with_host.post_json(
+        EXPLAIN_PATH, {"request_spec": make_spec(flavor=make_flavor(memory_mb=999999))}
+    )
     assert list_sent_event_types(app_with_host) == []
 
 
@@ -100,8 +102,8 @@ def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_
         "oslo_messaging_notifications__retry": 0,
     }
     app = make_app(make_settings(sqlite_url, **options))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
     app.app.services.scheduler.announcer.close()
     assert "Connection refused" in caplog.text
 
@@ -126,10 +128,12 @@ def test_end_notification_is_sent_after_the_commit(app):
     services = app.app.services
     announcer = AllocationCountingAnnouncer(services.database)
     object.__setattr__(services.scheduler, "announcer", announcer)
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
     app.post_json(
-        SELECT_DESTINATIONS_PATH, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409
+        SELECT_DESTINATIONS_PATH,
+        {"request_spec": make_spec(flavor=make_flavor(vcpus=99))},
+        status=409,
     )
     assert announcer.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
 

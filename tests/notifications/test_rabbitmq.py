@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import make_settings
 from tests.support.notification_listener import run_notification_listener
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,12 @@ def test_rabbitmq_consumers_get_both_kinds_of_notifications_in_order(
         notifications__notify_on_run_instance=True,
     )
     app = make_app(settings)
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     with (
         run_notification_listener(broker, unversioned_and_versioned_topics[0]) as plain,
         run_notification_listener(broker, unversioned_and_versioned_topics[1]) as versioned,
     ):
-        app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(1))})
+        app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
         received = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]
     assert [(each.publisher, each.event_type) for each in received] == [

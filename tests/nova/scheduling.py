@@ -28,7 +28,7 @@ from tests.nova.databases.test_service_record import SERVICES_TABLE
 from tests.support import program
 from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.servers import build_environment, read_whole_lines, wait_until
 
 SERVICE_START_LOG_TEXT = "placement-sched nova-scheduler serves "
@@ -186,7 +186,7 @@ class NovaDeployment:
 
     def add_host(self, name: str) -> None:
         uuid = self.nova.add_host(name)
-        body = report(name, uuid=uuid)
+        body = make_report(name, uuid=uuid)
         self.app.post_json("/scheduler/v1/compute_nodes", [body])
 
     def write_configuration(self, host: str, **options: str) -> Path:

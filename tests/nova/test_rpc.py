@@ -32,7 +32,7 @@ from tests.nova.wire.answers import (
     build_selection,
 )
 from tests.nova.wire.recorded import list_paths, read_recorded_object, replace_value
-from tests.support.scheduling import instance, report
+from tests.support.scheduling import make_report, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
@@ -58,7 +58,7 @@ def settings(sqlite_settings):
 def app_with_hosts_of_nova(sqlite_app, nova, follower):
     for name in ("cn1", "cn2"):
         sqlite_app.post_json(
-            "/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))]
+            "/scheduler/v1/compute_nodes", [make_report(name, uuid=nova.add_host(name))]
         )
     follower.full()
     return sqlite_app
@@ -91,10 +91,10 @@ def read_allocations(app, uuid):
 def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(
     select_hosts, app_with_hosts_of_nova, caplog, there
 ):
-    (host,) = list_selected_hosts(select_hosts(instance(1), scheduler_hints=REBUILD_HINT, **there))
-    assert read_allocations(app_with_hosts_of_nova, instance(1))
+    (host,) = list_selected_hosts(select_hosts(make_uuid(1), scheduler_hints=REBUILD_HINT, **there))
+    assert read_allocations(app_with_hosts_of_nova, make_uuid(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
-    assert f"instance {instance(1)} is not on it" in caplog.text
+    assert f"instance {make_uuid(1)} is not on it" in caplog.text
     assert "the hint is ignored" in caplog.text
 
 
@@ -103,11 +103,11 @@ def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(
 ):
     there = {"scheduler_hints": REBUILD_HINT, "force_hosts": ["cn2"]}
     for _ in range(2):
-        assert list_selected_hosts(select_hosts(instance(1), **there)) == ["cn2"]
-        assert read_allocations(app_with_hosts_of_nova, instance(1))
+        assert list_selected_hosts(select_hosts(make_uuid(1), **there)) == ["cn2"]
+        assert read_allocations(app_with_hosts_of_nova, make_uuid(1))
         # nova-compute does this if it cannot build the instance.
         app_with_hosts_of_nova.delete(
-            f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS
+            f"/placement/allocations/{make_uuid(1)}", headers=LATEST_HEADERS
         )
 
 
@@ -136,7 +136,7 @@ def test_rebuild_uses_the_current_host_in_nova(
 )
 def test_users_allowed_by_the_rule_can_choose_a_policy(select_hosts, context, policy, caplog):
     hosts = list_selected_hosts(
-        select_hosts(instance(1), context, policy, scheduler_hints=POLICY_HINT)
+        select_hosts(make_uuid(1), context, policy, scheduler_hints=POLICY_HINT)
     )
     assert hosts == ["cn1"]
     assert "not a rule of this service" not in caplog.text
@@ -147,13 +147,13 @@ def test_users_without_the_policy_rule_get_no_valid_host_naming_the_rule(
     select_hosts, app_with_hosts_of_nova, context
 ):
     with pytest.raises(ExpectedError) as refused:
-        select_hosts(instance(1), context, scheduler_hints=POLICY_HINT)
+        select_hosts(make_uuid(1), context, scheduler_hints=POLICY_HINT)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"
     assert HINT_POLICY_RULE in str(failure)
-    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
+    assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}
     assert list_selected_hosts(
-        select_hosts(instance(1), context, scheduler_hints={"colour": ["red"]})
+        select_hosts(make_uuid(1), context, scheduler_hints={"colour": ["red"]})
     ) == ["cn1"]
 
 
@@ -163,8 +163,8 @@ def test_unknown_server_group_policy_is_reported_with_supported_policies(
     group = primitive_of("InstanceGroup", {"policy": "apart"})
     words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
-        select_hosts(instance(1), instance_group=group)
-    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
+        select_hosts(make_uuid(1), instance_group=group)
+    assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}
 
 
 @pytest.mark.parametrize("field", ["project_id", "user_id", "availability_zone"])
@@ -173,8 +173,8 @@ def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
 ):
     words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
     with pytest.raises(ValueError, match=words):
-        select_hosts(instance(1), **{field: "p" * 300})
-    assert read_allocations(app_with_hosts_of_nova, instance(1)) == {}
+        select_hosts(make_uuid(1), **{field: "p" * 300})
+    assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}
 
 
 def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():

@@ -19,7 +19,7 @@ from tests.nova.scheduling import (
     list_selected_hosts,
     wait_until_true,
 )
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.system
 
@@ -194,16 +194,16 @@ def test_two_scheduler_services_share_requests(two_host_nova):
         two_host_nova.start_scheduler("ctl1", 1),
         two_host_nova.start_scheduler("ctl2", 1),
     )
-    answers = [two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 9)]
+    answers = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 9)]
     assert all(list_selected_hosts(answer.result(timeout=120)) for answer in answers)
     assert first.stop_with_signal() == 0
-    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(20)))
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(20)))
     assert second.read_log_lines("is up and answers") == []
 
 
 def test_sigterm_finishes_the_pending_request(two_host_nova):
     service = two_host_nova.start_scheduler(workers=1)
-    answers = [two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 6)]
+    answers = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 6)]
     wait_until_true(lambda: any(answer.done() for answer in answers))
     assert service.stop_with_signal(signal.SIGTERM) == 0
     assert service.read_log_lines("stopped")
@@ -220,7 +220,8 @@ def test_sigterm_finishes_the_pending_request(two_host_nova):
 def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova, whole):
     service = two_host_nova.start_scheduler()
     answers = {
-        number: two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 25)
+        number: two_host_nova.conductor.begin_selection(make_uuid(number))
+        for number in range(1, 25)
     }
     wait_until_true(lambda: any(answer.done() for answer in answers.values()))
     if whole:
@@ -232,7 +233,7 @@ def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova,
         service.wait_for_log_line("killed by SIGKILL", 3)
     for number, answer in answers.items():
         (host,) = list_selected_hosts(answer.result(timeout=120))
-        (allocated,) = two_host_nova.read_allocations(instance(number)).values()
+        (allocated,) = two_host_nova.read_allocations(make_uuid(number)).values()
         assert allocated["resources"]["VCPU"] == 1
         assert host in {"cn1", "cn2"}
 
@@ -267,7 +268,7 @@ def test_second_scheduler_takes_over_the_sync_with_nova(two_host_nova, how):
 def test_sighup_reloads_the_configuration_of_the_scheduler_service(two_host_nova):
     service = two_host_nova.start_scheduler(workers=1, scheduler__nova_sync_interval="3600")
     hosts = list_selected_hosts(
-        two_host_nova.conductor.select_destinations(instance(1), ignore_hosts=["cn2"])
+        two_host_nova.conductor.select_destinations(make_uuid(1), ignore_hosts=["cn2"])
     )
     assert hosts == ["cn1"]
     filters = {"filter_scheduler__enabled_filters": "IsolatedHostsFilter"}
@@ -294,7 +295,7 @@ def test_sigusr2_logs_stacks_and_sigint_ends_the_service(two_host_nova):
     wait_until_true(
         lambda: numbers <= {int(line.split()[2]) for line in service.read_log_lines("Thread 0x")}
     )
-    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(1)))
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(1)))
     assert service.list_worker_pids() == children
     processes = [Path(f"/proc/{pid}") for pid in children]
     assert service.stop_with_signal(signal.SIGINT) in {0, 1}

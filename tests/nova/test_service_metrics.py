@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY_FOLDER
 from tests.nova.scheduling import list_selected_hosts, wait_until_true
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.system
 
@@ -69,11 +69,11 @@ def start_scheduler_with_metrics(deployment):
 @pytest.mark.exhaustive
 def test_metrics_of_a_killed_worker_are_kept(two_host_nova):
     service, url = start_scheduler_with_metrics(two_host_nova)
-    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(1)))
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(1)))
     for pid in service.list_worker_pids():
         os.kill(pid, signal.SIGKILL)
     service.wait_for_log_line("killed by SIGKILL", 2)
-    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(2)))
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(2)))
     # The first call is counted twice if the worker died before it acknowledged the message.
     assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
@@ -87,7 +87,7 @@ def test_queued_requests_are_shown_in_the_metrics(two_host_nova):
         os.kill(pid, signal.SIGSTOP)
     try:
         begun = [
-            two_host_nova.conductor.begin_selection(instance(number)) for number in range(1, 25)
+            two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 25)
         ]
         # The stopped worker has some of the requests.
         wait_until_true(lambda: scrape_metrics(url)["rpc_waiting[]"] > 10)

@@ -18,7 +18,7 @@ from tests.nova.scheduling import (
     open_nova_deployment_with_two_hosts,
     wait_until_true,
 )
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.exhaustive
 
@@ -57,7 +57,7 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(two_hos
         # No call can claim during this transaction.
         own.execute("BEGIN IMMEDIATE")
         answers = {
-            number: two_host_nova.conductor.begin_selection(instance(number))
+            number: two_host_nova.conductor.begin_selection(make_uuid(number))
             for number in range(CALL_COUNT)
         }
         service.wait_for_log_line(_RECEIVED_CALL_LOG_TEXT, CALL_COUNT)
@@ -65,9 +65,9 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(two_hos
         own.execute("ROLLBACK")
     for number, answer in answers.items():
         assert list_selected_hosts(answer.result(timeout=150))
-        (allocated,) = two_host_nova.read_allocations(instance(number)).values()
+        (allocated,) = two_host_nova.read_allocations(make_uuid(number)).values()
         assert allocated["resources"]["VCPU"] == 1
     # RabbitMQ drops messages before the queue has a consumer.
     wait_until_true(two_host_nova.is_queue_consumed)
-    assert list_selected_hosts(two_host_nova.conductor.select_destinations(instance(CALL_COUNT)))
+    assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(CALL_COUNT)))
     assert service.read_log_lines("Traceback") == []

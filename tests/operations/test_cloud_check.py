@@ -10,7 +10,7 @@ from placement_sched.model.instance import NovaCell
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import cells
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import instance, report
+from tests.support.scheduling import make_report, make_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
@@ -21,10 +21,10 @@ COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 @pytest.fixture
 def cloud(app):
     """Two consistent hosts of a cell."""
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(name) for name in ("cn1", "cn2")])
     nodes = app.get("/scheduler/v1/compute_nodes").json["compute_nodes"]
     for node in nodes:
-        body = report(node["host"], cell_uuid=CELL_UUID, uuid=node["uuid"])
+        body = make_report(node["host"], cell_uuid=CELL_UUID, uuid=node["uuid"])
         app.put_json(f"/scheduler/v1/compute_nodes/{node['uuid']}", body)
     database = app.app.services.database
     database.write(lambda connection: cells.put(connection, [NovaCell(uuid=CELL_UUID)], utcnow()))
@@ -120,8 +120,8 @@ def test_cloud_check_reports_differing_provider_aggregates(cloud):
 
 def test_cloud_check_reports_instances_without_allocations(cloud):
     for number, place in ((1, {"host": "cn1", "node": "cn1"}), (2, {})):
-        cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", place)
-    assert find_mismatches(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
+        cloud.put_json(f"/scheduler/v1/instances/{make_uuid(number)}", place)
+    assert find_mismatches(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (make_uuid(1),))}
 
 
 @pytest.mark.all_databases
@@ -133,7 +133,7 @@ def test_cloud_check_reports_a_disabled_cell(cloud):
 
 
 def test_cloud_check_reports_a_duplicate_node_name_with_hosts(cloud):
-    body = report("cn3", hypervisor_hostname="cn1", cell_uuid=CELL_UUID, inventories=False)
+    body = make_report("cn3", hypervisor_hostname="cn1", cell_uuid=CELL_UUID, inventories=False)
     cloud.post_json("/scheduler/v1/compute_nodes", [body])
     assert find_mismatches(cloud)[CloudFault.NAME_OF_SEVERAL_NODES] == (1, ("cn1 (on cn1, cn3)",))
 
@@ -141,7 +141,9 @@ def test_cloud_check_reports_a_duplicate_node_name_with_hosts(cloud):
 def test_statement_count_of_cloud_check_is_independent_of_hosts(cloud):
     counts = set()
     for start in (10, 100):
-        reports = [report(f"cn{number}", cell_uuid=CELL_UUID) for number in range(start, start * 2)]
+        reports = [
+            make_report(f"cn{number}", cell_uuid=CELL_UUID) for number in range(start, start * 2)
+        ]
         cloud.post_json("/scheduler/v1/compute_nodes", reports)
         with record_statements(cloud.app.services.database) as seen:
             assert find_mismatches(cloud) == {}

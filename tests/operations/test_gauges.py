@@ -23,7 +23,7 @@ from tests.scheduler.capacity.test_report import (
     store_flavor,
 )
 from tests.support.concurrency import join_threads
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 CAPACITY_GAUGE_PREFIX = "placement_sched_scheduler_capacity"
 
@@ -54,7 +54,9 @@ def make_app_with_capacity_flavors(settings, make_app):
 
     def build_app_with_two_hosts(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
-        app.post_json(NODES_PATH, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
+        app.post_json(
+            NODES_PATH, [make_report("cn1", memory_mb=4096), make_report("cn2", memory_mb=8192)]
+        )
         make_zone(app, "az1", "cn1")
         store_flavor(app, "small")
         store_flavor(app, "large", ram=4096)

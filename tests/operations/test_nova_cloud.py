@@ -8,7 +8,7 @@ import pytest
 from placement_sched.app import APIS
 from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
 from tests.support.policies import settings_with_policies
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.versions import LATEST_HEADERS
 
 #: Makes a cloud nova-managed. No test connects to this database.
@@ -110,7 +110,7 @@ def test_policies_change_no_ratios_in_nova_managed_mode(make_app, sqlite_url, tm
             sqlite_url, tmp_path / "before", "[dense]\ncpu_allocation_ratio = 2.0\n"
         )
     )
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     body = {"aggregate": {"name": "dense"}}
     aggregate = app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"

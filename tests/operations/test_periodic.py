@@ -24,7 +24,7 @@ from placement_sched.store import decisions, plan_runs
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
@@ -181,13 +181,13 @@ def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monot
 
 def build_decision(moment, number=0):
     return Decision(
-        uuid=instance(1000 + number),
+        uuid=make_uuid(1000 + number),
         outcome="selected",
         project_id=None,
         digest="",
         request={},
         answer={},
-        places=(PlacedInstance(instance(number), "cn1"),),
+        places=(PlacedInstance(make_uuid(number), "cn1"),),
         created_at=moment,
     )
 
@@ -232,13 +232,13 @@ def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database, monkey
 def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, monotonic_time):
     def record_run(number, state, age):
         run = PlanRun(
-            uuid=instance(number),
+            uuid=make_uuid(number),
             kind="plan",
             state=state,
             method="live",
             parallel=1,
-            executor=instance(9),
-            moves=(RunMove(instance=instance(number), source="cn1", target="cn2"),),
+            executor=make_uuid(9),
+            moves=(RunMove(instance=make_uuid(number), source="cn1", target="cn2"),),
         )
         moment = NOW - timedelta(seconds=age)
         database.write(lambda connection: plan_runs.record(connection, run, moment))
@@ -251,7 +251,7 @@ def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, mon
     run_row_deletion(retention)
     with database.read() as connection:
         remaining = {run.uuid for run in plan_runs.search(connection, {})}
-    assert remaining == {instance(3), instance(5)}
+    assert remaining == {make_uuid(3), make_uuid(5)}
     assert _count_rows(database, tables.plan_moves) == 2
 
 
@@ -316,15 +316,17 @@ def make_waiting_task(sqlite_url, make_app, webhook_outbox):
 
 def record_decision_without_host(app, number=1, **fields):
     """Record a decision without a host and return its uuid."""
-    fields = {"flavor": flavor(vcpus=8), **fields}
+    fields = {"flavor": make_flavor(vcpus=8), **fields}
     answer = app.post_json(
-        SELECT_DESTINATIONS_PATH, {"request_spec": spec(instance(number), **fields)}, status=409
+        SELECT_DESTINATIONS_PATH,
+        {"request_spec": make_spec(make_uuid(number), **fields)},
+        status=409,
     )
     return answer.json["errors"][0]["decision"]
 
 
 def report_host(app, name="cn7"):
-    app.post_json("/scheduler/v1/compute_nodes", [report(name)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(name)])
 
 
 def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_outbox):
@@ -347,7 +349,7 @@ def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_o
         "request_id": recorded["request_id"],
         "global_request_id": None,
         "stage": recorded["stage"],
-        "instances": [{"uuid": instance(1), "host": "cn7"}],
+        "instances": [{"uuid": make_uuid(1), "host": "cn7"}],
     }
     task.run_round()
     assert webhook_outbox.take_sent_notices() == []
@@ -416,7 +418,7 @@ def test_waiting_request_that_no_longer_fits_is_not_notified(make_waiting_task, 
     webhook_outbox.failing_addresses = {FIRST_WEBHOOK_URL}
     task.run_round()
     assert len(webhook_outbox.take_sent_notices()) == 1
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=1)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", vcpus=1)])
     task.run_round()
     assert webhook_outbox.take_sent_notices() == []
 
@@ -446,8 +448,11 @@ def test_old_waiting_requests_or_of_other_policies_are_ignored(make_waiting_task
 
 def test_waiting_request_sent_with_others_is_not_notified(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
-    requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
+    requests = [
+        {"request_spec": make_spec(make_uuid(n), flavor=make_flavor(memory_mb=4096))}
+        for n in (1, 2)
+    ]
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", memory_mb=4096)])
     answer = app.post_json(SELECT_DESTINATIONS_PATH, {"requests": requests}, status=409)
     decision = answer.json["errors"][0]["decision"]
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json

@@ -12,7 +12,7 @@ from placement_sched.model.plan_run import DONE, FAILED, PLANNED, SKIPPED, START
 from placement_sched.operations.plan_runs import PlanExecution
 from tests.exploring import scale_example_count
 from tests.support.nova_api import build_nova_client, run_nova
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +75,7 @@ def make_execution(nova, journal, **options):
 
 
 def add_servers(nova, number):
-    uuids = [instance(index) for index in range(1, number + 1)]
+    uuids = [make_uuid(index) for index in range(1, number + 1)]
     for uuid in uuids:
         nova.add_server(uuid, "cn1")
     return uuids
@@ -176,7 +176,7 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
     with run_nova() as nova:
         uuids = add_servers(nova, number)
         nova.polls = polls
-        nova.failing = {instance(index) for index in failing} & set(uuids)
+        nova.failing = {make_uuid(index) for index in failing} & set(uuids)
         failures = len(nova.failing)
         journal = InMemoryMoveJournal(uuids)
         method = "cold" if is_cold else "live"
@@ -205,4 +205,4 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
         assert list(dict.fromkeys(begun)) == uuids
         assert nova.max_moving <= parallel
         repeated = {uuid for uuid, count in Counter(begun).items() if count > 1}
-        assert repeated <= {instance(index) for index in failing}
+        assert repeated <= {make_uuid(index) for index in failing}

@@ -13,9 +13,9 @@ from tests.scheduler.plan_moves import (
     make_app_on_new_database,
     read_host_of_instance,
 )
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
-PLAN_EXECUTOR_UUID = instance(101)
+PLAN_EXECUTOR_UUID = make_uuid(101)
 
 
 def count_free_memory(app, hosts, sizes):
@@ -29,7 +29,7 @@ def count_free_memory(app, hosts, sizes):
 
 @pytest.mark.parametrize("state", ["stopped", "failed"])
 def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatch, state):
-    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    moves = [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
     body = {
         "kind": "plan",
         "method": "live",
@@ -47,7 +47,7 @@ def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatc
     monkeypatch.setattr(plan_runs, "check_move", change_run_state)
     started = {"executor": PLAN_EXECUTOR_UUID, "state": "started"}
     with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
-        plan_runs.change_move(scheduler, run.uuid, instance(1), started)
+        plan_runs.change_move(scheduler, run.uuid, make_uuid(1), started)
     assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
 
 

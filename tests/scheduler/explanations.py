@@ -9,7 +9,7 @@ from uuid import UUID
 
 from placement_sched.operations import aggregates
 from tests.support.clouds import NOW, Host, add_traits
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def explain_request(app, request_spec: dict[str, Any], **overrides: Any) -> Expl
 
 def put_hosts(app, **traits: list[str]) -> None:
     """Report hosts whose root providers have these traits."""
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in traits])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(name) for name in traits])
     hosts = [Host(name, {}, frozenset(entry)) for name, entry in traits.items()]
     add_traits(app.app.services.database, hosts)
 

@@ -10,20 +10,19 @@ from uuid import uuid4
 from hypothesis import strategies as st
 
 from tests.conftest import make_settings
-from tests.scheduler.test_scheduler import select
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.versions import LATEST_HEADERS
 
 COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 FLAVORS_BY_NAME = {
-    f"m{size}": flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
+    f"m{size}": make_flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
 }
 
 
 def make_cloud_and_get_group_id(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str]) -> str:
     """Report hosts, some in zone az1. Add an anti-affinity group and return its id."""
-    reports = [report(name, memory_mb=1024 * size) for name, size in memory_gb.items()]
+    reports = [make_report(name, memory_mb=1024 * size) for name, size in memory_gb.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     path = "/compute/v2.1/os-aggregates"
     body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
@@ -39,7 +38,7 @@ def make_cloud_and_get_group_id(app: Any, memory_gb: Mapping[str, int], zone: Se
 
 def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
     """Place an instance if a host is found, and return whether it is placed."""
-    body = {"request_spec": spec(instance(number), **fields)}
+    body = {"request_spec": make_spec(make_uuid(number), **fields)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     return answer.status_int == 200
 
@@ -65,9 +64,9 @@ def execute_move(app: Any, move: dict[str, str], **fields: Any) -> None:
         uuid: {"allocations": {}, "consumer_generation": stored["consumer_generation"], **owner},
     }
     app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
-    request = spec(uuid, flavor=before["flavor"], **fields)
+    request = make_spec(uuid, flavor=before["flavor"], **fields)
     request["requested_destination"] = {"host": move["to"], "node": move["to"]}
-    answer = select(app, request)
+    answer = select_hosts(app, request)
     assert answer["selections"][0][0]["service_host"] == move["to"]
     record = {key: before[key] for key in ("project_id", "user_id", "flavor", "server_group")}
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
@@ -125,5 +124,5 @@ def fill_small_cloud(
             fields["instance_group"] = group
         if place_instance(app, index, fields):
             keys = ("availability_zone", "instance_group")
-            placed[instance(index)] = {key: fields[key] for key in keys if key in fields}
+            placed[make_uuid(index)] = {key: fields[key] for key in keys if key in fields}
     return placed

@@ -11,13 +11,20 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from tests.scheduler.providers import add_provider, add_sharing_provider
-from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages, select
+from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 from tests.support.versions import LATEST, LATEST_HEADERS
 
-FLAVOR_64_GB = flavor(memory_mb=65536)
+FLAVOR_64_GB = make_flavor(memory_mb=65536)
 
 
 class ClockWithConcurrentClaim:
@@ -35,7 +42,7 @@ class ClockWithConcurrentClaim:
 def claim_as_other_consumer(app, provider, number=900, **resources):
     """Claim resources of a provider through the Placement API."""
     body = build_body(LATEST, {provider: resources}, owner=("rival", "rival"))
-    path = f"/placement/allocations/{instance(number)}"
+    path = f"/placement/allocations/{make_uuid(number)}"
     app.put_json(path, body, headers=LATEST_HEADERS, status=204)
 
 
@@ -53,7 +60,7 @@ def build_clock_that_fills_hosts(app, hosts):
 def cloud(app):
     """Six equal hosts. Claims lock cn1 first."""
     for number in range(1, 7):
-        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}")])
+        app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{number}")])
     return app
 
 
@@ -83,12 +90,12 @@ def read_claim_counts() -> tuple[int, int, dict[str, int]]:
 
 def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2")
-    request = spec(instance(1), flavor=FLAVOR_64_GB)
+    request = make_spec(make_uuid(1), flavor=FLAVOR_64_GB)
     answer = scheduler.select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn3"]
     assert read_claim_counts() == (1, 0, {"moved": 1})
-    assert list(read_allocations_of_consumer(cloud, instance(1))) == [uuid_of("cn3")]
-    assert cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn3"
+    assert list(read_allocations_of_consumer(cloud, make_uuid(1))) == [uuid_of("cn3")]
+    assert cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json["host"] == "cn3"
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["selections"] == answer["selections"]
     assert [place["host"] for place in decision["instances"]] == ["cn3"]
@@ -101,30 +108,32 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_sc
 def test_hosts_filled_by_concurrent_claims_are_no_alternates(make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2", scheduler__max_attempts=3)
     answer = scheduler.select_destinations(
-        spec(instance(1), flavor=FLAVOR_64_GB), alternates=True
+        make_spec(make_uuid(1), flavor=FLAVOR_64_GB), alternates=True
     ).answer
     hosts = [selection["service_host"] for selection in answer["selections"][0]]
     assert hosts == ["cn3", "cn4", "cn5"]
 
 
 def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_racing_scheduler):
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn5", memory_mb=131072)])
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=98304)])
+    cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn5", memory_mb=131072)])
+    cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn6", memory_mb=98304)])
     scheduler = make_racing_scheduler("cn5", "cn1", "cn2")
-    big = flavor(memory_mb=90000)
-    hosts = get_selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer)
+    big = make_flavor(memory_mb=90000)
+    hosts = get_selected_hosts(
+        scheduler.select_destinations(make_spec(make_uuid(1), flavor=big)).answer
+    )
     assert hosts == ["cn6"]
 
 
 def test_selection_restarts_if_no_host_remains_after_a_failed_claim(cloud, make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
     with pytest.raises(Exception, match="No valid host"):
-        scheduler.select_destinations(spec(instance(1), flavor=FLAVOR_64_GB))
+        scheduler.select_destinations(make_spec(make_uuid(1), flavor=FLAVOR_64_GB))
     assert read_claim_counts() == (0, 1, {"capacity": 1})
 
 
 def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, make_racing_scheduler):
-    request = spec(instance(1), instance(2), flavor=FLAVOR_64_GB)
+    request = make_spec(make_uuid(1), make_uuid(2), flavor=FLAVOR_64_GB)
     answer = make_racing_scheduler("cn1").select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn2", "cn3"]
     assert read_claim_counts() == (1, 1, {"capacity": 1})
@@ -132,27 +141,31 @@ def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, mak
     assert decision["conditions"]["attempt"] == 1
     assert decision["selections"] == answer["selections"]
     answer = (
-        make_racing_scheduler().select_destinations(spec(instance(3), flavor=FLAVOR_64_GB)).answer
+        make_racing_scheduler()
+        .select_destinations(make_spec(make_uuid(3), flavor=FLAVOR_64_GB))
+        .answer
     )
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 0
 
 
 def test_instances_of_two_earlier_requests_are_a_conflict(cloud):
-    select(cloud, spec(instance(1)))
-    select(cloud, spec(instance(2)))
-    (error,) = select(cloud, spec(instance(1), instance(2)), 409)["errors"]
+    select_hosts(cloud, make_spec(make_uuid(1)))
+    select_hosts(cloud, make_spec(make_uuid(2)))
+    (error,) = select_hosts(cloud, make_spec(make_uuid(1), make_uuid(2)), 409)["errors"]
     assert error["code"] == "scheduler.instance_placed"
-    assert f"instance {instance(1)} already has allocations" in error["detail"]
+    assert f"instance {make_uuid(1)} already has allocations" in error["detail"]
 
 
 def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
     cloud, make_racing_scheduler
 ):
-    cards = [instance(801), instance(802)]
+    cards = [make_uuid(801), make_uuid(802)]
     for uuid in cards:
         add_provider(cloud, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_CARD=1)
-    request = spec(instance(1), flavor=flavor(extra_specs={"resources:CUSTOM_CARD": "1"}))
+    request = make_spec(
+        make_uuid(1), flavor=make_flavor(extra_specs={"resources:CUSTOM_CARD": "1"})
+    )
 
     scheduler = make_racing_scheduler()
     first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
@@ -161,19 +174,21 @@ def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
     rival = ClockWithConcurrentClaim(lambda: claim_as_other_consumer(cloud, card, CUSTOM_CARD=1))
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert get_selected_hosts(answer) == ["cn1"]
-    provider_uuids = set(read_allocations_of_consumer(cloud, instance(1)))
+    provider_uuids = set(read_allocations_of_consumer(cloud, make_uuid(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in read_usages(cloud)) == 2
 
 
 @pytest.mark.all_databases
 def test_host_deleted_before_the_claim_is_not_selected(cloud, make_racing_scheduler):
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=131072)])
+    cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn6", memory_mb=131072)])
     path = f"/scheduler/v1/compute_nodes/{uuid_of('cn6')}"
     scheduler = replace(
         make_racing_scheduler(), clock=ClockWithConcurrentClaim(lambda: cloud.delete(path))
     )
-    assert get_selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
+    assert get_selected_hosts(scheduler.select_destinations(make_spec(make_uuid(1))).answer) == [
+        "cn1"
+    ]
 
 
 #: Claims that are added to existing allocations, as for an evacuation in nova.
@@ -183,8 +198,10 @@ INSTANCE_RESOURCES = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 @pytest.fixture
 def cloud_in_use(app):
     """Two hosts. Instance 1 is on cn1, the larger host."""
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=131072), report("cn2")])
-    select(app, spec(instance(1)))
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=131072), make_report("cn2")]
+    )
+    select_hosts(app, make_spec(make_uuid(1)))
     return app
 
 
@@ -192,7 +209,7 @@ def evacuate_instance(
     app, *, request_id: str | None = None, ignored_host: str = "cn1", number: int = 1, **changes
 ):
     headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
-    body = {"request_spec": spec(instance(number), ignore_hosts=[ignored_host], **changes)}
+    body = {"request_spec": make_spec(make_uuid(number), ignore_hosts=[ignored_host], **changes)}
     body["claim"] = "add"
     return app.post_json("/scheduler/v1/select_destinations", body, headers=headers).json
 
@@ -200,7 +217,7 @@ def evacuate_instance(
 def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
     return {
         uuid: entry["resources"]
-        for uuid, entry in read_allocations_of_consumer(app, instance(number)).items()
+        for uuid, entry in read_allocations_of_consumer(app, make_uuid(number)).items()
     }
 
 
@@ -210,31 +227,31 @@ def test_evacuated_instance_has_allocations_of_both_hosts(cloud_in_use):
         uuid_of("cn1"): INSTANCE_RESOURCES,
         uuid_of("cn2"): INSTANCE_RESOURCES,
     }
-    assert cloud_in_use.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
+    assert cloud_in_use.get(f"/scheduler/v1/instances/{make_uuid(1)}").json["host"] == "cn1"
 
 
 def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(cloud_in_use):
     assert get_selected_hosts(evacuate_instance(cloud_in_use, ignored_host="cn2")) == ["cn1"]
     assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
-    answer = select(cloud_in_use, spec(instance(1), ignore_hosts=["cn1"]), 409)
+    answer = select_hosts(cloud_in_use, make_spec(make_uuid(1), ignore_hosts=["cn1"]), 409)
     assert answer["errors"][0]["code"] == "scheduler.instance_placed"
-    full = spec(instance(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
-    select(cloud_in_use, full, 409, claim="add")
+    full = make_spec(make_uuid(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
+    select_hosts(cloud_in_use, full, 409, claim="add")
     assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
     assert sum(usage.get("VCPU", 0) for usage in read_usages(cloud_in_use)) == 1
 
 
 def test_additional_claim_of_an_instance_without_allocations_is_a_plain_claim(cloud_in_use):
-    select(cloud_in_use, spec(instance(2)), claim="add")
+    select_hosts(cloud_in_use, make_spec(make_uuid(2)), claim="add")
     assert list(read_allocations(cloud_in_use, number=2).values()) == [INSTANCE_RESOURCES]
-    assert cloud_in_use.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"
+    assert cloud_in_use.get(f"/scheduler/v1/instances/{make_uuid(2)}").json["host"] == "cn1"
 
 
 def test_allocation_of_a_shared_disk_is_not_doubled_by_an_evacuation(cloud_in_use):
-    pool = instance(800)
-    add_sharing_provider(cloud_in_use, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
-    request = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
-    select(cloud_in_use, spec(instance(2), flavor=request))
+    pool = make_uuid(800)
+    add_sharing_provider(cloud_in_use, pool, make_uuid(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
+    request = make_flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
+    select_hosts(cloud_in_use, make_spec(make_uuid(2), flavor=request))
     assert get_selected_hosts(evacuate_instance(cloud_in_use, number=2, flavor=request)) == ["cn2"]
     both = {
         uuid_of("cn1"): INSTANCE_RESOURCES,
@@ -249,7 +266,7 @@ def test_repeated_evacuation_request_claims_its_lost_allocations_again(cloud_in_
     first = evacuate_instance(cloud_in_use, request_id=request_id)
     assert evacuate_instance(cloud_in_use, request_id=request_id) == first
     headers = {"OpenStack-API-Version": "placement 1.28"}
-    path = f"/placement/allocations/{instance(1)}"
+    path = f"/placement/allocations/{make_uuid(1)}"
     result = cloud_in_use.get(path, headers=headers).json
     del result["allocations"][uuid_of("cn2")]
     for allocation in result["allocations"].values():
@@ -280,5 +297,5 @@ def test_concurrent_equal_requests_are_claimed_once(cloud_in_use):
 
 @pytest.mark.parametrize("claim", ["new", None])
 def test_invalid_value_of_claim_is_400_with_its_path(app, claim):
-    answer = select(app, spec(instance(1)), 400, claim=claim)
+    answer = select_hosts(app, make_spec(make_uuid(1)), 400, claim=claim)
     assert "$.claim" in answer["errors"][0]["detail"]

@@ -15,7 +15,7 @@ from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.providers import add_provider
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 
 RANDOMIZING_OPTIONS = {
@@ -48,7 +48,8 @@ def draw_random_cloud(draw):
     memory = st.sampled_from([8192, 16384, 16384])
     sizes = draw(st.lists(st.tuples(memory, st.integers(0, 2)), min_size=1, max_size=12))
     return [
-        (report(f"cn{n}", memory_mb=size), children) for n, (size, children) in enumerate(sizes)
+        (make_report(f"cn{n}", memory_mb=size), children)
+        for n, (size, children) in enumerate(sizes)
     ]
 
 
@@ -77,7 +78,9 @@ def test_replay_on_the_same_data_equals_the_decision(
     app = make_new_app(**RANDOMIZING_OPTIONS, scheduler__max_placement_results=limit)
     report_random_cloud(app, cloud)
     scheduler = app.app.services.scheduler
-    request = spec(*map(instance, range(1, count + 1)), flavor=flavor(extra_specs=extra_specs))
+    request = make_spec(
+        *map(make_uuid, range(1, count + 1)), flavor=make_flavor(extra_specs=extra_specs)
+    )
     if is_explanation:
         body = {"request_spec": request, "return_alternates": True, "keep": True}
         app.post_json("/scheduler/v1/explain", body)
@@ -98,13 +101,15 @@ def test_replay_on_the_same_data_equals_the_decision(
 
 @pytest.fixture
 def cloud(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2, 3)]
+    )
     return app
 
 
 def select_and_get_decision_uuid(app, *numbers, **changes):
     answer = app.app.services.scheduler.select_destinations(
-        spec(*map(instance, numbers), **changes), claiming=ClaimMode.NONE
+        make_spec(*map(make_uuid, numbers), **changes), claiming=ClaimMode.NONE
     ).answer
     return answer["decision"]
 
@@ -115,7 +120,7 @@ def test_replay_on_changed_data_lists_the_differences(cloud):
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
     answer = replay_decision(cloud, uuid)
     result = {difference["what"]: difference for difference in answer["differences"]}
-    place = result[f"host of instance {instance(1)}"]
+    place = result[f"host of instance {make_uuid(1)}"]
     assert place["then"] == chosen
     assert place["now"] not in {None, chosen}
     assert (result["hosts found"]["then"], result["hosts found"]["now"]) == (3, 2)
@@ -141,9 +146,9 @@ def test_replay_records_nothing_and_has_limited_lists(cloud):
 
 @pytest.mark.all_databases
 def test_replay_that_finds_no_host_names_the_stage(cloud):
-    uuid = select_and_get_decision_uuid(cloud, 1, flavor=flavor(vcpus=16))
+    uuid = select_and_get_decision_uuid(cloud, 1, flavor=make_flavor(vcpus=16))
     cloud.app.services.scheduler.select_destinations(
-        spec(*map(instance, range(2, 14)), flavor=flavor(vcpus=16))
+        make_spec(*map(make_uuid, range(2, 14)), flavor=make_flavor(vcpus=16))
     )
     result = read_replay_differences(cloud, uuid)
     assert (result["outcome"]["then"], result["outcome"]["now"]) == ("selected", "no_valid_host")
@@ -153,7 +158,7 @@ def test_replay_that_finds_no_host_names_the_stage(cloud):
 
 def test_replay_uses_current_or_recorded_settings(cloud, make_app):
     overrides = {"filter_scheduler.io_ops_weight_multiplier": -3.0}
-    body = {"request_spec": spec(instance(1)), "overrides": overrides, "keep": True}
+    body = {"request_spec": make_spec(make_uuid(1)), "overrides": overrides, "keep": True}
     body["policy"] = "default"
     uuid = cloud.post_json("/scheduler/v1/explain", body).json["decision"]
     assert read_decision(cloud, uuid).conditions.policy == "default"
@@ -178,7 +183,7 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     uuid = group["server_group"]["id"]
     decision = select_and_get_decision_uuid(cloud, 1, instance_group=uuid)
     chosen = read_decision(cloud, decision).places[0].host
-    claimed = spec(instance(2), instance_group=uuid, force_hosts=[chosen])
+    claimed = make_spec(make_uuid(2), instance_group=uuid, force_hosts=[chosen])
     cloud.app.services.scheduler.select_destinations(claimed)
     result = read_replay_differences(cloud, decision)
     assert result["filter ServerGroupAntiAffinityFilter"]["now"] == {"before": 3, "after": 2}

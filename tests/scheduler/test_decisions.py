@@ -17,7 +17,13 @@ from placement_sched.model.explanation import (
 )
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, limit_size
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.statements import record_statements
 
 DECISION_TIME = datetime(2026, 1, 1, 12, 0, 0)
@@ -25,7 +31,7 @@ DECISION_TIME = datetime(2026, 1, 1, 12, 0, 0)
 
 @pytest.fixture
 def cloud(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2)])
     return app
 
 
@@ -53,7 +59,7 @@ def rename_table_temporarily(database, table):
 def test_claim_without_its_decision_is_rolled_back(cloud):
     database = cloud.app.services.database
     with rename_table_temporarily(database, "sched_decision_places"), pytest.raises(Unavailable):
-        cloud.app.services.scheduler.select_destinations(spec(instance(1)))
+        cloud.app.services.scheduler.select_destinations(make_spec(make_uuid(1)))
     for table in ("allocations", "sched_instances", "sched_decisions"):
         assert count_table_rows(database, table) == 0
 
@@ -61,9 +67,11 @@ def test_claim_without_its_decision_is_rolled_back(cloud):
 def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     with rename_table_temporarily(database, "sched_decision_places"):
-        answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE).answer
+        answer = scheduler.select_destinations(
+            make_spec(make_uuid(1)), claiming=ClaimMode.NONE
+        ).answer
         with pytest.raises(NoValidHost):
-            scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
+            scheduler.select_destinations(make_spec(flavor=make_flavor(vcpus=99)))
     assert get_selected_hosts(answer) == ["cn1"]
     assert count_table_rows(database, "sched_decisions") == 0
 
@@ -114,8 +122,8 @@ def test_too_large_funnel_is_recorded_with_its_counts_only(funnel):
 def test_list_of_decisions_takes_a_constant_number_of_statements(cloud):
     counts = set()
     for number in (1, 2, 3):
-        cloud.app.services.scheduler.select_destinations(spec(instance(number)))
+        cloud.app.services.scheduler.select_destinations(make_spec(make_uuid(number)))
         with record_statements(cloud.app.services.database) as statements:
-            cloud.get(f"/scheduler/v1/decisions?host=cn1&instance={instance(1)}&outcome=selected")
+            cloud.get(f"/scheduler/v1/decisions?host=cn1&instance={make_uuid(1)}&outcome=selected")
         counts.add(len(statements))
     assert counts == {3}  # version, decisions, names of their instances

@@ -16,10 +16,16 @@ from tests.scheduler.plan_moves import (
     read_host_of_instance,
     read_usage_of_host,
 )
-from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_server_groups import create_group
 from tests.scheduler.test_simulation import dump_tables
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 
 
 def request_drain_plan(app, *changes, status=200, **more):
@@ -115,9 +121,13 @@ def test_drain_plan_of_random_clouds_can_be_carried_out(make_new_app, cloud):
 def cloud(app):
     """Three hosts with 8 GB. Two instances with 3 GB are on cn1."""
     names = ("cn1", "cn2", "cn3")
-    app.post_json("/scheduler/v1/compute_nodes", [report(name, memory_mb=8192) for name in names])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(name, memory_mb=8192) for name in names]
+    )
     for at in (1, 2):
-        select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=["cn1"]))
+        select_hosts(
+            app, make_spec(make_uuid(at), flavor=make_flavor(memory_mb=3072), force_hosts=["cn1"])
+        )
     return app
 
 
@@ -136,7 +146,7 @@ def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
     assert (read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")) == before
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
-    cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
+    cloud.put_json(f"/scheduler/v1/instances/{make_uuid(7)}", body)
     (entry,) = request_drain_plan(cloud, {"drain": ["cn2"]})["stuck"]
     assert entry["reason"] == "its flavor is not recorded"
 
@@ -177,13 +187,13 @@ def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
 
 def test_single_member_of_an_affinity_group_may_move_but_several_may_not(cloud):
     group = {"instance_group": create_group(cloud, policy="affinity")}
-    select(cloud, spec(instance(3), **group, force_hosts=["cn2"]))
-    move = spec(instance(3), **group, ignore_hosts=["cn2"])
-    assert sorted(host["host"] for host in explain(cloud, move)["hosts"]) == ["cn1", "cn3"]
+    select_hosts(cloud, make_spec(make_uuid(3), **group, force_hosts=["cn2"]))
+    move = make_spec(make_uuid(3), **group, ignore_hosts=["cn2"])
+    assert sorted(host["host"] for host in explain_request(cloud, move)["hosts"]) == ["cn1", "cn3"]
     moves = request_drain_plan(cloud, {"drain": ["cn2"]})["moves"]
-    assert [move["instance"] for move in moves] == [instance(3)]
-    second = spec(instance(4), **group)
-    assert [host["host"] for host in explain(cloud, second)["hosts"]] == ["cn2"]
-    select(cloud, second)
+    assert [move["instance"] for move in moves] == [make_uuid(3)]
+    second = make_spec(make_uuid(4), **group)
+    assert [host["host"] for host in explain_request(cloud, second)["hosts"]] == ["cn2"]
+    select_hosts(cloud, second)
     # Now the first member may not leave the second.
-    assert explain(cloud, move)["outcome"] == "no_valid_host"
+    assert explain_request(cloud, move)["outcome"] == "no_valid_host"

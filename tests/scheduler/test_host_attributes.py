@@ -10,7 +10,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import set_host_attributes
 from placement_sched.scheduler.plugins import host_attributes
 from tests.conftest import make_settings
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_host_state
 
 HOSTS_OF_ATTRIBUTE_READS = []
@@ -44,8 +44,8 @@ def registered_host_attributes():
 def build_app_with_patched_host(make_app, url, **options):
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(url, **names))
-    patched = report("cn1", stats={"patched": "yes"})
-    app.post_json("/scheduler/v1/compute_nodes", [patched, report("cn2")])
+    patched = make_report("cn1", stats={"patched": "yes"})
+    app.post_json("/scheduler/v1/compute_nodes", [patched, make_report("cn2")])
     return app
 
 
@@ -54,7 +54,7 @@ def test_plugin_reads_host_attributes(registered_host_attributes, make_app, sqli
     app = build_app_with_patched_host(
         make_app, sqlite_url, available_filters=[path], enabled_filters=["PatchedHostFilter"]
     )
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
     assert sorted(HOSTS_OF_ATTRIBUTE_READS) == ["cn1", "cn2"]
 
@@ -65,7 +65,7 @@ def test_shipped_filters_do_not_read_host_attributes(
     app = build_app_with_patched_host(make_app, sqlite_url)
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 1}
     flavor["extra_specs"] = {"is_patched": "True", "capabilities:is_patched": "True"}
-    body = {"request_spec": spec(flavor=flavor)}
+    body = {"request_spec": make_spec(flavor=flavor)}
     assert app.post_json("/scheduler/v1/explain", body).json["hosts"] == []
     assert HOSTS_OF_ATTRIBUTE_READS == []
 

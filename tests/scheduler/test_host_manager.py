@@ -11,15 +11,14 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
-from tests.scheduler.test_scheduler import explain
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import explain_request, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 from tests.support.states import build_instances, build_spec
 
 pytestmark = pytest.mark.slow
 
 EXPLAIN_PATH = "/scheduler/v1/explain"
-INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(instance, (1, 2, 3, 4))
+INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(make_uuid, (1, 2, 3, 4))
 
 
 class RecordingInstanceStore:
@@ -136,13 +135,15 @@ def make_cloud_with_filters(url, make_app, *enabled, size=3):
             filter_scheduler__enabled_filters=list(enabled),
         )
     )
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(1, size + 1)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(1, size + 1)]
+    )
     return app
 
 
 def record_instance(app, number, host, flavor=None):
     record = {"host": host, "node": host, "flavor": flavor or {"name": "m1"}, "image": None}
-    app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(number)}", record)
 
 
 @pytest.mark.all_databases
@@ -164,7 +165,7 @@ def test_same_and_different_host_hints_select_hosts_on_every_database(
     app = make_cloud_with_filters(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")
-    answer = app.post_json(EXPLAIN_PATH, {"request_spec": spec(scheduler_hints=hints)}).json
+    answer = app.post_json(EXPLAIN_PATH, {"request_spec": make_spec(scheduler_hints=hints)}).json
     assert sorted(host["host"] for host in answer["hosts"]) == hosts
 
 
@@ -184,8 +185,8 @@ def test_instances_are_read_in_one_sql_statement_for_filters_that_use_them(
     app = make_cloud_with_filters(sqlite_url, make_app, enabled, size=size)
     for number in range(1, size + 1):
         record_instance(app, number, f"cn{number}")
-    hints = {"same_host": [instance(n) for n in range(1, size + 1)]}
-    body = {"request_spec": spec(scheduler_hints=hints)}
+    hints = {"same_host": [make_uuid(n) for n in range(1, size + 1)]}
+    body = {"request_spec": make_spec(scheduler_hints=hints)}
     app.post_json(EXPLAIN_PATH, body)
     with record_statements(app.app.services.database) as statements:
         app.post_json(EXPLAIN_PATH, body)
@@ -204,9 +205,9 @@ CONNECTION_ERROR = "connection refused"
 def cloud(app):
     """A host in each of two cells, and a host without a cell."""
     reports = [
-        report("cn1", cell_uuid=CELL_1_UUID),
-        report("cn2", cell_uuid=CELL_2_UUID),
-        report("cn3"),
+        make_report("cn1", cell_uuid=CELL_1_UUID),
+        make_report("cn2", cell_uuid=CELL_2_UUID),
+        make_report("cn3"),
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
@@ -245,24 +246,26 @@ def list_passing_hosts(explanation):
 
 def test_hosts_of_a_cell_disabled_in_nova_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
-    answer = explain(cloud, spec())
+    answer = explain_request(cloud, make_spec())
     assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
     assert "enabled_cells" not in {stage["name"] for stage in answer["funnel"]["filters"]}
     record_cells(
         cloud, NovaCell(uuid=CELL_1_UUID, name="one", disabled=True), NovaCell(uuid=CELL_2_UUID)
     )
-    answer = explain(cloud, spec())
+    answer = explain_request(cloud, make_spec())
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
     assert list_passing_hosts(answer) == ["cn2", "cn3"]
-    assert explain(cloud, spec(force_hosts=["cn1"]))["outcome"] == "no_valid_host"
+    assert explain_request(cloud, make_spec(force_hosts=["cn1"]))["outcome"] == "no_valid_host"
 
 
 def test_move_within_a_cell_disabled_in_nova_finds_its_hosts(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_1_UUID.upper()}))
+    answer = explain_request(cloud, make_spec(requested_destination={"cell": CELL_1_UUID.upper()}))
     assert list_passing_hosts(answer) == ["cn1"]
     overrides = {"scheduler.disabled_cells": [CELL_1_UUID]}
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_1_UUID}), overrides=overrides)
+    answer = explain_request(
+        cloud, make_spec(requested_destination={"cell": CELL_1_UUID}), overrides=overrides
+    )
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
 
 
@@ -271,7 +274,7 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
     record_unavailable_cell_database(cloud, CELL_1_UUID, 93)
     record_unavailable_cell_database(cloud, CELL_2_UUID, 3600)
-    answer = explain(cloud, spec(requested_destination={"cell": CELL_2_UUID}))
+    answer = explain_request(cloud, make_spec(requested_destination={"cell": CELL_2_UUID}))
     reasons = read_cell_rejections(answer)
     head, _, rest = reasons["cn1"].partition(" has not answered for ")
     seconds, _, failure = rest.partition(" s: ")
@@ -282,13 +285,13 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     cloud.app.services.database.write(
         lambda connection: cells.note_read(connection, [CELL_1_UUID, CELL_2_UUID], utcnow())
     )
-    assert list_passing_hosts(explain(cloud, spec())) == ["cn1", "cn2", "cn3"]
+    assert list_passing_hosts(explain_request(cloud, make_spec())) == ["cn1", "cn2", "cn3"]
 
 
 def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
     record_unavailable_cell_database(cloud, CELL_1_UUID, 5)
-    answer = explain(cloud, spec(ignore_hosts=["cn1"]), hosts=["cn1"])
+    answer = explain_request(cloud, make_spec(ignore_hosts=["cn1"]), hosts=["cn1"])
     (verdict,) = answer["verdicts"]
     reasons = {reason["name"]: reason["reason"] for reason in verdict["reasons"]}
     assert reasons["enabled_cells"].startswith(
@@ -299,7 +302,7 @@ def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
 
 def record_statements_of_selection(app, number):
     """Return the statements of a request with filled caches."""
-    ask = {"request_spec": spec(instance(number)), "claim": False}
+    ask = {"request_spec": make_spec(make_uuid(number)), "claim": False}
     app.post_json("/scheduler/v1/select_destinations", ask)
     with record_statements(app.app.services.database) as seen:
         app.post_json("/scheduler/v1/select_destinations", ask)
@@ -310,5 +313,5 @@ def test_disabled_and_unavailable_cells_are_read_in_at_most_one_sql_statement(cl
     record_cells(cloud, *(NovaCell(uuid=f"c0000000-0000-0000-0000-{n:012}") for n in range(50)))
     record_unavailable_cell_database(cloud, CELL_2_UUID, 5)
     assert sum("sched_cells" in entry for entry in record_statements_of_selection(cloud, 1)) == 1
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     assert sum("sched_cells" in item for item in record_statements_of_selection(cloud, 2)) == 0

@@ -11,7 +11,7 @@ from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import add_aggregate, aggregate_uuid
 from tests.support.policies import settings_with_policies
-from tests.support.scheduling import flavor, instance, report
+from tests.support.scheduling import make_flavor, make_report, make_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -45,14 +45,20 @@ def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
     body = build_body(LATEST, amounts, owner=("p1", "u1"))
-    put_placement_document(app, f"/allocations/{instance(number)}", body)
+    put_placement_document(app, f"/allocations/{make_uuid(number)}", body)
     if host is not None:
         record_instance(app, number, host)
 
 
 def record_instance(app, number, host, **more):
-    body = {"host": host, "node": host, "flavor": flavor(), "display_name": f"vm{number}", **more}
-    app.put_json(f"/scheduler/v1/instances/{instance(number)}", {"project_id": "p1", **body})
+    body = {
+        "host": host,
+        "node": host,
+        "flavor": make_flavor(),
+        "display_name": f"vm{number}",
+        **more,
+    }
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(number)}", {"project_id": "p1", **body})
 
 
 @pytest.fixture
@@ -60,8 +66,8 @@ def cloud_app(database_url, tmp_path, make_app):
     """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
     settings = settings_with_policies(database_url, tmp_path, POLICY_CONFIG)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
-    reports = [report(name) for name in ("cn1", "cn2", "cn3")]
-    reports.append(report("cn4", last_seen_up=OLD_REPORT_TIME))
+    reports = [make_report(name) for name in ("cn1", "cn2", "cn3")]
+    reports.append(make_report("cn4", last_seen_up=OLD_REPORT_TIME))
     app.post_json("/scheduler/v1/compute_nodes", reports)
     api = AggregateApi(app)
     for name, zone, hosts in (("east", "az-east", ("cn1", "cn2")), ("rack", None, ("cn1", "cn3"))):
@@ -162,7 +168,7 @@ def test_instances_without_node_count_on_the_only_node_of_their_host(cloud_app):
 def test_statement_count_of_host_views_does_not_depend_on_hosts(make_app, settings):
     app, counts = make_app(settings), []
     for hosts in (range(3), range(3, 15)):
-        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
+        app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in hosts])
         list_host_names(app)
         with record_statements(app.app.services.database) as seen:
             for query in ("", "?limit=2", "?trait=COMPUTE_NODE"):
@@ -190,7 +196,7 @@ def test_host_is_shown_with_its_tree_instances_and_policy(cloud_app):
     assert len(root["aggregates"]) == 2
     (there,) = host["instances"]
     assert there == {
-        "uuid": instance(1),
+        "uuid": make_uuid(1),
         "name": "vm1",
         "node": "cn1",
         "project_id": "p1",

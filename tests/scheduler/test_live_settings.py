@@ -14,8 +14,13 @@ from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
-from tests.scheduler.test_scheduler import explain, select
-from tests.support.scheduling import get_selected_hosts, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    get_selected_hosts,
+    make_report,
+    make_spec,
+    select_hosts,
+)
 from tests.support.states import read_settings_text
 
 OPTIONS_FILE_OPTION = "[scheduler] json_config_location"
@@ -214,7 +219,7 @@ def cloud(options_file, sqlite_url, make_app, tmp_path):
     )
     app = make_app(read_settings_text(tmp_path, text))
     memory = {"cn1": 65536, "cn2": 98304, "cn3": 131072}
-    hosts = [report(name, memory_mb=size) for name, size in memory.items()]
+    hosts = [make_report(name, memory_mb=size) for name, size in memory.items()]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
     return app
 
@@ -225,19 +230,19 @@ def write_options_file_and_reload(app, options_file: Path, document: object) -> 
 
 
 def test_requests_use_the_options_of_the_json_file(cloud, options_file):
-    assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
+    assert get_selected_hosts(select_hosts(cloud, make_spec())) == ["cn3"]
     write_options_file_and_reload(cloud, options_file, {"ram_weight_multiplier": -1.0})
-    assert get_selected_hosts(select(cloud, spec())) == ["cn1"]
-    assert explain(cloud, spec())["hosts"][0]["host"] == "cn1"
+    assert get_selected_hosts(select_hosts(cloud, make_spec())) == ["cn1"]
+    assert explain_request(cloud, make_spec())["hosts"][0]["host"] == "cn1"
     overrides = {"filter_scheduler.ram_weight_multiplier": 1.0}
-    assert explain(cloud, spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
+    assert explain_request(cloud, make_spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
     isolated = ["IsolatedHostsFilter"]
     write_options_file_and_reload(
         cloud, options_file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]}
     )
-    assert get_selected_hosts(select(cloud, spec())) == ["cn2"]
+    assert get_selected_hosts(select_hosts(cloud, make_spec())) == ["cn2"]
     write_options_file_and_reload(cloud, options_file, {})
-    assert get_selected_hosts(select(cloud, spec())) == ["cn3"]
+    assert get_selected_hosts(select_hosts(cloud, make_spec())) == ["cn3"]
 
 
 def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatch):

@@ -3,8 +3,14 @@
 
 import pytest
 
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 
 
 def build_numa_nodes(*pinned_spec, **cell):
@@ -26,9 +32,9 @@ def cloud(sqlite_settings, make_app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            report("cn1", numa_topology=build_numa_nodes([0, 1, 2, 3], [])),
-            report("cn2", numa_topology=build_numa_nodes([0, 1], [2, 3])),
-            report("cn3"),
+            make_report("cn1", numa_topology=build_numa_nodes([0, 1, 2, 3], [])),
+            make_report("cn2", numa_topology=build_numa_nodes([0, 1], [2, 3])),
+            make_report("cn3"),
         ],
     )
     return app
@@ -36,8 +42,8 @@ def cloud(sqlite_settings, make_app):
 
 def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
     keys = {f"hw:{key}": value for key, value in extra_specs.items()}
-    request = flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **keys})
-    return spec(*map(instance, instances), flavor=request)
+    request = make_flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **keys})
+    return make_spec(*map(make_uuid, instances), flavor=request)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +51,7 @@ def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
     [(4, {}, ["cn1"]), (4, {"numa_nodes": "2"}, ["cn2"]), (3, {}, ["cn1"])],
 )
 def test_host_with_enough_capacity_per_numa_node_is_selected(cloud, vcpus, extra_specs, hosts):
-    answer = select(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
+    answer = select_hosts(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
     assert get_selected_hosts(answer) == hosts
     assert answer["selections"][0][0]["limits"] == {
         "numa_topology": {

@@ -9,7 +9,13 @@ from placement_sched.scheduler.host_state import with_device_providers
 from tests.conftest import AdminClient, make_settings
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.states import build_host_state, build_spec
 from tests.support.versions import LATEST_HEADERS
 
@@ -106,10 +112,10 @@ def make_cloud(database_url):
         result.append(create_app(settings))
         app = AdminClient(result[-1])
         # Pools in reverse order: the choice of a NIC must not depend on it.
-        pools = [build_nic_pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][
+        pools = [build_nic_pool(count, rp_uuid=make_uuid(900 + n)) for n, count in enumerate(vfs)][
             ::-1
         ]
-        hosts = [report("cn1", pci_device_pools=pools), report("cn2")]
+        hosts = [make_report("cn1", pci_device_pools=pools), make_report("cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
         app.put("/placement/resource_classes/CUSTOM_PCI_8086_1520", headers=LATEST_HEADERS)
         for number, total in enumerate(totals):
@@ -123,12 +129,14 @@ def make_cloud(database_url):
 
 def add_nic(app, number, total):
     """Add the provider of a NIC with VFs, which the host need not have reported."""
-    uuid = instance(900 + number)
+    uuid = make_uuid(900 + number)
     add_provider(app, f"nic{number}", uuid, parent=uuid_of("cn1"), CUSTOM_PCI_8086_1520=total)
 
 
 def request_devices(app, *instances, path=SELECT_PATH, count=1, status=200):
-    request = spec(*instances, flavor=flavor(extra_specs={"pci_passthrough:alias": f"nic:{count}"}))
+    request = make_spec(
+        *instances, flavor=make_flavor(extra_specs={"pci_passthrough:alias": f"nic:{count}"})
+    )
     return app.post_json(path, {"request_spec": request}, status=status).json
 
 
@@ -146,7 +154,7 @@ def list_serving_nics(answer):
 )
 def test_instances_have_pci_devices_that_the_host_reported(make_cloud, free, instances, expected):
     app = make_cloud(*free)
-    uuids = map(instance, range(1, instances + 1))
+    uuids = map(make_uuid, range(1, instances + 1))
     answer = request_devices(app, *uuids, status=200 if expected else 409)
     if expected:
         assert get_selected_hosts(answer) == ["cn1"] * instances
@@ -161,13 +169,13 @@ def test_instances_fit_although_placement_and_reported_device_counts_differ(
 ):
     # The first NIC reports a VF more than placement has, and the second a VF less.
     app = make_cloud(*vfs, totals=totals)
-    assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN_PATH)["outcome"] == "selected"
-    outcome = request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN_PATH)["outcome"]
+    assert request_devices(app, *map(make_uuid, (1, 2)), path=EXPLAIN_PATH)["outcome"] == "selected"
+    outcome = request_devices(app, *map(make_uuid, (1, 2, 3)), path=EXPLAIN_PATH)["outcome"]
     assert outcome == "no_valid_host"
 
 
 def test_pci_devices_of_earlier_requests_are_not_free_while_reports_are_cached(make_cloud):
     app = make_cloud(1, 1, scheduler__driver="caching_scheduler")
-    answers = [request_devices(app, instance(number)) for number in (1, 2)]
+    answers = [request_devices(app, make_uuid(number)) for number in (1, 2)]
     assert sorted(list_serving_nics(answers[0]) + list_serving_nics(answers[1])) == [0, 1]
-    request_devices(app, instance(3), status=409)
+    request_devices(app, make_uuid(3), status=409)

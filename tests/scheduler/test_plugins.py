@@ -19,7 +19,7 @@ from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from placement_sched.scheduler.weights import all_weighers, run_weighers
 from tests.scheduler import third_party
 from tests.scheduler.explanations import explain_request, put_hosts
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 from tests.support.states import NOW, build_aggregates, build_host_state, build_settings, build_spec
 
 ACME_MODULE = "tests.scheduler.third_party"
@@ -414,7 +414,7 @@ def test_third_party_request_filter_named_by_its_path_narrows_requests(make_app_
         f"[scheduler]\nrequest_filters = {ACME_MODULE}.AcmeTraitFilter\n"
     )
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
-    answer = explain_request(app, spec())
+    answer = explain_request(app, make_spec())
     assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
     result = answer.get_request_filter_report("acme_trait")
     assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
@@ -427,7 +427,7 @@ def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
     install_package(f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeTraitFilter\n")
     app = make_app_with_config_text("[acme_requests]\ntrait = CUSTOM_ACME\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
-    answer = explain_request(app, spec())
+    answer = explain_request(app, make_spec())
     assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
     assert answer.hosts == ["cn1"]
 
@@ -486,7 +486,7 @@ def module_that_records_its_import(tmp_path, monkeypatch):
 def test_option_overrides_import_no_modules(sqlite_app, module_that_records_its_import):
     path, trace = module_that_records_its_import
     for value in ([path], path, ["compute_status_filter", path]):
-        body = {"request_spec": spec(), "overrides": {"scheduler.request_filters": value}}
+        body = {"request_spec": make_spec(), "overrides": {"scheduler.request_filters": value}}
         answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
         (error,) = answer.json["errors"]
         assert f"scheduler.request_filters: '{path}'" in error["detail"]

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from tests.exploring import scale_example_count
 from tests.scheduler.fleets import load_fleet
 from tests.scheduler.plan_moves import execute_move, read_usage_of_host
-from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -25,15 +31,19 @@ def request_rebalance(app, goal="fit", status=200, **more):
 
 def make_filled_hosts(app, free, *placed):
     """Report hosts with GB of memory, and place instances with GB on hosts."""
-    reports = [report(name, memory_mb=size * MB_PER_GB, vcpus=60) for name, size in free.items()]
+    reports = [
+        make_report(name, memory_mb=size * MB_PER_GB, vcpus=60) for name, size in free.items()
+    ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     for number, (host, size) in enumerate(placed, 1):
-        request = spec(instance(number), flavor=flavor(memory_mb=size * MB_PER_GB, root_gb=1))
-        select(app, {**request, "force_hosts": [host]})
+        request = make_spec(
+            make_uuid(number), flavor=make_flavor(memory_mb=size * MB_PER_GB, root_gb=1)
+        )
+        select_hosts(app, {**request, "force_hosts": [host]})
 
 
 def build_request_with_memory(size):
-    return spec(flavor=flavor(memory_mb=size * MB_PER_GB, root_gb=1))
+    return make_spec(flavor=make_flavor(memory_mb=size * MB_PER_GB, root_gb=1))
 
 
 def find_minimal_number_of_moves(free, placed, size, most):
@@ -99,7 +109,7 @@ def test_rebalance_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_
     for move in answer["moves"]:
         execute_move(app, move)
     assert origin in {
-        host["host"] for host in explain(app, build_request_with_memory(size))["hosts"]
+        host["host"] for host in explain_request(app, build_request_with_memory(size))["hosts"]
     }
 
 
@@ -143,7 +153,7 @@ def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, go
 def test_rebalance_moves_the_smallest_sufficient_instance(app):
     make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
     (move,) = request_rebalance(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
-    assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
+    assert (move["instance"], move["from"], move["to"]) == (make_uuid(2), "cn1", "cn2")
     assert move["reason"] == "makes room on cn1"
     reached = request_rebalance(app, request_spec=build_request_with_memory(5), moves=2)["reached"]
     assert reached is False

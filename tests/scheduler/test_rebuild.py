@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.scheduler import selection
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
@@ -14,7 +14,7 @@ HYPERV_IMAGE = {"properties": {"hypervisor_type": "hyperv"}}
 def report_hosts(app):
     """Report two hosts that run images of QEMU."""
     reports = [
-        report(name, supported_hv_specs=[["x86_64", "qemu", "hvm"]]) for name in ("cn1", "cn2")
+        make_report(name, supported_hv_specs=[["x86_64", "qemu", "hvm"]]) for name in ("cn1", "cn2")
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
@@ -31,23 +31,23 @@ def shared_cloud(make_shared_app):
 
 
 def place_instances(app, *numbers, host="cn1"):
-    uuids = [instance(number) for number in numbers or (1,)]
+    uuids = [make_uuid(number) for number in numbers or (1,)]
     select_host_for_rebuild(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
 
 
 def select_host_for_rebuild(app, status=200, **changes):
-    request = spec(instance(1), **{"scheduler_hints": REBUILD_HINT} | changes)
+    request = make_spec(make_uuid(1), **{"scheduler_hints": REBUILD_HINT} | changes)
     body = {"request_spec": request}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
 def explain_rebuild(app, **changes):
-    request = spec(instance(1), **{"scheduler_hints": REBUILD_HINT} | changes)
+    request = make_spec(make_uuid(1), **{"scheduler_hints": REBUILD_HINT} | changes)
     return app.post_json("/scheduler/v1/explain", {"request_spec": request}).json
 
 
 def read_allocations(app):
-    return app.get(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS).json[
+    return app.get(f"/placement/allocations/{make_uuid(1)}", headers=LATEST_HEADERS).json[
         "allocations"
     ]
 
@@ -69,8 +69,8 @@ def test_rebuilt_instance_keeps_its_host_and_allocations(cloud, target):
 def test_rebuild_of_many_instances_needs_no_capacity(cloud, monkeypatch):
     monkeypatch.setattr(selection, "_MIN_PAIRS", 1)
     place_instances(cloud, 1, 2, 3)
-    many = [instance(number) for number in (1, 2, 3)]
-    large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}
+    many = [make_uuid(number) for number in (1, 2, 3)]
+    large = {"flavor": make_flavor(vcpus=1000), "force_hosts": ["cn1"]}
     selections = select_host_for_rebuild(cloud, instance_uuids=many, num_instances=3, **large)[
         "selections"
     ]
@@ -92,7 +92,7 @@ def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
     answer = explain_rebuild(
         cloud,
         force_hosts=["cn1"],
-        flavor=flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
+        flavor=make_flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
         availability_zone="nowhere",
     )
     assert answer["funnel"]["request_filters"] == []
@@ -116,10 +116,10 @@ def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
 )
 def test_rebuild_on_another_host_is_400_with_the_path_of_the_hint(shared_cloud, number, target):
     place_instances(shared_cloud)  # the first test places the instance, the others find it
-    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD_HINT, **target)}
+    body = {"request_spec": make_spec(make_uuid(number), scheduler_hints=REBUILD_HINT, **target)}
     for path in ("select_destinations", "explain"):
         (error,) = shared_cloud.post_json(f"/scheduler/v1/{path}", body, status=400).json["errors"]
-        assert f"instance {instance(number)} is not on it" in error["detail"]
+        assert f"instance {make_uuid(number)} is not on it" in error["detail"]
         assert "(at $.request_spec.scheduler_hints._nova_check_type)" in error["detail"]
 
 

@@ -23,7 +23,7 @@ from placement_sched.scheduler.resource_request import find_unknown_names
 from tests.scheduler.providers import add_provider, change_provider
 from tests.support.clouds import uuid_of
 from tests.support.neutron import UNREACHABLE_URL, build_neutron_client, run_neutron
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.states import build_settings, build_spec
 
 GPU_ALIAS = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
@@ -337,7 +337,7 @@ def make_cloud(database_url, make_app, tmp_path):
         file.write_text(f"[placement_database]\nconnection = {database_url}\n{request}{options}\n")
         app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         app.post_json(
-            "/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "cn3")]
+            "/scheduler/v1/compute_nodes", [make_report(name) for name in ("cn1", "cn2", "cn3")]
         )
         for segment in (SEGMENT_ID, SEGMENT_2_ID):
             add_provider(app, f"segment {segment}", segment)
@@ -363,14 +363,14 @@ def cloud(make_cloud, fake_neutron):
 
 
 def explain_scheduling(app, *networks, overrides=None, status=200, **changes):
-    body = {"request_spec": spec(instance(1), requested_networks=list(networks), **changes)}
+    body = {"request_spec": make_spec(make_uuid(1), requested_networks=list(networks), **changes)}
     if overrides is not None:
         body["overrides"] = overrides
     return app.post_json("/scheduler/v1/explain", body, status=status).json
 
 
 def select_host(app, *networks, status=200, number=1):
-    body = {"request_spec": spec(instance(number), requested_networks=list(networks))}
+    body = {"request_spec": make_spec(make_uuid(number), requested_networks=list(networks))}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 

@@ -16,8 +16,14 @@ from placement_sched.scheduler.resource_request import (
     can_fall_back_to_vcpu,
     find_unknown_names,
 )
-from tests.scheduler.test_scheduler import explain, select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 from tests.support.states import build_settings, build_spec
 
 NODE_UUIDS = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
@@ -356,13 +362,13 @@ EXTRA_SPEC_WARNINGS = [
 
 @pytest.fixture
 def cloud(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2)])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in (1, 2)])
     return sqlite_app
 
 
 def build_spec_with_ignored_values(*instances, **fields):
     extra_specs = {key: value for key, (value, _) in IGNORED_AND_EXPECTED_VALUES.items()}
-    return spec(*instances, flavor=flavor(extra_specs=extra_specs, **fields))
+    return make_spec(*instances, flavor=make_flavor(extra_specs=extra_specs, **fields))
 
 
 def read_funnel_of_decision(cloud, uuid):
@@ -370,21 +376,24 @@ def read_funnel_of_decision(cloud, uuid):
 
 
 def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
-    answer, plain = explain(cloud, build_spec_with_ignored_values()), explain(cloud, spec())
+    answer, plain = (
+        explain_request(cloud, build_spec_with_ignored_values()),
+        explain_request(cloud, make_spec()),
+    )
     assert answer["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
     assert answer["outcome"] == "selected"
     query = answer["funnel"]["allocation_candidates"]["query"]
     assert query == plain["funnel"]["allocation_candidates"]["query"]
     assert answer["hosts"] == plain["hosts"]
     assert "warnings" not in plain["funnel"]
-    answer = select(cloud, build_spec_with_ignored_values(instance(1)))
+    answer = select_hosts(cloud, build_spec_with_ignored_values(make_uuid(1)))
     ((selection,),) = answer["selections"]
     (allocation,) = selection["allocation_request"]["allocations"].values()
     assert allocation["resources"]["VCPU"] == 1
     assert read_funnel_of_decision(cloud, answer["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
-    (error,) = select(cloud, build_spec_with_ignored_values(instance(2), vcpus=999), status=409)[
-        "errors"
-    ]
+    (error,) = select_hosts(
+        cloud, build_spec_with_ignored_values(make_uuid(2), vcpus=999), status=409
+    )["errors"]
     assert error["code"] == "scheduler.no_valid_host"
     assert error["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
     assert read_funnel_of_decision(cloud, error["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
@@ -392,7 +401,7 @@ def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
 
 def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
     extra_specs = {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "preferred"}
-    answer = explain(cloud, spec(flavor=flavor(extra_specs=extra_specs)))
+    answer = explain_request(cloud, make_spec(flavor=make_flavor(extra_specs=extra_specs)))
     assert answer["funnel"]["allocation_candidates"]["fallback"]["query"]
     assert [warning["key"] for warning in answer["funnel"]["warnings"]] == ["trait:CUSTOM_A"]
 
@@ -400,9 +409,9 @@ def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
 def test_warning_about_an_ignored_value_is_logged_once(cloud, caplog):
     with caplog.at_level(logging.WARNING, logger=caches.__name__):
         for number in (1, 2):
-            select(cloud, build_spec_with_ignored_values(instance(number)))
-            explain(cloud, build_spec_with_ignored_values())
-        explain(cloud, spec(flavor=flavor(extra_specs={"group_policy": "other"})))
+            select_hosts(cloud, build_spec_with_ignored_values(make_uuid(number)))
+            explain_request(cloud, build_spec_with_ignored_values())
+        explain_request(cloud, make_spec(flavor=make_flavor(extra_specs={"group_policy": "other"})))
     logged = [record.getMessage() for record in caplog.records if record.name == caches.__name__]
     other = "ignored: flavor extra spec group_policy=other: expected none or isolate"
     assert logged == [*(entry["detail"] for entry in EXTRA_SPEC_WARNINGS), other]
@@ -442,7 +451,7 @@ def test_stored_flavor_with_an_ignored_extra_spec_is_placed(cloud):
     at = {"OpenStack-API-Version": "compute 2.86"}
     cloud.post_json(f"{flavors}/old/os-extra_specs", request, headers=at, status=400)
     cloud.post_json(f"{flavors}/old/os-extra_specs", request)
-    answer = explain(cloud, spec(flavor="old"))
+    answer = explain_request(cloud, make_spec(flavor="old"))
     assert (answer["outcome"], answer["funnel"]["warnings"]) == (
         "selected",
         EXTRA_SPEC_WARNINGS[:1],

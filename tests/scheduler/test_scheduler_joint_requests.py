@@ -11,16 +11,23 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.exploring import scale_example_count
 from tests.scheduler.providers import add_sharing_provider
 from tests.scheduler.test_claim import build_clock_that_fills_hosts
-from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages, select
+from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages
 from tests.scheduler.test_server_groups import create_group, read_group_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
 MB_PER_GB = 1024
-FLAVOR_64_GB = flavor(name="whole", memory_mb=64 * MB_PER_GB)
-FLAVOR_32_GB = flavor(name="half", memory_mb=32 * MB_PER_GB)
+FLAVOR_64_GB = make_flavor(name="whole", memory_mb=64 * MB_PER_GB)
+FLAVOR_32_GB = make_flavor(name="half", memory_mb=32 * MB_PER_GB)
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ def shared_cloud(make_shared_app):
 
 
 def report_hosts(app, *names):
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in names])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(name) for name in names])
     return app
 
 
@@ -66,14 +73,14 @@ def sum_allocated_memory(app):
 
 def test_all_requests_of_a_joint_call_are_claimed_in_their_order(cloud):
     first, second = (
-        spec(instance(1), instance(2), flavor=FLAVOR_32_GB),
-        spec(instance(3), flavor=FLAVOR_64_GB),
+        make_spec(make_uuid(1), make_uuid(2), flavor=FLAVOR_32_GB),
+        make_spec(make_uuid(3), flavor=FLAVOR_64_GB),
     )
     answer = post_joint_request(cloud, first, second)
     assert [len(hosts) for hosts in list_selected_hosts(answer)] == [2, 1]
     for number, host in enumerate(list_hosts_of_all_requests(answer), start=1):
-        assert list(read_allocations_of_consumer(cloud, instance(number))) == [uuid_of(host)]
-        assert cloud.get(f"/scheduler/v1/instances/{instance(number)}").json["host"] == host
+        assert list(read_allocations_of_consumer(cloud, make_uuid(number))) == [uuid_of(host)]
+        assert cloud.get(f"/scheduler/v1/instances/{make_uuid(number)}").json["host"] == host
     decisions = [
         cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
         for result in answer["results"]
@@ -85,40 +92,45 @@ def test_all_requests_of_a_joint_call_are_claimed_in_their_order(cloud):
 
 
 def test_repeated_joint_call_has_the_same_answer(cloud):
-    requests = spec(instance(1), flavor=FLAVOR_32_GB), spec(instance(2), flavor=FLAVOR_64_GB)
+    requests = (
+        make_spec(make_uuid(1), flavor=FLAVOR_32_GB),
+        make_spec(make_uuid(2), flavor=FLAVOR_64_GB),
+    )
     answer = post_joint_request(cloud, *requests)
     assert post_joint_request(cloud, *requests) == answer
     assert post_joint_request(cloud, *reversed(requests))["results"] == answer["results"][::-1]
-    assert select(cloud, requests[0]) == answer["results"][0]
+    assert select_hosts(cloud, requests[0]) == answer["results"][0]
     assert sum_allocated_memory(cloud) == 96 * MB_PER_GB
 
 
 def test_claimed_request_keeps_its_host_when_requests_are_added_to_the_joint_call(cloud):
-    kept = select(cloud, spec(instance(1), flavor=FLAVOR_64_GB))
+    kept = select_hosts(cloud, make_spec(make_uuid(1), flavor=FLAVOR_64_GB))
     answer = post_joint_request(
-        cloud, spec(instance(1), flavor=FLAVOR_64_GB), spec(instance(2), flavor=FLAVOR_64_GB)
+        cloud,
+        make_spec(make_uuid(1), flavor=FLAVOR_64_GB),
+        make_spec(make_uuid(2), flavor=FLAVOR_64_GB),
     )
     assert answer["results"][0] == kept
     assert list_selected_hosts(answer)[1] != get_selected_hosts(kept)
 
 
 def test_instance_placed_by_another_request_is_a_conflict(cloud):
-    select(cloud, spec(instance(2), flavor=FLAVOR_32_GB))
+    select_hosts(cloud, make_spec(make_uuid(2), flavor=FLAVOR_32_GB))
     answer = post_joint_request(
-        cloud, spec(instance(1)), spec(instance(2), flavor=FLAVOR_64_GB), status=409
+        cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2), flavor=FLAVOR_64_GB), status=409
     )
     error = get_single_error(answer)
     assert error["code"] == "scheduler.instance_placed"
     assert error["detail"].startswith("$.requests[1].request_spec: instance ")
-    assert read_allocations_of_consumer(cloud, instance(1)) == {}
+    assert read_allocations_of_consumer(cloud, make_uuid(1)) == {}
 
 
 def test_joint_call_names_the_request_without_a_host_and_claims_nothing(cloud):
-    wholes = [instance(number) for number in (1, 2, 3)]
+    wholes = [make_uuid(number) for number in (1, 2, 3)]
     answer = post_joint_request(
         cloud,
-        spec(*wholes, flavor=FLAVOR_64_GB),
-        spec(instance(4), flavor=FLAVOR_32_GB),
+        make_spec(*wholes, flavor=FLAVOR_64_GB),
+        make_spec(make_uuid(4), flavor=FLAVOR_32_GB),
         status=409,
     )
     error = get_single_error(answer)
@@ -137,46 +149,53 @@ def test_joint_call_names_the_request_without_a_host_and_claims_nothing(cloud):
 
 
 def test_joint_call_without_claim_counts_earlier_requests_and_claims_nothing(cloud):
-    requests = [spec(instance(number), flavor=FLAVOR_64_GB) for number in (1, 2, 3)]
+    requests = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2, 3)]
     answer = post_joint_request(cloud, *requests, claim=False)
     assert sorted(list_hosts_of_all_requests(answer)) == ["cn1", "cn2", "cn3"]
     assert sum_allocated_memory(cloud) == 0
     post_joint_request(
-        cloud, *requests, spec(instance(4), flavor=FLAVOR_32_GB), claim=False, status=409
+        cloud, *requests, make_spec(make_uuid(4), flavor=FLAVOR_32_GB), claim=False, status=409
     )
 
 
 def test_shared_storage_that_earlier_requests_used_is_full(sqlite_app):
     report_hosts(sqlite_app, "cn1", "cn2")
-    report_without_disk = [report(name, local_gb=0) for name in ("cn1", "cn2")]
+    report_without_disk = [make_report(name, local_gb=0) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", report_without_disk)
-    add_sharing_provider(sqlite_app, instance(800), instance(801), ("cn1", "cn2"), DISK_GB=100)
-    large = flavor(root_gb=60)
+    add_sharing_provider(sqlite_app, make_uuid(800), make_uuid(801), ("cn1", "cn2"), DISK_GB=100)
+    large = make_flavor(root_gb=60)
     answer = post_joint_request(
-        sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=large), status=409
+        sqlite_app,
+        make_spec(make_uuid(1), flavor=large),
+        make_spec(make_uuid(2), flavor=large),
+        status=409,
     )
     assert "requests[1]: no host has remaining capacity" in get_single_error(answer)["detail"]
-    small = flavor(root_gb=40)
-    post_joint_request(sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=small))
+    small = make_flavor(root_gb=40)
+    post_joint_request(
+        sqlite_app, make_spec(make_uuid(1), flavor=large), make_spec(make_uuid(2), flavor=small)
+    )
 
 
 @pytest.mark.parametrize(("policy", "number"), [("anti-affinity", 3), ("affinity", 1)])
 def test_server_group_policy_applies_across_requests_of_a_joint_call(cloud, policy, number):
     group = create_group(cloud, policy=policy)
     requests = [
-        spec(instance(1), instance_group=group),
-        spec(instance(2), flavor=flavor(vcpus=2), instance_group=group),
-        spec(instance(3), flavor=flavor(vcpus=3), scheduler_hints={"group": group}),
+        make_spec(make_uuid(1), instance_group=group),
+        make_spec(make_uuid(2), flavor=make_flavor(vcpus=2), instance_group=group),
+        make_spec(make_uuid(3), flavor=make_flavor(vcpus=3), scheduler_hints={"group": group}),
     ]
     answer = post_joint_request(cloud, *requests)
     assert len(set(list_hosts_of_all_requests(answer))) == number
-    assert read_group_members(cloud, group) == [instance(1), instance(2), instance(3)]
+    assert read_group_members(cloud, group) == [make_uuid(1), make_uuid(2), make_uuid(3)]
     assert post_joint_request(cloud, *requests) == answer
     if policy == "anti-affinity":
-        more = spec(instance(4), instance_group=group)
-        error = get_single_error(post_joint_request(cloud, spec(instance(5)), more, status=409))
+        more = make_spec(make_uuid(4), instance_group=group)
+        error = get_single_error(
+            post_joint_request(cloud, make_spec(make_uuid(5)), more, status=409)
+        )
         assert "requests[1]: ServerGroupAntiAffinityFilter" in error["detail"]
-        assert read_allocations_of_consumer(cloud, instance(5)) == {}
+        assert read_allocations_of_consumer(cloud, make_uuid(5)) == {}
 
 
 def test_hints_may_name_instances_of_earlier_requests(cloud):
@@ -185,9 +204,9 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     scheduler = replace(
         own, settings=own.settings.with_overrides({"filter_scheduler.enabled_filters": names})
     )
-    first = spec(instance(1))
-    apart = spec(instance(2), scheduler_hints={"different_host": [instance(1)]})
-    together = spec(instance(3), scheduler_hints={"same_host": [instance(1)]})
+    first = make_spec(make_uuid(1))
+    apart = make_spec(make_uuid(2), scheduler_hints={"different_host": [make_uuid(1)]})
+    together = make_spec(make_uuid(3), scheduler_hints={"same_host": [make_uuid(1)]})
     results = scheduler.select_together([first, apart, together])
     one, two, three = (get_selected_hosts(result.answer)[0] for result in results)
     assert one == three != two
@@ -198,23 +217,23 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     [
         ({}, "$", "'request_spec' is a required property"),
         (
-            build_joint_request(spec(), request_spec=spec()),
+            build_joint_request(make_spec(), request_spec=make_spec()),
             "$.requests",
             "requests excludes request_spec",
         ),
         (build_joint_request(), "$.requests", "[] should be non-empty"),
-        (build_joint_request(*[spec()] * 11), "$.requests", "at most 10 items"),
+        (build_joint_request(*[make_spec()] * 11), "$.requests", "at most 10 items"),
         (build_joint_request({}), "$.requests[0].request_spec", "'flavor'"),
         ({"requests": [{"claim": True}]}, "$.requests[0]", "'request_spec' is a required property"),
         (
-            build_joint_request(spec(), claim="add"),
+            build_joint_request(make_spec(), claim="add"),
             "$.claim",
             "claim 'add' is not possible with requests",
         ),
         (
-            build_joint_request(spec(instance(1)), spec(instance(1))),
+            build_joint_request(make_spec(make_uuid(1)), make_spec(make_uuid(1))),
             "$.requests[1].request_spec.instance_uuids[0]",
-            f"instance {instance(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
+            f"instance {make_uuid(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
         ),
         (
             build_joint_request(
@@ -224,12 +243,14 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
             "the requests are for 1001 instances, the maximum is 1000",
         ),
         (
-            build_joint_request(spec(), spec(scheduler_hints={"_nova_check_type": ["rebuild"]})),
+            build_joint_request(
+                make_spec(), make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]})
+            ),
             "$.requests[1].request_spec.scheduler_hints",
             "a rebuild cannot be placed together with other requests",
         ),
         (
-            build_joint_request(spec(), spec(flavor="m1.large")),
+            build_joint_request(make_spec(), make_spec(flavor="m1.large")),
             "$.requests[1].request_spec.flavor",
             "There is no stored flavor 'm1.large'",
         ),
@@ -246,7 +267,7 @@ def test_invalid_joint_request_is_rejected_with_its_path(shared_cloud, body, pat
 
 def test_joint_call_with_too_many_requested_amounts_is_400(cloud, monkeypatch):
     monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
-    answer = post_joint_request(cloud, spec(instance(1)), spec(instance(2)), status=400)
+    answer = post_joint_request(cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2)), status=400)
     assert "(at $.requests)" in get_single_error(answer)["detail"]
     assert sum_allocated_memory(cloud) == 0
 
@@ -260,14 +281,14 @@ def test_concurrent_claims_restart_the_joint_selection(cloud):
         settings=own.settings.with_overrides(names),
     )
     begin_stats()
-    documents = [spec(instance(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
+    documents = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
     results = scheduler.select_together(documents)
     assert {get_selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
     assert request_stats().claims_retried == 1
 
 
 FLAVORS_OF_THREE_SIZES = [
-    flavor(name=f"f{size}{cpus}", memory_mb=size * MB_PER_GB, vcpus=cpus, root_gb=1)
+    make_flavor(name=f"f{size}{cpus}", memory_mb=size * MB_PER_GB, vcpus=cpus, root_gb=1)
     for size, cpus in ((1, 1), (3, 2), (5, 4))
 ]
 RANDOM_REQUEST_PARTS = st.tuples(
@@ -297,12 +318,16 @@ def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(
         app.post_json(
             "/scheduler/v1/compute_nodes",
             [
-                report(f"cn{number}", memory_mb=size * MB_PER_GB + 512 * number, vcpus=size)
+                make_report(f"cn{number}", memory_mb=size * MB_PER_GB + 512 * number, vcpus=size)
                 for number, size in enumerate(sizes)
             ],
         )
         for number in range(placed):
-            select(app, spec(instance(900 + number), flavor=FLAVORS_OF_THREE_SIZES[0]), status="*")
+            select_hosts(
+                app,
+                make_spec(make_uuid(900 + number), flavor=FLAVORS_OF_THREE_SIZES[0]),
+                status="*",
+            )
         apps.append(app)
         groups.append(
             {p: create_group(app, name=p, policy=p) for p in ("anti-affinity", "affinity")}
@@ -311,8 +336,8 @@ def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(
     before = sum_allocated_memory(together)
     documents = [
         [
-            spec(
-                *(instance(100 * position + number) for number in range(1, count + 1)),
+            make_spec(
+                *(make_uuid(100 * position + number) for number in range(1, count + 1)),
                 flavor=size,
                 instance_group=policy and stored[policy],
             )

@@ -17,7 +17,13 @@ from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
@@ -26,11 +32,13 @@ NUMBER_OF_ROUNDS = scale_example_count(20)
 NUMBER_OF_PROCESSES = 4
 ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 SELECT_PATH = "/scheduler/v1/select_destinations"
-RACK_SPREAD_FLAVOR = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
+RACK_SPREAD_FLAVOR = make_flavor(
+    extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"}
+)
 SPREAD_FILTER_OPTIONS = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
 #: Maximum number of instances by host, limited by memory.
 MAX_INSTANCES_BY_HOST = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
-FLAVOR_4_GB = flavor(memory_mb=4096)
+FLAVOR_4_GB = make_flavor(memory_mb=4096)
 #: Reverses the order of the hosts: hosts with little memory come first.
 HOST_STACKING_OPTIONS = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
@@ -56,12 +64,12 @@ def claim_group_members_and_instances(barrier, process_number, url, groups):
     """Claim members of groups, and instances that all processes claim."""
     client, rows = make_scheduler_client(url, **SPREAD_FILTER_OPTIONS), []
     for number, group in enumerate(groups):
-        member = spec(
-            instance(1000 * (number + 1) + process_number),
+        member = make_spec(
+            make_uuid(1000 * (number + 1) + process_number),
             instance_group=group,
             flavor=RACK_SPREAD_FLAVOR,
         )
-        for kind, request in (("member", member), ("same", spec(instance(number + 1)))):
+        for kind, request in (("member", member), ("same", make_spec(make_uuid(number + 1)))):
             barrier.wait(120)
             rows.append((kind, number, *select_host(client, request)))
     return rows
@@ -71,7 +79,7 @@ def test_group_members_are_spread_over_racks_and_equal_requests_claim_once(app):
     racks = {"r1": ["cn1", "cn2", "cn3"], "r2": ["cn4"], "r3": ["cn5", "cn6"]}
     large = {"vcpus": 4096, "memory_mb": 4194304, "local_gb": 1000000}
     rack_of = {host: rack for rack, names in racks.items() for host in names}
-    app.post_json("/scheduler/v1/compute_nodes", [report(name, **large) for name in rack_of])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(name, **large) for name in rack_of])
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
     groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(NUMBER_OF_ROUNDS)]
@@ -94,7 +102,7 @@ def fill_hosts_by_selections(client, uuids):
     """Select hosts for single instances until no host is found."""
     rows = [(200, "")]
     while rows[-1][0] == 200:
-        rows.append(select_host(client, spec(next(uuids), flavor=FLAVOR_4_GB)))
+        rows.append(select_host(client, make_spec(next(uuids), flavor=FLAVOR_4_GB)))
     return rows[1:]
 
 
@@ -102,7 +110,7 @@ def fill_hosts_by_joint_requests(client, uuids):
     """Select hosts for two requests in a call, until a call finds no hosts."""
     rows = []
     while True:
-        requests = [{"request_spec": spec(next(uuids), flavor=FLAVOR_4_GB)} for _ in range(2)]
+        requests = [{"request_spec": make_spec(next(uuids), flavor=FLAVOR_4_GB)} for _ in range(2)]
         answer = client.post_json(
             SELECT_PATH, {"requests": requests}, headers=ADMIN_HEADERS, expect_errors=True
         )
@@ -122,7 +130,7 @@ def claim_memory_through_placement(client, host, uuid):
 def fill_cloud_in_process(barrier, process_number, url):
     """Fill the cloud by selections, or by claims of another service."""
     client = make_scheduler_client(url, **HOST_STACKING_OPTIONS if process_number == 1 else {})
-    uuids = (instance(1000 * (process_number + 1) + number) for number in count())
+    uuids = (make_uuid(1000 * (process_number + 1) + number) for number in count())
     barrier.wait(120)
     rows = fill_hosts_by_joint_requests(client, uuids) if process_number == 2 else []
     if process_number < 3:
@@ -135,7 +143,9 @@ def fill_cloud_in_process(barrier, process_number, url):
 
 
 def test_schedulers_and_claims_of_others_fill_a_cloud_completely(app):
-    reports = [report(name, memory_mb=4096 * room) for name, room in MAX_INSTANCES_BY_HOST.items()]
+    reports = [
+        make_report(name, memory_mb=4096 * room) for name, room in MAX_INSTANCES_BY_HOST.items()
+    ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     rows = run_in_processes(NUMBER_OF_PROCESSES, fill_cloud_in_process, read_database_url(app))
     errors = Counter((status, code) for status, code in rows if status != 200)

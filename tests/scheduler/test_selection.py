@@ -17,9 +17,8 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Weighing, run_wei
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.test_scheduler import explain
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import explain_request, make_flavor, make_report, make_spec, make_uuid
 from tests.support.states import build_host_state, build_settings, build_spec
 
 HOST_NAMES = ("cn1", "cn2", "cn3", "cn4", "cn5")
@@ -91,7 +90,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
         closed_cells=ClosedCells(None, settings, utcnow),
         alternates=alternates,
     )
-    uuids = [instance(item) for item in range(number)]
+    uuids = [make_uuid(item) for item in range(number)]
     spec = build_spec(instance_uuids=uuids, instance_group=group)
     choice = chooser.choose(
         [build_host_state(name) for name in HOST_NAMES], spec, RemainingCapacity.unlimited()
@@ -107,13 +106,13 @@ def test_rejected_hosts_stay_rejected_for_later_instances():
     recording_filter = RecordingFilterForEveryInstance()
     assert choose_hosts(3, recording_filter) == [["cn1"], ["cn2"], ["cn3"]]
     assert recording_filter.runs == [
-        (instance(0), list(HOST_NAMES)),
-        (instance(1), list_other_hosts("cn4")),
-        (instance(2), list_other_hosts("cn4")),
+        (make_uuid(0), list(HOST_NAMES)),
+        (make_uuid(1), list_other_hosts("cn4")),
+        (make_uuid(2), list_other_hosts("cn4")),
     ]
     first, recording_filter = RecordingFilterForFirstInstance(), RecordingFilterForEveryInstance()
     assert choose_hosts(3, first, recording_filter) == [["cn1"], ["cn3"], ["cn5"]]
-    assert first.runs == [(instance(0), list(HOST_NAMES))]
+    assert first.runs == [(make_uuid(0), list(HOST_NAMES))]
     after_two = list_other_hosts("cn2", "cn4")
     assert [hosts for _, hosts in recording_filter.runs] == [
         list_other_hosts("cn2"),
@@ -196,7 +195,7 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
         weights = [(entry.obj.nodename, entry.weight) for entry in step.hosts]
         assert weights == [(item.obj.nodename, item.weight) for item in complete.hosts]
         best = random.choice(hosts)
-        best.consume_from_request(build_spec(flavor=flavor(memory_mb=100)))
+        best.consume_from_request(build_spec(flavor=make_flavor(memory_mb=100)))
         weighing.note(best)
         hosts = [host for host in hosts if random.random() < 0.9]
 
@@ -246,7 +245,9 @@ def test_incremental_selections_equal_those_of_complete_runs(sqlite_app, monkeyp
     names = [f"cn{number}" for number in range(8)]
     sizes = [4096, 6144, 65536]
     reports = [
-        report(name, memory_mb=random.choice(sizes), numa_topology={"cells": [build_numa_cell(8)]})
+        make_report(
+            name, memory_mb=random.choice(sizes), numa_topology={"cells": [build_numa_cell(8)]}
+        )
         for name in names
     ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -256,12 +257,12 @@ def test_incremental_selections_equal_those_of_complete_runs(sqlite_app, monkeyp
     group = {"policy": policy, "members": uuids[4:6]}
     if policy == "anti-affinity":
         group["rules"] = {"max_server_per_host": 2}
-    small = flavor(memory_mb=512, extra_specs={"hw:numa_nodes": "1"})
-    request = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
+    small = make_flavor(memory_mb=512, extra_specs={"hw:numa_nodes": "1"})
+    request = make_spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
 
-    stepwise = explain(sqlite_app, request)
+    stepwise = explain_request(sqlite_app, request)
     monkeypatch.setattr(selection, "PlacementProgress", ProgressWithoutReuse)
-    complete = explain(sqlite_app, request)
+    complete = explain_request(sqlite_app, request)
     assert stepwise["outcome"] == "selected"
     assert stepwise["selections"] == complete["selections"]
 
@@ -271,18 +272,18 @@ def cloud(sqlite_app, monkeypatch):
     """Hosts for 16, 16 and 8 instances of a CPU. From 20 instances on, capacity is counted."""
     monkeypatch.setattr(selection, "_MIN_PAIRS", 60)
     sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
-    reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
+    reports = [make_report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     return sqlite_app
 
 
 def build_request_for_many_instances(count, **fields):
-    return {**spec(**fields), "instance_uuids": None, "num_instances": count}
+    return {**make_spec(**fields), "instance_uuids": None, "num_instances": count}
 
 
 def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud):
-    assert explain(cloud, build_request_for_many_instances(40))["outcome"] == "selected"
-    response = explain(cloud, build_request_for_many_instances(41))
+    assert explain_request(cloud, build_request_for_many_instances(40))["outcome"] == "selected"
+    response = explain_request(cloud, build_request_for_many_instances(41))
     assert response["outcome"] == "no_valid_host"
     assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
     assert response["funnel"]["obstacle"] == {
@@ -296,16 +297,20 @@ def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud)
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
     assert (
-        explain(cloud, build_request_for_many_instances(33, ignore_hosts=["cn3"]))["funnel"][
-            "room"
-        ]["at_most"]
+        explain_request(cloud, build_request_for_many_instances(33, ignore_hosts=["cn3"]))[
+            "funnel"
+        ]["room"]["at_most"]
         == 32
     )
     assert (
-        explain(cloud, build_request_for_many_instances(32, ignore_hosts=["cn3"]))["outcome"]
+        explain_request(cloud, build_request_for_many_instances(32, ignore_hosts=["cn3"]))[
+            "outcome"
+        ]
         == "selected"
     )
-    funnel = explain(cloud, build_request_for_many_instances(9, flavor=flavor(vcpus=4)))["funnel"]
+    funnel = explain_request(
+        cloud, build_request_for_many_instances(9, flavor=make_flavor(vcpus=4))
+    )["funnel"]
     assert "room" not in funnel
     assert funnel["later_instance"]["filters"]
 
@@ -315,19 +320,21 @@ def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, 
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
     overrides = {"filter_scheduler.enabled_filters": [name]}
-    answer = explain(
+    answer = explain_request(
         cloud, build_request_for_many_instances(25, instance_group=group), overrides=overrides
     )
     assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
-    fit = explain(
+    fit = explain_request(
         cloud, build_request_for_many_instances(24, instance_group=group), overrides=overrides
     )
     assert fit["outcome"] == "selected"
 
 
-SMALL_FLAVOR = flavor(vcpus=1, memory_mb=1, root_gb=0)
+SMALL_FLAVOR = make_flavor(vcpus=1, memory_mb=1, root_gb=0)
 IMAGE_WITH_LARGE_PROPERTIES = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
-FLAVOR_WITH_100_RESOURCES = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)})
+FLAVOR_WITH_100_RESOURCES = make_flavor(
+    extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)}
+)
 GROUP_OF_10000_MEMBERS = {
     "policy": "soft-affinity",
     "members": [uuid_of(f"m{n}") for n in range(10_000)],
@@ -369,9 +376,9 @@ def build_hardware_fields(nodes, devices):
     ids=lambda value: str(value)[:20] if isinstance(value, str | int) else "",
 )
 def test_total_size_of_the_instances_of_a_request_is_limited(sqlite_app, number, fields, detail):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000)])
     uuids = [uuid_of(f"{number} {n}") for n in range(number)]
-    body = {"request_spec": spec(*uuids, **fields)}
+    body = {"request_spec": make_spec(*uuids, **fields)}
     path = "select_destinations" if "image" in fields or number == 60 else "explain"
     answer = sqlite_app.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
     if detail is None:
@@ -382,9 +389,11 @@ def test_total_size_of_the_instances_of_a_request_is_limited(sqlite_app, number,
 
 
 def test_number_of_alternates_is_limited(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", vcpus=1000)])
     uuids = [uuid_of(str(n)) for n in range(100)]
-    request = {"request_spec": spec(*uuids, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))}
+    request = {
+        "request_spec": make_spec(*uuids, flavor=make_flavor(vcpus=1, memory_mb=1, root_gb=0))
+    }
     for attempts, alternates, status in ((201, True, 200), (202, True, 400), (202, False, 200)):
         overrides = {"scheduler.max_attempts": attempts}
         body = {**request, "return_alternates": alternates, "overrides": overrides}
@@ -397,8 +406,8 @@ def test_number_of_alternates_is_limited(sqlite_app):
 
 
 def test_many_instances_with_pinned_cpus_are_placed_on_hosts_with_vcpu_only(cloud):
-    pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
+    pinned = make_flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
     overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
     body = build_request_for_many_instances(30, flavor=pinned)
-    answer = explain(cloud, body, overrides=overrides)
+    answer = explain_request(cloud, body, overrides=overrides)
     assert answer["outcome"] == "selected"

@@ -9,7 +9,13 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.states import build_spec
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -25,7 +31,9 @@ def make_cloud(url, make_app, **options):
         url, filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"], **options
     )
     app = make_app(settings)
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2, 3)]
+    )
     return app
 
 
@@ -46,7 +54,7 @@ def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rule
 
 
 def post_request_spec(app, *instances, status=200, path=SELECT_PATH, **fields):
-    body = {"request_spec": spec(*instances, **fields)}
+    body = {"request_spec": make_spec(*instances, **fields)}
     return app.post_json(path, body, status=status).json
 
 
@@ -62,35 +70,35 @@ def get_error_detail(answer):
 
 def test_claimed_instances_become_members_of_their_server_group(cloud):
     group = create_group(cloud)
-    first = post_request_spec(cloud, instance(1), instance_group=group)
-    second = post_request_spec(cloud, instance(2), instance_group=group.upper())
+    first = post_request_spec(cloud, make_uuid(1), instance_group=group)
+    second = post_request_spec(cloud, make_uuid(2), instance_group=group.upper())
     assert (get_selected_hosts(first), get_selected_hosts(second)) == (["cn1"], ["cn2"])
-    assert read_group_members(cloud, group) == [instance(1), instance(2)]
-    recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
+    assert read_group_members(cloud, group) == [make_uuid(1), make_uuid(2)]
+    recorded = cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json
     assert recorded["server_group"] == group
-    third = post_request_spec(cloud, instance(3), scheduler_hints={"group": group})
+    third = post_request_spec(cloud, make_uuid(3), scheduler_hints={"group": group})
     assert get_selected_hosts(third) == ["cn3"]
-    assert read_group_members(cloud, group) == [instance(1), instance(2), instance(3)]
-    response = post_request_spec(cloud, instance(4), instance_group=group, status=409)
+    assert read_group_members(cloud, group) == [make_uuid(1), make_uuid(2), make_uuid(3)]
+    response = post_request_spec(cloud, make_uuid(4), instance_group=group, status=409)
     assert "ServerGroupAntiAffinityFilter" in get_error_detail(response)
-    cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
-    assert get_selected_hosts(post_request_spec(cloud, instance(4), instance_group=group)) == [
+    cloud.delete(f"/scheduler/v1/instances/{make_uuid(2)}", status=204)
+    assert get_selected_hosts(post_request_spec(cloud, make_uuid(4), instance_group=group)) == [
         "cn2"
     ]
     cloud.delete(f"{SERVER_GROUPS_PATH}/{group}", headers=COMPUTE_HEADERS, status=204)
-    assert post_request_spec(cloud, instance(3), scheduler_hints={"group": group}) == third
+    assert post_request_spec(cloud, make_uuid(3), scheduler_hints={"group": group}) == third
 
 
 def test_instances_of_a_request_follow_the_group_policy_among_each_other(sqlite_cloud):
     group = create_group(sqlite_cloud)
-    answer = post_request_spec(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
+    answer = post_request_spec(sqlite_cloud, *map(make_uuid, (11, 12, 13)), instance_group=group)
     assert get_selected_hosts(answer) == ["cn1", "cn2", "cn3"]
-    assert read_group_members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
+    assert read_group_members(sqlite_cloud, group) == [make_uuid(11), make_uuid(12), make_uuid(13)]
     group = create_group(sqlite_cloud, name="two", max_server_per_host=2)
-    post_request_spec(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
-    answer = post_request_spec(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
+    post_request_spec(sqlite_cloud, make_uuid(9), instance_group=group, force_hosts=["cn2"])
+    answer = post_request_spec(sqlite_cloud, *map(make_uuid, range(1, 6)), instance_group=group)
     assert sorted(get_selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
-    body = spec(instance_uuids=None, instance_group=group, num_instances=2)
+    body = make_spec(instance_uuids=None, instance_group=group, num_instances=2)
     assert not sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json["selections"]
 
 
@@ -99,15 +107,15 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     database_url, make_app, has_uuids
 ):
     app = make_app(make_settings(database_url))
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2)])
     group = create_group(app, policy="affinity")
-    uuids = [instance(1), instance(2)] if has_uuids else None
-    body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
+    uuids = [make_uuid(1), make_uuid(2)] if has_uuids else None
+    body = make_spec(instance_uuids=uuids, instance_group=group, num_instances=2)
     answer = app.post_json(SELECT_PATH, {"request_spec": body}).json
     assert get_selected_hosts(answer) == ["cn1", "cn1"]
-    third = post_request_spec(app, instance(3), instance_group=group)
+    third = post_request_spec(app, make_uuid(3), instance_group=group)
     assert get_selected_hosts(third) == ["cn1"]
-    explanation = post_request_spec(app, instance(4), path=EXPLAIN_PATH, instance_group=group)
+    explanation = post_request_spec(app, make_uuid(4), path=EXPLAIN_PATH, instance_group=group)
     rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
     (rejection,) = rejections["ServerGroupAffinityFilter"]
     assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
@@ -115,25 +123,25 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
 
 def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
     group = create_group(sqlite_cloud)
-    post_request_spec(sqlite_cloud, instance(1), instance_group=group)
+    post_request_spec(sqlite_cloud, make_uuid(1), instance_group=group)
     explanation = post_request_spec(
-        sqlite_cloud, instance(2), path=EXPLAIN_PATH, instance_group=group
+        sqlite_cloud, make_uuid(2), path=EXPLAIN_PATH, instance_group=group
     )
     (stage,) = explanation["funnel"]["filters"]
     reason = "1 member of the server group here, 1 allowed"
     assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
-    body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
+    body = {"request_spec": make_spec(make_uuid(2), instance_group=group), "claim": False}
     assert get_selected_hosts(sqlite_cloud.post_json(SELECT_PATH, body).json) == ["cn2"]
-    assert read_group_members(sqlite_cloud, group) == [instance(1)]
+    assert read_group_members(sqlite_cloud, group) == [make_uuid(1)]
 
 
 def test_server_group_in_the_request_need_not_be_stored(sqlite_cloud):
-    group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
-    answer = post_request_spec(sqlite_cloud, instance(1), instance_group=group)
+    group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [make_uuid(9)]}
+    answer = post_request_spec(sqlite_cloud, make_uuid(1), instance_group=group)
     assert get_selected_hosts(answer) == ["cn2"]
-    assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
+    assert sqlite_cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json["server_group"] is None
     group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = post_request_spec(sqlite_cloud, instance(2), path=EXPLAIN_PATH, instance_group=group)
+    answer = post_request_spec(sqlite_cloud, make_uuid(2), path=EXPLAIN_PATH, instance_group=group)
     reasons = {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]}
     assert reasons == {"1 member of the server group here, 1 allowed"}
 
@@ -144,11 +152,11 @@ def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud,
     group_document = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
     for number in (1, 2):
         body = {
-            "request_spec": spec(instance(number), instance_group=group_document),
+            "request_spec": make_spec(make_uuid(number), instance_group=group_document),
             "claim": claim,
         }
         sqlite_cloud.post_json(SELECT_PATH, body)
-        shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
+        shown = sqlite_cloud.get(f"/scheduler/v1/instances/{make_uuid(number)}").json
         assert shown["server_group"] is None
     assert read_group_members(sqlite_cloud, group) == []
 
@@ -157,13 +165,13 @@ def test_group_hint_may_be_the_name_of_a_group_of_the_project(cloud):
     create_group(cloud, "g", token="admin:p2")
     group = create_group(cloud, "g")
     request = {"scheduler_hints": {"group": "g"}}
-    first = post_request_spec(cloud, instance(1), **request)
-    assert post_request_spec(cloud, instance(1), **request) == first
+    first = post_request_spec(cloud, make_uuid(1), **request)
+    assert post_request_spec(cloud, make_uuid(1), **request) == first
     hints = {"group": UNKNOWN_GROUP_UUID}
-    post_request_spec(cloud, instance(3), instance_group=group, scheduler_hints=hints)
-    assert read_group_members(cloud, group) == [instance(1), instance(3)]
+    post_request_spec(cloud, make_uuid(3), instance_group=group, scheduler_hints=hints)
+    assert read_group_members(cloud, group) == [make_uuid(1), make_uuid(3)]
     second = create_group(cloud, "g")
-    detail = get_error_detail(post_request_spec(cloud, instance(2), **request, status=400))
+    detail = get_error_detail(post_request_spec(cloud, make_uuid(2), **request, status=400))
     assert "$.request_spec.scheduler_hints.group" in detail
     assert group in detail
     assert second in detail
@@ -191,7 +199,9 @@ SINGLE_GROUP_MESSAGE = "the hint must be the uuid or name of a single server gro
 def test_error_for_an_unknown_server_group_has_its_path(shared_cloud, key, value, words):
     place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
     for path in (SELECT_PATH, EXPLAIN_PATH):
-        answer = post_request_spec(shared_cloud, instance(1), status=400, path=path, **{key: value})
+        answer = post_request_spec(
+            shared_cloud, make_uuid(1), status=400, path=path, **{key: value}
+        )
         assert words in get_error_detail(answer)
         assert place in get_error_detail(answer)
     assert shared_cloud.get("/scheduler/v1/instances").json["instances"] == []
@@ -210,13 +220,13 @@ def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app
     app = make_cloud(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = create_group(app, policy=policy)
     for path in (SELECT_PATH, EXPLAIN_PATH):
-        answer = post_request_spec(app, instance(1), status=400, path=path, instance_group=group)
+        answer = post_request_spec(app, make_uuid(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in get_error_detail(
             answer
         )
     hints = {"_nova_check_type": "rebuild", "group": group}
-    post_request_spec(app, instance(1), force_hosts=["cn1"])
-    post_request_spec(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    post_request_spec(app, make_uuid(1), force_hosts=["cn1"])
+    post_request_spec(app, make_uuid(1), scheduler_hints=hints, force_hosts=["cn1"])
 
 
 @pytest.mark.parametrize(
@@ -228,14 +238,14 @@ def test_soft_affinity_policies_weigh_hosts_by_default(cloud, policy, expected):
     others = {"cpu", "disk", "io_ops", "ram"}
     multipliers = {f"filter_scheduler.{name}_weight_multiplier": 0.0 for name in others}
     for number, host in enumerate(expected, start=1):
-        body = {"request_spec": spec(instance(number), instance_group=group)}
+        body = {"request_spec": make_spec(make_uuid(number), instance_group=group)}
         explanation = cloud.post_json(EXPLAIN_PATH, {**body, "overrides": multipliers}).json
         assert get_selected_hosts(explanation) == [host]
-        post_request_spec(cloud, instance(number), instance_group=group, force_hosts=[host])
+        post_request_spec(cloud, make_uuid(number), instance_group=group, force_hosts=[host])
 
 
 def test_server_group_of_a_recorded_instance_must_exist(sqlite_cloud):
-    path = f"/scheduler/v1/instances/{instance(1)}"
+    path = f"/scheduler/v1/instances/{make_uuid(1)}"
     answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN_GROUP_UUID}, status=400).json
     assert f"There is no server group {UNKNOWN_GROUP_UUID} (at $.server_group)" in get_error_detail(
         answer
@@ -251,8 +261,8 @@ def build_group_spec(app, uuid, members=(), hosts=(), policy="anti-affinity"):
 @pytest.mark.all_databases
 def test_claim_fails_if_an_anti_affinity_group_has_new_members(cloud):
     group = create_group(cloud, max_server_per_host=2)
-    post_request_spec(cloud, instance(1), instance_group=group)
-    seen = {"members": (instance(1),), "hosts": ("cn1",)}
+    post_request_spec(cloud, make_uuid(1), instance_group=group)
+    seen = {"members": (make_uuid(1),), "hosts": ("cn1",)}
     database = cloud.app.services.database
     database.write(
         lambda connection: _join_group(connection, build_group_spec(cloud, group, **seen))
@@ -277,26 +287,28 @@ def test_concurrent_requests_of_an_anti_affinity_group_have_different_hosts(clou
     scheduler = cloud.app.services.scheduler
 
     def select_host_for_member(number):
-        answer = scheduler.select_destinations(spec(instance(number), instance_group=group)).answer
+        answer = scheduler.select_destinations(
+            make_spec(make_uuid(number), instance_group=group)
+        ).answer
         return get_selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(select_host_for_member, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
-    assert set(read_group_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
+    assert set(read_group_members(cloud, group)) == {make_uuid(number) for number in (1, 2, 3)}
 
 
 def test_anti_affinity_counts_members_on_other_nodes_of_a_host_across_requests(sqlite_cloud):
     nodes = [
-        report("node1", uuid=instance(701), host="rack", memory_mb=262144),
-        report("node2", uuid=instance(702), host="rack", vcpus=64),
+        make_report("node1", uuid=make_uuid(701), host="rack", memory_mb=262144),
+        make_report("node2", uuid=make_uuid(702), host="rack", vcpus=64),
     ]
     sqlite_cloud.post_json("/scheduler/v1/compute_nodes", nodes)
     group = create_group(sqlite_cloud, max_server_per_host=2)
     only = {"ignore_hosts": ["cn1", "cn2", "cn3"], "instance_group": group}
     # The second request fits only on the node without instances of the first request.
     requests = [
-        spec(instance(1), instance(2), flavor=flavor(memory_mb=131072), **only),
-        spec(instance(3), flavor=flavor(vcpus=40), **only),
+        make_spec(make_uuid(1), make_uuid(2), flavor=make_flavor(memory_mb=131072), **only),
+        make_spec(make_uuid(3), flavor=make_flavor(vcpus=40), **only),
     ]
     body = {"requests": [{"request_spec": request} for request in requests]}
     answer = sqlite_cloud.post_json(SELECT_PATH, body, status=409).json

@@ -7,9 +7,15 @@ from sqlalchemy import select as query
 from placement_sched.db.tables import metadata
 from placement_sched.limits import MAX_EXPENSIVE_QUERIES
 from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
 
@@ -25,7 +31,11 @@ def cloud(app):
 def report_hosts(app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
-        [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
+        [
+            make_report("cn1"),
+            make_report("cn2", memory_mb=131072),
+            make_report("cn3", memory_mb=32768),
+        ],
     )
     body = {"aggregate": {"name": "gpu", "availability_zone": "az1"}}
     aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE_HEADERS).json[
@@ -59,27 +69,30 @@ def dump_tables(app):
 
 
 def test_host_drained_in_a_simulation_is_rejected(shared_cloud):
-    answer = explain(shared_cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
+    answer = explain_request(shared_cloud, make_spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
     assert answer["selections"][0][0]["service_host"] == "cn1"
     reasons = " ".join(reason["reason"] for reason in answer["verdicts"][0]["reasons"])
     assert "drained in this simulation" in reasons
 
 
 def test_host_removed_in_a_simulation_is_unknown(cloud):
-    select(cloud, spec(instance(1)))
-    answer = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
+    select_hosts(cloud, make_spec(make_uuid(1)))
+    answer = explain_request(cloud, make_spec(), changes=[{"remove": ["cn2"]}])
     assert list_passing_hosts(answer) == ["cn1", "cn3"]
-    of_host = explain(cloud, spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
+    of_host = explain_request(cloud, make_spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
     assert of_host["verdicts"][0]["verdict"] == "unknown"
     assert answer["funnel"]["allocation_candidates"]["providers"] == 2
 
 
 def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
-    select(cloud, spec(instance(1), flavor=flavor(memory_mb=100000)))
-    request = spec(flavor=flavor(memory_mb=120000))
-    assert list_passing_hosts(explain(cloud, request)) == []
+    select_hosts(cloud, make_spec(make_uuid(1), flavor=make_flavor(memory_mb=100000)))
+    request = make_spec(flavor=make_flavor(memory_mb=120000))
+    assert list_passing_hosts(explain_request(cloud, request)) == []
     changes = [{"add": {"like": "cn2", "count": 2}}]
-    assert list_passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
+    assert list_passing_hosts(explain_request(cloud, request, changes=changes)) == [
+        "cn2+1",
+        "cn2+2",
+    ]
 
 
 IN_ZONE_1, IN_ZONE_2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
@@ -99,7 +112,7 @@ CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
             ["cn3+1+1"],
         ),
         (
-            {"flavor": flavor(memory_mb=200000)},
+            {"flavor": make_flavor(memory_mb=200000)},
             [{"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 262144}}],
             ["cn1"],
         ),
@@ -118,9 +131,11 @@ CHANGE_OF_AGGREGATE_TO_ZONE_2 = {
     ],
 )
 def test_simulated_changes_apply_in_their_order(cloud, fields, changes, expected):
-    before = explain(cloud, spec(**fields))
-    assert list_passing_hosts(explain(cloud, spec(**fields), changes=changes)) == expected
-    assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
+    before = explain_request(cloud, make_spec(**fields))
+    assert (
+        list_passing_hosts(explain_request(cloud, make_spec(**fields), changes=changes)) == expected
+    )
+    assert explain_request(cloud, make_spec(**fields))["hosts"] == before["hosts"]
 
 
 CONFIG_WITH_DENSE_POLICY = """
@@ -142,9 +157,14 @@ def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
         make_app(settings.with_overrides({"placement_database.connection": sqlite_url}))
     )
     changes = [{"aggregate": {"name": "gpu", "metadata": {"sched_policy": "dense"}}}]
-    assert list_passing_hosts(explain(cloud, spec(), changes=changes)) == ["cn2", "cn1"]
-    assert list_passing_hosts(explain(cloud, spec(), changes=changes, policy="dense")) == ["cn3"]
-    assert len(list_passing_hosts(explain(cloud, spec()))) == 3
+    assert list_passing_hosts(explain_request(cloud, make_spec(), changes=changes)) == [
+        "cn2",
+        "cn1",
+    ]
+    assert list_passing_hosts(
+        explain_request(cloud, make_spec(), changes=changes, policy="dense")
+    ) == ["cn3"]
+    assert len(list_passing_hosts(explain_request(cloud, make_spec()))) == 3
 
 
 CHANGES_OF_EVERY_KIND = [
@@ -161,7 +181,7 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
         {"drain": ["cn2"]},
         {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"x": "y"}}},
     ]
-    simulated = explain(cloud, spec(availability_zone="az1"), changes=changes)
+    simulated = explain_request(cloud, make_spec(availability_zone="az1"), changes=changes)
     number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE_HEADERS).json["aggregates"][
         0
     ]["id"]
@@ -172,7 +192,7 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     ][0]["id"]
     disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
     cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE_HEADERS)
-    real = explain(cloud, spec(availability_zone="az1"))
+    real = explain_request(cloud, make_spec(availability_zone="az1"))
     for answer in (simulated, real):
         for request_filter in answer["funnel"]["request_filters"]:
             del request_filter["elapsed_ms"]
@@ -221,7 +241,7 @@ def build_inventory_change(resource_class="VCPU", **fields):
 def test_error_for_an_invalid_simulated_change_has_its_place_and_the_nearest_name(
     shared_cloud, change, place, words
 ):
-    body = {"request_spec": spec(), "changes": [change]}
+    body = {"request_spec": make_spec(), "changes": [change]}
     answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
     detail = answer.json["errors"][0]["detail"]
     assert words in detail
@@ -233,7 +253,7 @@ def test_inventory_of_several_providers_needs_the_name_of_one_of_them(sqlite_app
     for name in ("card1", "card2"):
         add_provider(sqlite_app, name, parent=uuid_of("cn1"), CUSTOM_CARD=1)
     changes = [build_inventory_change("CUSTOM_CARD", total=4)]
-    body = {"request_spec": spec(), "changes": changes}
+    body = {"request_spec": make_spec(), "changes": changes}
     answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
     reason = (
         "several providers of host cn1 have CUSTOM_CARD: name one of them as provider: card1, card2"
@@ -243,7 +263,7 @@ def test_inventory_of_several_providers_needs_the_name_of_one_of_them(sqlite_app
 
 def test_number_of_simulated_hosts_is_limited(shared_cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
-    body = {"request_spec": spec(), "changes": changes}
+    body = {"request_spec": make_spec(), "changes": changes}
     answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
     detail = answer.json["errors"][0]["detail"]
     assert detail == "1001 hosts are added, the maximum is 1000 (at $.changes)"
@@ -254,15 +274,18 @@ def test_statement_count_does_not_depend_on_the_number_of_simulated_hosts(shared
     for count in (2, 150):
         changes = [{"add": {"like": "cn3", "count": count}}]
         with record_statements(shared_cloud.app.services.database) as statements:
-            answer = explain(shared_cloud, spec(), changes=changes)
+            answer = explain_request(shared_cloud, make_spec(), changes=changes)
         assert len(list_passing_hosts(answer)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]
 
 
 WHOLE_CLOUD_QUERIES = {
-    "capacity": ("/scheduler/v1/capacity", {"request_spec": spec()}),
-    "changes": ("/scheduler/v1/explain", {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}),
+    "capacity": ("/scheduler/v1/capacity", {"request_spec": make_spec()}),
+    "changes": (
+        "/scheduler/v1/explain",
+        {"request_spec": make_spec(), "changes": [{"drain": ["cn1"]}]},
+    ),
     "plan": ("/scheduler/v1/plan", {"changes": [{"drain": ["cn1"]}]}),
     "rebalance": ("/scheduler/v1/rebalance", {"goal": "pack"}),
 }
@@ -277,7 +300,7 @@ def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     response = cloud.post_json(path, body, status=503)
     assert response.headers["Retry-After"] == "1"
     assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
-    assert list_passing_hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
+    assert list_passing_hosts(explain_request(cloud, make_spec())) == ["cn2", "cn1", "cn3"]
     slots.release()
     for _ in range(2):  # each releases its slot
         cloud.post_json(path, body, status=200)

@@ -16,7 +16,13 @@ from tests.scheduler.capacity.placements import fill_cloud, read_capacity
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_claim import ClockWithConcurrentClaim
 from tests.scheduler.test_server_groups import create_group, get_error_detail, post_request_spec
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.statements import record_statements
 
 SELECT_PATH, EXPLAIN_PATH = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
@@ -33,7 +39,7 @@ ZERO_MULTIPLIERS = {
 def report_hosts_in_racks(app, **racks):
     """Report hosts with capacity for many instances, and put them into racks."""
     hosts = [host for names in racks.values() for host in names]
-    app.post_json(NODES_PATH, [report(host) for host in dict.fromkeys(hosts)])
+    app.post_json(NODES_PATH, [make_report(host) for host in dict.fromkeys(hosts)])
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
 
@@ -42,7 +48,7 @@ def make_cloud(url, make_app, **options):
     options = {"filter_scheduler__enabled_filters": SPREAD_FILTERS, **ZERO_MULTIPLIERS, **options}
     app = make_app(make_settings(url, **options))
     report_hosts_in_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
-    app.post_json(NODES_PATH, [report("cn5")])
+    app.post_json(NODES_PATH, [make_report("cn5")])
     return app
 
 
@@ -57,7 +63,7 @@ def sqlite_cloud(sqlite_url, make_app):
 
 
 def build_spread_fields(group, extra_specs=HARD_SPREAD, **fields):
-    return {"flavor": flavor(extra_specs=extra_specs), "instance_group": group, **fields}
+    return {"flavor": make_flavor(extra_specs=extra_specs), "instance_group": group, **fields}
 
 
 def create_soft_group(app, **options):
@@ -75,18 +81,18 @@ def test_group_members_are_spread_over_racks(cloud):
     group = create_soft_group(cloud)
     racks = [
         get_selected_hosts(
-            post_request_spec(cloud, instance(number), **build_spread_fields(group))
+            post_request_spec(cloud, make_uuid(number), **build_spread_fields(group))
         )[0]
         for number in (1, 2, 3)
     ]
     assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
     post_request_spec(
-        cloud, instance(4), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
+        cloud, make_uuid(4), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
     )
     post_request_spec(
-        cloud, instance(5), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
+        cloud, make_uuid(5), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
     )
-    answer = post_request_spec(cloud, instance(9), path=EXPLAIN_PATH, **build_spread_fields(group))
+    answer = post_request_spec(cloud, make_uuid(9), path=EXPLAIN_PATH, **build_spread_fields(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -103,7 +109,7 @@ def test_group_members_are_spread_over_racks(cloud):
 
 def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
-    uuids = [instance(number) for number in range(1, 8)]
+    uuids = [make_uuid(number) for number in range(1, 8)]
     hosts = get_selected_hosts(
         post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group))
     )
@@ -111,16 +117,16 @@ def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
     for number in range(len(racks) + 1):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
-    body = spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
+    body = make_spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
     answer = sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json
     by_rack = Counter("r2" if h == "cn4" else "r1" for h in get_selected_hosts(answer))
     assert by_rack == {"r1": 2, "r2": 2}
 
 
 def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud):
-    whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD_SPREAD)}
+    whole = {"flavor": make_flavor(memory_mb=65536, extra_specs=HARD_SPREAD)}
     group = {"instance_group": create_soft_group(sqlite_cloud)}
-    uuids = [instance(number) for number in range(1, 5)]
+    uuids = [make_uuid(number) for number in range(1, 5)]
     answer = post_request_spec(sqlite_cloud, *uuids, status=409, **whole, **group)
     assert "3 of the 4 instances fit" in get_error_detail(answer)
     assert "TopologySpreadFilter rejected all" in get_error_detail(answer)
@@ -131,21 +137,23 @@ def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud)
 def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     for number in (1, 2):
-        post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
+        post_request_spec(
+            sqlite_cloud, make_uuid(number), instance_group=group, force_hosts=["cn1"]
+        )
     answer = post_request_spec(
-        sqlite_cloud, instance(3), path=EXPLAIN_PATH, **build_spread_fields(group, SOFT_SPREAD)
+        sqlite_cloud, make_uuid(3), path=EXPLAIN_PATH, **build_spread_fields(group, SOFT_SPREAD)
     )
     raw = {
         host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
     }
     assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
     assert answer["hosts"][0]["host"] == "cn4"
-    uuids = [instance(number) for number in (3, 4, 5)]
+    uuids = [make_uuid(number) for number in (3, 4, 5)]
     hosts = get_selected_hosts(
         post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT_SPREAD))
     )
     assert hosts[:2] == ["cn4", "cn4"]
-    plain = post_request_spec(sqlite_cloud, instance(9), path=EXPLAIN_PATH, instance_group=group)
+    plain = post_request_spec(sqlite_cloud, make_uuid(9), path=EXPLAIN_PATH, instance_group=group)
     assert all(row["name"] != "TopologySpreadWeigher" for row in plain["funnel"]["weighers"])
 
 
@@ -155,7 +163,7 @@ def test_only_racks_of_the_requested_zone_are_compared_for_the_spread(sqlite_clo
     request = build_spread_fields(group, availability_zone="az1")
     for number in (1, 2, 3):
         assert (
-            get_selected_hosts(post_request_spec(sqlite_cloud, instance(number), **request))[0]
+            get_selected_hosts(post_request_spec(sqlite_cloud, make_uuid(number), **request))[0]
             != "cn4"
         )
 
@@ -163,7 +171,7 @@ def test_only_racks_of_the_requested_zone_are_compared_for_the_spread(sqlite_clo
 def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     nothing = "the request has no server group, so there are no members to spread"
     answer = post_request_spec(
-        sqlite_cloud, instance(1), path=EXPLAIN_PATH, flavor=flavor(extra_specs=HARD_SPREAD)
+        sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, flavor=make_flavor(extra_specs=HARD_SPREAD)
     )
     assert answer["funnel"]["warnings"] == [
         {
@@ -174,17 +182,17 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     ]
     assert len(answer["hosts"]) == 5
     hints = {"spread_by": "rack", "max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
     assert answer["funnel"]["warnings"] == [
         {"key": "spread_by", "source": "hint", "detail": f"spread_by=rack has no effect: {nothing}"}
     ]
     hints = {"max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, scheduler_hints=hints)
+    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
     (warning,) = answer["funnel"]["warnings"]
     assert warning["detail"] == "hint max_skew has no effect without spread_by"
     wrong = {"scheduler:max_skew": "1", "scheduler:spred_by": "rack"}
     answer = post_request_spec(
-        sqlite_cloud, instance(1), path=EXPLAIN_PATH, flavor=flavor(extra_specs=wrong)
+        sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, flavor=make_flavor(extra_specs=wrong)
     )
     assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
         "scheduler:spred_by has no effect; did you mean 'scheduler:spread_by'?",
@@ -196,12 +204,12 @@ def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning
     group, missing = create_soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
     hints = {"spread_by": "rakc", "max_skew": "1"}
     answer = post_request_spec(
-        sqlite_cloud, instance(1), status=400, instance_group=group, scheduler_hints=hints
+        sqlite_cloud, make_uuid(1), status=400, instance_group=group, scheduler_hints=hints
     )
     path = "$.request_spec.scheduler_hints.spread_by"
     assert get_error_detail(answer) == f"{missing}; did you mean 'rack'? (at {path})"
     request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
-    answer = post_request_spec(sqlite_cloud, instance(1), path=EXPLAIN_PATH, **request)
+    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, **request)
     (warning,) = answer["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
     assert warning["detail"] == expected
@@ -218,19 +226,19 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
     )
     for path in (SELECT_PATH, EXPLAIN_PATH):
         answer = post_request_spec(
-            app, instance(1), path=path, status=400, **build_spread_fields(group)
+            app, make_uuid(1), path=path, status=400, **build_spread_fields(group)
         )
         assert get_error_detail(answer) == expected
-    post_request_spec(app, instance(1), **build_spread_fields(group, SOFT_SPREAD))
-    post_request_spec(app, instance(2), flavor=flavor(extra_specs=HARD_SPREAD))
+    post_request_spec(app, make_uuid(1), **build_spread_fields(group, SOFT_SPREAD))
+    post_request_spec(app, make_uuid(2), flavor=make_flavor(extra_specs=HARD_SPREAD))
 
 
 def test_moving_instance_is_not_counted_as_member_of_its_own_domain(sqlite_cloud):
     group = create_soft_group(sqlite_cloud)
     for number, host in ((1, "cn1"), (2, "cn4")):
-        post_request_spec(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
+        post_request_spec(sqlite_cloud, make_uuid(number), instance_group=group, force_hosts=[host])
     body = {
-        "request_spec": spec(instance(1), **build_spread_fields(group), ignore_hosts=["cn1"]),
+        "request_spec": make_spec(make_uuid(1), **build_spread_fields(group), ignore_hosts=["cn1"]),
         "claim": "add",
     }
     moved = get_selected_hosts(sqlite_cloud.post_json(SELECT_PATH, body).json)
@@ -242,7 +250,7 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
     group = create_soft_group(cloud)
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     reader = scheduler.reader
-    request = reader.validate(reader.read(spec(instance(1), **build_spread_fields(group))))
+    request = reader.validate(reader.read(make_spec(make_uuid(1), **build_spread_fields(group))))
     with scheduler.evaluate(request) as (_, run):
         before = run.filtered_request.spec
 
@@ -250,16 +258,16 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
         database.write(lambda connection: check_spread(connection, changed, hosts))
 
     check_skew(["cn1"])
-    post_request_spec(cloud, instance(2), instance_group=group, force_hosts=["cn2"])
+    post_request_spec(cloud, make_uuid(2), instance_group=group, force_hosts=["cn2"])
     check_skew(["cn4"])
     with pytest.raises(ConcurrentUpdate, match="rack=r1 has 1 member, the emptiest"):
         check_skew(["cn1"])
-    both = replace(before, instance_uuids=(instance(1), instance(3)))
+    both = replace(before, instance_uuids=(make_uuid(1), make_uuid(3)))
     check_skew(["cn4", "cn1"], both)
     with pytest.raises(ConcurrentUpdate, match="the server group changed: Domain rack=r1"):
         check_skew(["cn1", "cn4"], both)
     # The group of a request that lists its members need not be stored.
-    listed = replace(before.instance_group, uuid=None, members=(instance(2),))
+    listed = replace(before.instance_group, uuid=None, members=(make_uuid(2),))
     with pytest.raises(ConcurrentUpdate):
         check_skew(["cn1"], replace(before, instance_group=listed))
 
@@ -279,12 +287,12 @@ def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
     app = make_cloud(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
     group = create_soft_group(app)
     for number in (1, 2):
-        post_request_spec(app, instance(number), instance_group=group, force_hosts=["cn1"])
+        post_request_spec(app, make_uuid(number), instance_group=group, force_hosts=["cn1"])
     soft = {**HARD_SPREAD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
         others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
         request = build_spread_fields(group, soft, ignore_hosts=sorted(others))
-        assert get_selected_hosts(post_request_spec(app, instance(number), **request)) == hosts
+        assert get_selected_hosts(post_request_spec(app, make_uuid(number), **request)) == hosts
 
 
 @pytest.fixture
@@ -304,12 +312,14 @@ def select_hosts_together(scheduler, *specs):
 def test_requests_of_a_joint_call_spread_among_each_other(cloud_with_two_racks, recorded):
     group = create_group(cloud_with_two_racks, policy="soft-affinity")
     for number in range(recorded):
-        post_request_spec(cloud_with_two_racks, instance(number), **build_spread_fields(group))
-    requests = [spec(instance(number), **build_spread_fields(group)) for number in range(10, 15)]
+        post_request_spec(cloud_with_two_racks, make_uuid(number), **build_spread_fields(group))
+    requests = [
+        make_spec(make_uuid(number), **build_spread_fields(group)) for number in range(10, 15)
+    ]
     hosts = select_hosts_together(cloud_with_two_racks.app.services.scheduler, *requests)
     for number in range(len(hosts) + 1):
         assert abs(hosts[:number].count("cn1") - hosts[:number].count("cn2")) <= 1
-    members = [f"/scheduler/v1/instances/{instance(number)}" for number in range(10, 15)]
+    members = [f"/scheduler/v1/instances/{make_uuid(number)}" for number in range(10, 15)]
     assert [cloud_with_two_racks.get(path).json["host"] for path in members] == hosts
 
 
@@ -330,25 +340,25 @@ def test_joint_claim_is_retried_if_the_skew_has_grown(cloud_with_two_racks, riva
     def add_members():
         for number, host in enumerate(rivals, 900):
             post_request_spec(
-                cloud_with_two_racks, instance(number), instance_group=group, force_hosts=[host]
+                cloud_with_two_racks, make_uuid(number), instance_group=group, force_hosts=[host]
             )
 
     scheduler = replace(own, clock=ClockWithConcurrentClaim(add_members))
     begin_stats()
-    requests = [spec(instance(number), **build_spread_fields(group)) for number in (1, 2)]
+    requests = [make_spec(make_uuid(number), **build_spread_fields(group)) for number in (1, 2)]
     assert select_hosts_together(scheduler, *requests) == hosts
     assert request_stats().claims_retried == retries
 
 
 def test_present_host_of_an_instance_in_an_earlier_request_is_not_counted(cloud_with_two_racks):
-    cloud_with_two_racks.post_json(NODES_PATH, [report("cn3")])
+    cloud_with_two_racks.post_json(NODES_PATH, [make_report("cn3")])
     put_aggregate(cloud_with_two_racks, 3, {"rack": "r3"}, "cn3")
     group = create_group(cloud_with_two_racks, policy="soft-affinity")
     # Recorded without an allocation, so that the next claim places it again.
     record = {"server_group": group, "host": "cn1", "node": "cn1"}
-    cloud_with_two_racks.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    cloud_with_two_racks.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     requests = [
-        spec(instance(number), **build_spread_fields(group), ignore_hosts=[host, "cn3"])
+        make_spec(make_uuid(number), **build_spread_fields(group), ignore_hosts=[host, "cn3"])
         for number, host in ((1, "cn1"), (2, "cn2"))
     ]
     assert select_hosts_together(cloud_with_two_racks.app.services.scheduler, *requests) == [
@@ -364,7 +374,8 @@ def test_concurrent_joint_calls_keep_the_skew_within_its_maximum(cloud):
 
     def select_hosts_for_members(number):
         requests = [
-            spec(instance(index), **build_spread_fields(group)) for index in (number, number + 1)
+            make_spec(make_uuid(index), **build_spread_fields(group))
+            for index in (number, number + 1)
         ]
         return select_hosts_together(scheduler, *requests)
 
@@ -381,16 +392,16 @@ def test_statement_count_of_a_spread_request_does_not_depend_on_members(sqlite_c
     # Several hosts pass, so that weighers run, which read the members.
     wide = {**HARD_SPREAD, "scheduler:max_skew": "9"}
     for number in range(1, 6):
-        post_request_spec(sqlite_cloud, instance(number), **build_spread_fields(group))
+        post_request_spec(sqlite_cloud, make_uuid(number), **build_spread_fields(group))
         with record_statements(sqlite_cloud.app.services.database) as statements:
             body = {
-                "request_spec": spec(instance(90), **build_spread_fields(group, wide)),
+                "request_spec": make_spec(make_uuid(90), **build_spread_fields(group, wide)),
                 "claim": False,
             }
             sqlite_cloud.post_json(SELECT_PATH, body)
         counts.add(len(statements))
     with record_statements(sqlite_cloud.app.services.database) as statements:
-        body = {"request_spec": spec(instance(90), instance_group=group), "claim": False}
+        body = {"request_spec": make_spec(make_uuid(90), instance_group=group), "claim": False}
         sqlite_cloud.post_json(SELECT_PATH, body)
     assert counts == {len(statements) + 1}
 
@@ -399,7 +410,9 @@ def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=SPREAD_FILTERS))
     report_hosts_in_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
     fields = {
-        "flavor": flavor(memory_mb=16384, extra_specs={**HARD_SPREAD, "scheduler:max_skew": "2"}),
+        "flavor": make_flavor(
+            memory_mb=16384, extra_specs={**HARD_SPREAD, "scheduler:max_skew": "2"}
+        ),
         "instance_group": create_soft_group(app),
     }
     counted = read_capacity(app, **fields)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
@@ -27,12 +27,12 @@ def count_statements(app, send_request) -> list[int]:
 
 
 def select_host(app, *numbers, **changes):
-    request = spec(*map(instance, numbers), **changes)
+    request = make_spec(*map(make_uuid, numbers), **changes)
     app.post_json(SELECT_PATH, {"request_spec": request, "return_alternates": True})
 
 
 def post_joint_request(app, first):
-    requests = [spec(instance(first)), spec(instance(first + 1), instance(first + 2))]
+    requests = [make_spec(make_uuid(first)), make_spec(make_uuid(first + 1), make_uuid(first + 2))]
     app.post_json(SELECT_PATH, {"requests": [{"request_spec": request} for request in requests]})
 
 
@@ -48,7 +48,7 @@ STATEMENT_COUNTS_BY_DATABASE = {
 
 @pytest.mark.parametrize("size", [20, 300], ids="{} hosts".format)
 def test_statement_count_of_a_selection_depends_neither_on_hosts_nor_on_instances(app, size):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(size)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(size)])
     alone, together = STATEMENT_COUNTS_BY_DATABASE[app.app.services.database.reader.dialect.name]
     assert count_statements(app, lambda number: select_host(app, number + 1)) == alone
     post_joint_request(app, 10)
@@ -64,7 +64,7 @@ def test_statement_count_of_a_selection_depends_neither_on_hosts_nor_on_instance
 
     def select_hosts_for_several_instances(number):
         first = 100 * (number + 1)
-        select_host(app, *range(first, first + (2, 10)[number]), flavor=flavor(vcpus=2))
+        select_host(app, *range(first, first + (2, 10)[number]), flavor=make_flavor(vcpus=2))
 
     two, ten = count_statements(app, select_hosts_for_several_instances)
     assert two == ten

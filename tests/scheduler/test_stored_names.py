@@ -3,13 +3,14 @@
 
 import pytest
 
-from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import (
-    flavor,
+    explain_request,
     get_selected_hosts,
-    instance,
+    make_flavor,
+    make_spec,
+    make_uuid,
     report_plain_and_licensed_host,
-    spec,
+    select_hosts,
 )
 from tests.support.statements import record_statements
 
@@ -42,16 +43,16 @@ def store_image(app, name, **attributes):
     return app.post_json("/image/v2/images", {"name": name, **attributes}).json["id"]
 
 
-def select_hosts(app, **fields):
-    return get_selected_hosts(select(app, spec(**fields)))
+def select_host_names(app, **fields):
+    return get_selected_hosts(select_hosts(app, make_spec(**fields)))
 
 
 def explain_and_get_candidates_query(app, **fields):
-    return explain(app, spec(**fields))["funnel"]["allocation_candidates"]["query"]
+    return explain_request(app, make_spec(**fields))["funnel"]["allocation_candidates"]["query"]
 
 
 def select_and_get_error(app, status, *uuids, **fields):
-    (error,) = select(app, spec(*uuids, **fields), status)["errors"]
+    (error,) = select_hosts(app, make_spec(*uuids, **fields), status)["errors"]
     return error
 
 
@@ -63,7 +64,7 @@ def count_statements(app, **fields):
 
 @pytest.mark.parametrize("name", ["f1", "m1.licensed"])
 def test_flavor_may_be_named_by_id_or_name(cloud, name):
-    assert select_hosts(cloud, flavor=name) == ["cn2"]
+    assert select_host_names(cloud, flavor=name) == ["cn2"]
     query = explain_and_get_candidates_query(cloud, flavor=name)
     assert "required=CUSTOM_LICENSED" in query
     # Swap takes room on the disk.
@@ -73,18 +74,18 @@ def test_flavor_may_be_named_by_id_or_name(cloud, name):
 @pytest.mark.all_databases
 def test_id_of_a_flavor_has_precedence_and_changes_apply_at_once(cloud):
     store_flavor(cloud, "p", "private", **{"os-flavor-access:is_public": False})
-    assert select_hosts(cloud, flavor="p") == ["cn1"]
+    assert select_host_names(cloud, flavor="p") == ["cn1"]
     store_flavor(cloud, "m1.licensed", "other")
-    assert select_hosts(cloud, flavor="m1.licensed") == ["cn1"]
-    assert select_hosts(cloud, flavor="f1") == ["cn2"]
+    assert select_host_names(cloud, flavor="m1.licensed") == ["cn1"]
+    assert select_host_names(cloud, flavor="f1") == ["cn2"]
     cloud.delete(f"{FLAVORS_PATH}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert select_hosts(cloud, flavor="f1") == ["cn1"]
+    assert select_host_names(cloud, flavor="f1") == ["cn1"]
 
 
 @pytest.mark.parametrize("name", ["F1", "nope"])
 def test_unknown_flavor_is_404(cloud, name):
     for path in ("select_destinations", "explain"):
-        body = {"request_spec": spec(flavor=name)}
+        body = {"request_spec": make_spec(flavor=name)}
         (error,) = cloud.post_json(f"/scheduler/v1/{path}", body, status=404).json["errors"]
         assert error["code"] == "scheduler.not_found"
         assert f"no stored flavor {name!r}" in error["detail"]
@@ -92,31 +93,31 @@ def test_unknown_flavor_is_404(cloud, name):
 
 
 def test_placed_instance_keeps_its_flavor_after_changes_of_the_stored_flavor(cloud):
-    path = f"/scheduler/v1/instances/{instance(1)}"
-    request = spec(instance(1), flavor="f1")
-    first = select(cloud, request)
+    path = f"/scheduler/v1/instances/{make_uuid(1)}"
+    request = make_spec(make_uuid(1), flavor="f1")
+    first = select_hosts(cloud, request)
     recorded = cloud.get(path).json["flavor"]
     assert explain_and_get_candidates_query(
         cloud, flavor=recorded
     ) == explain_and_get_candidates_query(cloud, flavor="f1")
     cloud.delete(f"{FLAVORS_PATH}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert select(cloud, request) == first
+    assert select_hosts(cloud, request) == first
     cloud.delete(f"{FLAVORS_PATH}/f1")
-    assert select(cloud, request) == first
+    assert select_hosts(cloud, request) == first
     recorded = cloud.get(path).json["flavor"]
     assert (recorded["flavorid"], recorded["name"]) == ("f1", "m1.licensed")
     assert (recorded["vcpus"], recorded["memory_mb"], recorded["swap"]) == (2, 2048, 1024)
     assert recorded["extra_specs"] == LICENSED_TRAIT
-    error = select_and_get_error(cloud, 404, instance(2), flavor="f1")
+    error = select_and_get_error(cloud, 404, make_uuid(2), flavor="f1")
     assert error["detail"].startswith("There is no stored flavor 'f1'")
     hints = {"_nova_check_type": ["rebuild"]}
-    error = select_and_get_error(cloud, 404, instance(1), flavor="f1", scheduler_hints=hints)
+    error = select_and_get_error(cloud, 404, make_uuid(1), flavor="f1", scheduler_hints=hints)
     assert error["code"] == "scheduler.not_found"
     assert cloud.put_json(path, {"flavor": recorded}).json["flavor"] == recorded
 
 
 def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud):
-    value = flavor(extra_specs=LICENSED_TRAIT)
+    value = make_flavor(extra_specs=LICENSED_TRAIT)
     explain_and_get_candidates_query(cloud, flavor=value)
     for number in (0, 20):
         for other in range(number):
@@ -127,7 +128,7 @@ def test_stored_flavor_takes_one_sql_statement_more_than_a_flavor_document(cloud
 
 @pytest.mark.parametrize("name", ["f1", "m1.licensed"])
 def test_recorded_instance_keeps_its_flavor_after_deletion_of_the_stored_flavor(cloud, name):
-    path = f"/scheduler/v1/instances/{instance(1)}"
+    path = f"/scheduler/v1/instances/{make_uuid(1)}"
     recorded = cloud.put_json(path, {"flavor": name}).json["flavor"]
     assert (recorded["flavorid"], recorded["memory_mb"]) == ("f1", 2048)
     assert recorded["extra_specs"] == LICENSED_TRAIT
@@ -139,14 +140,14 @@ def test_recorded_instance_keeps_its_flavor_after_deletion_of_the_stored_flavor(
 
 def test_image_may_be_named_by_id_or_name(cloud, windows_image):
     for name in (windows_image, windows_image.upper(), "windows"):
-        assert select_hosts(cloud, image=name) == ["cn2"]
+        assert select_host_names(cloud, image=name) == ["cn2"]
         assert "required=CUSTOM_LICENSED" in explain_and_get_candidates_query(cloud, image=name)
     store_image(cloud, "plain")
-    assert select_hosts(cloud, image="plain") == ["cn1"]
+    assert select_host_names(cloud, image="plain") == ["cn1"]
     store_image(cloud, windows_image)
-    assert select_hosts(cloud, image=windows_image) == ["cn2"]
-    request = spec(instance(1), image="windows")
-    assert select(cloud, request) == select(cloud, request)
+    assert select_host_names(cloud, image=windows_image) == ["cn2"]
+    request = make_spec(make_uuid(1), image="windows")
+    assert select_hosts(cloud, request) == select_hosts(cloud, request)
     error = select_and_get_error(cloud, 404, image="Windows")
     assert "no stored image 'Windows'" in error["detail"]
     assert error["code"] == "scheduler.not_found"
@@ -166,7 +167,7 @@ def test_changed_image_applies_to_the_next_request(cloud, windows_image):
         [{"op": "remove", "path": "/trait:CUSTOM_LICENSED"}],
         content_type="application/openstack-images-v2.1-json-patch",
     )
-    assert select_hosts(cloud, image=windows_image) == ["cn1"]
+    assert select_host_names(cloud, image=windows_image) == ["cn1"]
 
 
 @pytest.mark.usefixtures("windows_image")

@@ -14,18 +14,18 @@ from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
 from tests.conftest import AdminClient, make_settings
 from tests.support.invariants import assert_invariants, execute_without_foreign_keys
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
 from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
-CN1_UUID, CN2_UUID = report("cn1")["uuid"], report("cn2")["uuid"]
-CHILD_UUID = instance(77)
-VM_1, VM_2, VM_3 = instance(1), instance(2), instance(3)
+CN1_UUID, CN2_UUID = make_report("cn1")["uuid"], make_report("cn2")["uuid"]
+CHILD_UUID = make_uuid(77)
+VM_1, VM_2, VM_3 = make_uuid(1), make_uuid(2), make_uuid(3)
 ABSENT_ID = 987654
-ABSENT_UUID = instance(999)
+ABSENT_UUID = make_uuid(999)
 YEAR_2038 = datetime.fromisoformat("2038-01-01T12:00:00")
 SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"
 
@@ -35,7 +35,7 @@ class CloudOfTwoHosts:
 
     def __init__(self, app):
         self.app = app
-        app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+        app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
         body = {"uuid": CHILD_UUID, "name": "cn1-gpu", "parent_provider_uuid": CN1_UUID}
         app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
         app.put_json(
@@ -62,7 +62,7 @@ class CloudOfTwoHosts:
         app.post_json(f"/compute/v2.1/os-aggregates/{answer['id']}/action", add)
 
     def select_destinations(self, *uuids, status=200, **changes):
-        body = {"request_spec": spec(*uuids, **changes)}
+        body = {"request_spec": make_spec(*uuids, **changes)}
         return self.app.post_json(SELECT_DESTINATIONS_PATH, body, status=status).json
 
 
@@ -635,7 +635,7 @@ def test_unchanged_inventory_update_does_not_allow_over_allocation(cloud, databa
     )
 
 
-STORAGE_POOL_UUID = instance(88)
+STORAGE_POOL_UUID = make_uuid(88)
 
 
 def put_allocations(app, uuid, **by_provider):
@@ -701,7 +701,7 @@ def test_ironic_node_moved_to_another_compute_service_is_valid(database_copy):
     ids=str,
 )
 def test_instance_host_is_checked_only_if_read_long_after_the_claim(database_copy, read_at, kinds):
-    cell = instance(55)
+    cell = make_uuid(55)
     read = None if read_at is None else YEAR_2038 + read_at
     execute_without_foreign_keys(
         database_copy,
@@ -724,7 +724,7 @@ def test_claims_of_deleted_instances_are_ignored(cloud, database):
 
 
 def test_claim_in_an_unavailable_cell_needs_no_instance_record(database_copy):
-    cell = instance(55)
+    cell = make_uuid(55)
     gone = delete(tables.instances).where(tables.instances.c.uuid == VM_3)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=YEAR_2038)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
@@ -752,10 +752,10 @@ def test_instance_with_allocations_changed_by_a_client_is_valid(cloud, database)
 
 def test_rejected_selection_leaves_no_partial_rows(cloud, database):
     cloud.select_destinations(
-        instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200
+        make_uuid(11), make_uuid(12), flavor=make_flavor(memory_mb=60000), status=200
     )
-    uuids = [instance(number) for number in range(20, 24)]
-    cloud.select_destinations(*uuids, flavor=flavor(memory_mb=60000), status=409)
+    uuids = [make_uuid(number) for number in range(20, 24)]
+    cloud.select_destinations(*uuids, flavor=make_flavor(memory_mb=60000), status=409)
     assert_invariants(database)
     with database.read() as connection:
         assert instances.by_uuids(connection, uuids) == ()

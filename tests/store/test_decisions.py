@@ -21,7 +21,7 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions
 from tests.operations.test_periodic import NOW, build_decision
 from tests.scheduler.test_decisions import count_table_rows
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
@@ -40,13 +40,13 @@ def test_old_decisions_are_purged_in_batches_with_their_places(database):
     assert [database.write(purge_two_old_decisions) for _ in range(3)] == [2, 1, 0]
     with database.read() as connection:
         remaining = decisions.search(connection, DecisionQuery())
-    assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]
+    assert [decision.uuid for decision in remaining] == [make_uuid(1001), make_uuid(1000)]
     assert count_table_rows(database, "sched_decision_places") == 2
 
 
 def build_failed_decision(minutes, number, *instances, **fields):
     """Return a decision without a host that was made some minutes ago."""
-    places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
+    places = tuple(PlacedInstance(make_uuid(each)) for each in instances or (number,))
     decision = build_decision(NOW - timedelta(minutes=minutes), number)
     fields = {"outcome": "no_valid_host", "kind": "select", "policy": "default", **fields}
     return replace(decision, places=places, **fields)
@@ -131,7 +131,7 @@ def build_shadow_decision(uuid):
 
 
 def build_shadow_result(uuid, position=0, **facts):
-    return ShadowResult(decision=uuid, position=position, instance=instance(position + 1), **facts)
+    return ShadowResult(decision=uuid, position=position, instance=make_uuid(position + 1), **facts)
 
 
 @pytest.fixture

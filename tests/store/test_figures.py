@@ -5,16 +5,17 @@ from placement_sched.model.clock import utcnow
 from placement_sched.store.figures import cloud_figures, count_rows
 from placement_sched.store.placement import resource_classes, traits
 from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.statements import run_query
 
 
 def test_capacity_and_used_amounts_are_summed_by_availability_zone(sqlite_app):
-    hosts = [report("cn1", vcpus=4), report("cn2", vcpus=16)]
+    hosts = [make_report("cn1", vcpus=4), make_report("cn2", vcpus=16)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
     make_zone(sqlite_app, "az1", "cn1")
-    select(sqlite_app, spec(instance(1), flavor=flavor(vcpus=3), force_hosts=["cn1"]))
+    select_hosts(
+        sqlite_app, make_spec(make_uuid(1), flavor=make_flavor(vcpus=3), force_hosts=["cn1"])
+    )
     with sqlite_app.app.services.database.read() as connection:
         figures = cloud_figures(connection, utcnow(), 86400, "nova")
     assert figures.capacity["VCPU", "nova"] == 4 * figures.capacity["VCPU", "az1"] > 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host reports and request specs, for tests of scheduling."""
 
+from typing import Any
 from uuid import UUID, uuid4
 
 from webtest import TestApp
@@ -11,7 +12,7 @@ from tests.support.versions import LATEST_HEADERS
 FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 
 
-def report(name: str, **changes: object) -> dict[str, object]:
+def make_report(name: str, **changes: object) -> dict[str, object]:
     """Return the report of a host named ``name``, with 16 vCPUs, 64 GB and a disk of 1000 GB."""
     return {
         "uuid": uuid_of(name),
@@ -26,7 +27,7 @@ def report(name: str, **changes: object) -> dict[str, object]:
     }
 
 
-def spec(*instances: str, **changes: object) -> dict[str, object]:
+def make_spec(*instances: str, **changes: object) -> dict[str, object]:
     """Return a request spec for instances of these uuids, or of a new uuid."""
     return {
         "project_id": "p1",
@@ -43,21 +44,38 @@ def get_selected_hosts(answer: dict[str, object]) -> list[str]:
     return [selections[0]["service_host"] for selections in answer["selections"]]
 
 
-def flavor(**changes: object) -> dict[str, object]:
+def make_flavor(**changes: object) -> dict[str, object]:
     """Return the flavor of these tests, changed."""
     return {**FLAVOR, **changes}
 
 
-def instance(number: int) -> str:
+def make_uuid(number: int) -> str:
     """Return the uuid of an instance, always the same for a number."""
     return str(UUID(int=number))
 
 
+def select_hosts(
+    app: TestApp, request_spec: dict[str, object], status: int = 200, **more: object
+) -> dict[str, Any]:
+    """Select hosts through the scheduler API, and return the body."""
+    body = {"request_spec": request_spec, **more}
+    return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
+
+
+def explain_request(
+    app: TestApp, request_spec: dict[str, object], **more: object
+) -> dict[str, Any]:
+    """Explain a request through the scheduler API, and return the body."""
+    return app.post_json("/scheduler/v1/explain", {"request_spec": request_spec, **more}).json
+
+
 def report_plain_and_licensed_host(app: TestApp) -> TestApp:
     """Report cn1, and cn2 with the trait CUSTOM_LICENSED and return the application."""
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=98304), make_report("cn2")]
+    )
     app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"
+    licensed = f"/placement/resource_providers/{make_report('cn2')['uuid']}"
     generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
     body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
     app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)

@@ -9,14 +9,14 @@ from sqlalchemy import insert, select, update
 from placement_sched.db import tables
 from placement_sched.store.checks import Invariant
 from tests.support.invariants import assert_invariants, execute_without_foreign_keys
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
 from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
-INSTANCE_1, INSTANCE_2, UNUSED_UUID = instance(1), instance(2), instance(999)
+INSTANCE_1, INSTANCE_2, UNUSED_UUID = make_uuid(1), make_uuid(2), make_uuid(999)
 SELECT_PATH, EXPLAIN_PATH = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
 DECISION_TABLE, PLACE_TABLE = tables.decisions, tables.decision_places
 
@@ -26,11 +26,11 @@ class CloudOfThreeHosts:
 
     def __init__(self, app, database):
         self.app, self.database = app, database
-        hosts = [report(f"cn{number}") for number in (1, 2, 3)]
+        hosts = [make_report(f"cn{number}") for number in (1, 2, 3)]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
 
     def select_hosts(self, *uuids, status=200, options=None, **changes):
-        body = {"request_spec": spec(*uuids, **changes), **(options or {})}
+        body = {"request_spec": make_spec(*uuids, **changes), **(options or {})}
         return self.app.post_json(SELECT_PATH, body, status=status).json
 
     def delete_allocations(self, uuid):
@@ -116,11 +116,11 @@ RECORDED_REQUESTS = {
     ),
     "in another spelling": lambda cloud: cloud.select_hosts(INSTANCE_1.replace("-", "").upper()),
     "explained": lambda cloud: cloud.app.post_json(
-        EXPLAIN_PATH, {"request_spec": spec(INSTANCE_1, INSTANCE_2), "keep": True}
+        EXPLAIN_PATH, {"request_spec": make_spec(INSTANCE_1, INSTANCE_2), "keep": True}
     ),
     "explained by number": lambda cloud: cloud.app.post_json(
         EXPLAIN_PATH,
-        {"request_spec": spec(instance_uuids=None, num_instances=3, force_hosts=["no"])}
+        {"request_spec": make_spec(instance_uuids=None, num_instances=3, force_hosts=["no"])}
         | {"keep": True},
     ),
 }
@@ -258,7 +258,7 @@ def test_deleted_decisions_violate_no_invariant(cloud):
 def claim_by_placement_api(cloud, host, times=1):
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     for generation in (None, *range(1, times)):
-        held = {report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
+        held = {make_report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
         body = {**owner, "consumer_generation": generation, "allocations": held}
         cloud.app.put_json(f"/placement/allocations/{INSTANCE_1}", body, headers=LATEST_HEADERS)
 

@@ -7,17 +7,17 @@ from sqlalchemy import update
 from placement_sched.db.tables import consumers, resource_providers
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_generations_grow, execute_without_foreign_keys
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import find_decreased_generations, find_lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
-PROVIDER_UUID, CONSUMER_UUID = report("cn1")["uuid"], uuid_of("consumer")
+PROVIDER_UUID, CONSUMER_UUID = make_report("cn1")["uuid"], uuid_of("consumer")
 
 
 @pytest.fixture
 def app_with_claim(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     _put_allocation(app, 1)
     return app
 

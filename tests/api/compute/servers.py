@@ -6,7 +6,7 @@ from datetime import timedelta
 from tests.api.compute.client import ComputeClient
 from tests.conftest import make_settings
 from tests.support.reports import NOW, build_report
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 SERVERS_URL = "/compute/v2.1/servers"
 SHOP_READER = {"token": "bob:shop", "roles": "reader"}
@@ -27,7 +27,7 @@ class ServerApi(ComputeClient):
         """Record an instance of the project ``shop``, ``later`` seconds after the first time."""
         self.now = NOW + timedelta(seconds=later)
         body = {"project_id": "shop", "user_id": "bob", "display_name": f"s{number}", **fields}
-        path = f"/scheduler/v1/instances/{instance(number)}"
+        path = f"/scheduler/v1/instances/{make_uuid(number)}"
         return self.app.put_json(path, body).json
 
     def report_hosts(self, *numbers):
@@ -43,7 +43,7 @@ class ServerApi(ComputeClient):
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def show_server(self, number, **options):
-        return self.request("GET", f"/{instance(number)}", **options).json.get("server")
+        return self.request("GET", f"/{make_uuid(number)}", **options).json.get("server")
 
     def list_server_names(self, query="all_tenants=1", **options):
         answer = self.request("GET", f"?{query}", **options)

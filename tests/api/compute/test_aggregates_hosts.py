@@ -14,7 +14,7 @@ from placement_sched.db.tables import (
 from tests.api.compute.conftest import AGGREGATES_URL
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_instance, add_node, add_service
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.statements import record_statements
 
 
@@ -217,13 +217,13 @@ def test_concurrent_additions_of_a_host_to_two_zones_never_both_succeed(aggregat
 def test_host_of_a_new_instance_cannot_change_zone(aggregate_api):
     select = partial(aggregate_api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     # The request fills a host, so that only the host of this round fits.
-    fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
+    fields = {"availability_zone": "nova", "flavor": make_flavor(memory_mb=60000)}
     for number in range(4):
         host = f"host{number}"
-        aggregate_api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
+        aggregate_api.app.post_json("/scheduler/v1/compute_nodes", [make_report(host)])
         aggregate = aggregate_api.create_and_get_id(host, host)
         placed, added = run_concurrently(
-            partial(select, {"request_spec": spec(**fields)}),
+            partial(select, {"request_spec": make_spec(**fields)}),
             partial(aggregate_api.add_host, aggregate, host, status="*"),
         )
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text

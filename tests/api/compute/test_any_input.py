@@ -15,7 +15,7 @@ from tests.api.compute.hosts import HYPERVISORS_PATH, SERVICES_PATH, HostApi
 from tests.conftest import AdminClient, make_settings
 from tests.exploring import scale_example_count
 from tests.support.reports import NOW, node_uuid
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 SERVERS_PATH, SERVER_GROUPS_PATH = "/servers", "/os-server-groups"
 MICROVERSIONS = st.sampled_from(
@@ -25,7 +25,7 @@ SHORT_TEXTS = st.text(max_size=20)
 QUERY_VALUES = st.sampled_from(
     [
         *("true", "no", "1", "0", "-1", "9" * 30, "", "cn1", "s1", "ACTIVE", "x" * 300, "1e3"),
-        *(node_uuid(1), node_uuid(1).upper(), instance(1), instance(1).upper()),
+        *(node_uuid(1), node_uuid(1).upper(), make_uuid(1), make_uuid(1).upper()),
         *("2026-01-01", "9999-12-31T23:59:59-14:00", "0001-01-01", "enable", "force-down"),
         *("^s", "(", "[a", "(?i)S", "a{9999999}", "\\", "(?P<x>s)", "s*+", "\u0661"),
     ]
@@ -81,7 +81,7 @@ def host_api(sqlite_template, tmp_path_factory):
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
     hosts = HostApi(AdminClient(application))
     hosts.report_host(1)
-    hosts.record_instance(instance(1), "cn1", name="s1")
+    hosts.record_instance(make_uuid(1), "cn1", name="s1")
     yield hosts
     application.close()
 

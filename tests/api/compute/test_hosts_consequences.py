@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of services take effect in the next selection."""
 
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
@@ -9,7 +9,7 @@ DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 def select_host_or_list_rejection_reasons(host_api, number):
     """Return the selected host and no reasons, or None and the reasons of the rejections."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
-    spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [instance(number)]}
+    spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [make_uuid(number)]}
     answer = host_api.app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec}, status="*"
     )

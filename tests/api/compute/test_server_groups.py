@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from tests.api.compute.client import get_error_message
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.statements import record_statements
 
 SERVER_GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -118,22 +118,22 @@ def test_group_members_are_the_instances_recorded_in_the_group(server_group_api)
     group = server_group_api.create_group("web", "soft-affinity")["id"]
     other = server_group_api.create_group("db")["id"]
     for number in (3, 1):
-        server_group_api.record_group_member(instance(number), group, host="cn1")
-    server_group_api.record_group_member(instance(2), other)
-    assert server_group_api.show_group(group)["members"] == [instance(3), instance(1)]
+        server_group_api.record_group_member(make_uuid(number), group, host="cn1")
+    server_group_api.record_group_member(make_uuid(2), other)
+    assert server_group_api.show_group(group)["members"] == [make_uuid(3), make_uuid(1)]
     listed = server_group_api.request("GET").json["server_groups"]
-    assert [each["members"] for each in listed] == [[instance(3), instance(1)], [instance(2)]]
-    server_group_api.app.delete(f"/scheduler/v1/instances/{instance(3)}", status=204)
-    server_group_api.record_group_member(instance(1), other)
+    assert [each["members"] for each in listed] == [[make_uuid(3), make_uuid(1)], [make_uuid(2)]]
+    server_group_api.app.delete(f"/scheduler/v1/instances/{make_uuid(3)}", status=204)
+    server_group_api.record_group_member(make_uuid(1), other)
     assert server_group_api.show_group(group)["members"] == []
-    assert server_group_api.show_group(other)["members"] == [instance(1), instance(2)]
+    assert server_group_api.show_group(other)["members"] == [make_uuid(1), make_uuid(2)]
 
 
 def test_instance_record_has_no_server_group_after_its_group_is_deleted(server_group_api):
     group = server_group_api.create_group()["id"]
-    server_group_api.record_group_member(instance(1), group, host="cn1")
+    server_group_api.record_group_member(make_uuid(1), group, host="cn1")
     server_group_api.request("DELETE", f"/{group}", status=204)
-    recorded = server_group_api.app.get(f"/scheduler/v1/instances/{instance(1)}").json
+    recorded = server_group_api.app.get(f"/scheduler/v1/instances/{make_uuid(1)}").json
     assert (recorded["host"], recorded["server_group"]) == ("cn1", None)
 
 
@@ -190,7 +190,7 @@ def test_sql_statement_count_does_not_grow_with_groups_or_members(sqlite_server_
     counts = []
     for number in range(1, 6):
         group = sqlite_server_group_api.create_group(str(number))["id"]
-        sqlite_server_group_api.record_group_member(instance(number), group, host=f"cn{number}")
+        sqlite_server_group_api.record_group_member(make_uuid(number), group, host=f"cn{number}")
         with record_statements(database) as listing:
             sqlite_server_group_api.list_group_names()
         with record_statements(database) as showing:

@@ -10,7 +10,7 @@ from tests.api.compute.client import get_error_message
 from tests.api.compute.servers import SERVERS_URL, SHOP_READER
 from tests.support import service_changes
 from tests.support.reports import NOW
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.statements import record_statements
 
 RECORDED_FLAVOR = {
@@ -70,8 +70,8 @@ def test_server_shows_the_recorded_instance(server_api):
     shown = server_api.show_server(1)
     links = [link["href"] for link in (*shown["links"], *shown["image"]["links"])]
     paths = (
-        f"{SERVERS_URL}/{instance(1)}",
-        f"/compute/servers/{instance(1)}",
+        f"{SERVERS_URL}/{make_uuid(1)}",
+        f"/compute/servers/{make_uuid(1)}",
         "/compute/images/i1",
     )
     assert all(link.endswith(path) for link, path in zip(links, paths, strict=True))
@@ -176,7 +176,7 @@ def test_server_shows_its_group_from_2_71(sqlite_server_api):
 
 def test_instance_is_a_server_in_build_status_once_its_resources_are_claimed(server_api):
     server_api.report_hosts(1)
-    spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": RECORDED_FLAVOR}
+    spec = {"project_id": "shop", "instance_uuids": [make_uuid(1)], "flavor": RECORDED_FLAVOR}
     server_api.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
     shown = server_api.show_server(1)
     assert (shown["status"], shown["OS-EXT-SRV-ATTR:host"]) == ("BUILD", "cn1")
@@ -196,15 +196,15 @@ def test_projects_see_only_their_own_servers_without_host_names(server_api):
         "SRV-ATTR" in key for key in server_api.show_server(1, version="2.89", **SHOP_READER)
     )
     for number in (2, 3):
-        hidden = server_api.request("GET", f"/{instance(number)}", status=404, **SHOP_READER)
-        answer = f"Instance {instance(number)} could not be found."
+        hidden = server_api.request("GET", f"/{make_uuid(number)}", status=404, **SHOP_READER)
+        answer = f"Instance {make_uuid(number)} could not be found."
         assert hidden.json["itemNotFound"]["message"] == answer
         assert server_api.show_server(number)["name"] == f"s{number}"
     assert server_api.list_server_names("", **SHOP_READER) == ["s1"]
 
 
 def test_unknown_server_is_404(server_api):
-    for uuid in [instance(9), "nonsense"]:
+    for uuid in [make_uuid(9), "nonsense"]:
         assert (
             server_api.request("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404
         ), uuid
@@ -214,9 +214,9 @@ def test_servers_are_read_only(sqlite_server_api):
     sqlite_server_api.record_instance(1)
     for method, path, body in [
         ("POST", "/v2.1/servers", {"server": {"name": "x", "flavorRef": "1"}}),
-        ("PUT", f"/v2.1/servers/{instance(1)}", {"server": {"name": "x"}}),
-        ("DELETE", f"/v2.1/servers/{instance(1)}", None),
-        ("POST", f"/v2.1/servers/{instance(1)}/action", {"os-stop": None}),
+        ("PUT", f"/v2.1/servers/{make_uuid(1)}", {"server": {"name": "x"}}),
+        ("DELETE", f"/v2.1/servers/{make_uuid(1)}", None),
+        ("POST", f"/v2.1/servers/{make_uuid(1)}/action", {"os-stop": None}),
     ]:
         below = path.removeprefix("/v2.1/servers")
         answer = sqlite_server_api.request(method, below, body, status=403)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.api.compute.client import get_error_message
 from tests.api.compute.servers import SHOP_READER
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_servers_are_filtered_by_any_recorded_field(api_with_servers):
         "project_id=bank": ["s5"],
         "tenant_id=shop": ["s4", "Web-3", "s2", "s1"],
         "user_id=eve": ["s5"],
-        f"uuid={instance(3).upper()}": ["Web-3"],
+        f"uuid={make_uuid(3).upper()}": ["Web-3"],
         "vm_state=Active": ["s4", "s1"],
         "task_state=deleting": ["Web-3"],
         "power_state=1": ["s4", "s1"],
@@ -97,15 +97,18 @@ def test_servers_are_sorted_and_paged_in_the_requested_order(api_with_servers):
 
 
 def test_server_given_as_marker_need_not_match_the_filter(api_with_servers):
-    assert api_with_servers.list_server_names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
-    assert api_with_servers.list_server_names(f"marker={instance(3)}", **SHOP_READER) == [
+    assert api_with_servers.list_server_names(f"all_tenants=1&marker={make_uuid(3)}") == [
         "s2",
         "s1",
     ]
-    for marker in (instance(9), "nonsense"):
+    assert api_with_servers.list_server_names(f"marker={make_uuid(3)}", **SHOP_READER) == [
+        "s2",
+        "s1",
+    ]
+    for marker in (make_uuid(9), "nonsense"):
         answer = api_with_servers.request("GET", f"?marker={marker}", status=400)
         assert get_error_message(answer) == f"marker [{marker}] not found"
-    api_with_servers.request("GET", f"?marker={instance(5)}", status=400, **SHOP_READER)
+    api_with_servers.request("GET", f"?marker={make_uuid(5)}", status=400, **SHOP_READER)
 
 
 def test_page_of_servers_has_at_most_the_maximum_number(api_with_servers, monkeypatch):
@@ -114,7 +117,7 @@ def test_page_of_servers_has_at_most_the_maximum_number(api_with_servers, monkey
     assert api_with_servers.list_server_names("all_tenants=1&limit=9") == ["s5", "s4"]
     assert api_with_servers.list_server_names("all_tenants=1&limit=0") == []
     link = api_with_servers.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
-    assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
+    assert f"/v2.1/servers/detail?all_tenants=1&marker={make_uuid(4)}" in link
 
 
 def test_server_filter_on_an_unrecorded_field_lists_no_servers(sqlite_server_api):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.concurrency import run_concurrently
 from tests.support.reports import node_uuid
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
@@ -14,7 +14,7 @@ SMALL_FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
 def select_destination_and_get_status(host_api, number):
-    spec = {"project_id": "shop", "flavor": SMALL_FLAVOR, "instance_uuids": [instance(number)]}
+    spec = {"project_id": "shop", "flavor": SMALL_FLAVOR, "instance_uuids": [make_uuid(number)]}
     body = {"request_spec": spec}
     return host_api.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
 
@@ -38,7 +38,7 @@ def test_concurrent_service_deletion_and_claim_never_both_succeed(host_api):
         )
         assert len(host_api.list_hypervisors()) == (deleted == 409)
         if placed == 200:
-            host_api.app.delete(f"/scheduler/v1/instances/{instance(number)}")
+            host_api.app.delete(f"/scheduler/v1/instances/{make_uuid(number)}")
 
 
 def test_concurrent_service_deletion_and_report_leave_a_complete_host_or_none(host_api):

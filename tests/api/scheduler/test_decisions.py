@@ -4,7 +4,7 @@
 import pytest
 from sqlalchemy import text
 
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
 DECISIONS_PATH = "/scheduler/v1/decisions"
@@ -15,12 +15,12 @@ UNKNOWN_UUID = "11111111-2222-4333-8444-555555555555"
 
 @pytest.fixture
 def cloud_app(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2)])
     return app
 
 
 def post_selection(app, *instances, status=200, claim=True, sent=None, **fields):
-    body = {"request_spec": spec(*instances, **fields), "claim": claim}
+    body = {"request_spec": make_spec(*instances, **fields), "claim": claim}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
     answer = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
     return answer["errors"][0] if status == 409 else answer
@@ -31,7 +31,7 @@ def list_decisions(app, query=""):
 
 
 def test_decision_shows_request_funnel_and_selections(cloud_app):
-    answer = post_selection(cloud_app, instance(1), instance(2))
+    answer = post_selection(cloud_app, make_uuid(1), make_uuid(2))
     shown = cloud_app.get(f"{DECISIONS_PATH}/{answer['decision'].upper()}").json
     hosts = [selection[0]["service_host"] for selection in answer["selections"]]
     expected = {
@@ -40,10 +40,10 @@ def test_decision_shows_request_funnel_and_selections(cloud_app):
         "flavor": "m1",
         "project_id": "p1",
         "instances": [
-            {"uuid": instance(number), "host": host}
+            {"uuid": make_uuid(number), "host": host}
             for number, host in zip((1, 2), hosts, strict=True)
         ],
-        "request": spec(instance(1), instance(2)),
+        "request": make_spec(make_uuid(1), make_uuid(2)),
         "selections": answer["selections"],
     }
     assert {key: shown[key] for key in expected} == expected
@@ -57,10 +57,10 @@ def test_decision_shows_request_funnel_and_selections(cloud_app):
 
 
 def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud_app):
-    error = post_selection(cloud_app, instance(1), status=409, flavor=flavor(vcpus=99))
+    error = post_selection(cloud_app, make_uuid(1), status=409, flavor=make_flavor(vcpus=99))
     shown = cloud_app.get(f"{DECISIONS_PATH}/{error['decision']}").json
     assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])
-    assert shown["instances"] == [{"uuid": instance(1), "host": None}]
+    assert shown["instances"] == [{"uuid": make_uuid(1), "host": None}]
     assert shown["funnel"] == error["funnel"]
     (entry,) = cloud_app.get(DECISIONS_PATH).json["decisions"]
     assert entry["stage"] == "resources VCPU"
@@ -72,12 +72,12 @@ def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud_app):
 @pytest.mark.parametrize("claim", [True, False])
 def test_decision_is_found_by_request_ids(cloud_app, claim):
     """The ids are the service's own in the response, and the id that nova sent."""
-    body = {"request_spec": spec(instance(1)), "claim": claim}
+    body = {"request_spec": make_spec(make_uuid(1)), "claim": claim}
     answer = cloud_app.post_json(
         SELECT_PATH, body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID}
     )
-    post_selection(cloud_app, instance(2), sent=OTHER_REQUEST_ID)
-    post_selection(cloud_app, instance(3))
+    post_selection(cloud_app, make_uuid(2), sent=OTHER_REQUEST_ID)
+    post_selection(cloud_app, make_uuid(3))
     own = answer.headers["X-Openstack-Request-Id"]
     assert own not in {NOVA_REQUEST_ID, OTHER_REQUEST_ID}
     uuid = answer.json["decision"]
@@ -95,7 +95,7 @@ def test_decision_is_found_by_request_ids(cloud_app, claim):
 
 def test_no_valid_host_decision_has_request_ids(cloud_app):
     error = post_selection(
-        cloud_app, instance(1), status=409, sent=NOVA_REQUEST_ID, flavor=flavor(vcpus=99)
+        cloud_app, make_uuid(1), status=409, sent=NOVA_REQUEST_ID, flavor=make_flavor(vcpus=99)
     )
     (shown,) = cloud_app.get(f"{DECISIONS_PATH}?global_request_id={NOVA_REQUEST_ID}").json[
         "decisions"
@@ -105,8 +105,8 @@ def test_no_valid_host_decision_has_request_ids(cloud_app):
 
 
 def test_repeated_request_for_an_instance_makes_no_new_decision(cloud_app):
-    first = post_selection(cloud_app, instance(1), sent=NOVA_REQUEST_ID)["decision"]
-    post_selection(cloud_app, instance(1), sent=OTHER_REQUEST_ID)
+    first = post_selection(cloud_app, make_uuid(1), sent=NOVA_REQUEST_ID)["decision"]
+    post_selection(cloud_app, make_uuid(1), sent=OTHER_REQUEST_ID)
     assert list_decisions(cloud_app) == [first]
     assert len(list_decisions(cloud_app, f"?global_request_id={NOVA_REQUEST_ID}")) == 1
     assert list_decisions(cloud_app, f"?global_request_id={OTHER_REQUEST_ID}") == []
@@ -115,7 +115,7 @@ def test_repeated_request_for_an_instance_makes_no_new_decision(cloud_app):
 @pytest.mark.all_databases
 def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(cloud_app):
     body = {
-        "request_spec": spec(instance(1)),
+        "request_spec": make_spec(make_uuid(1)),
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
         "keep": True,
     }
@@ -137,14 +137,14 @@ def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(cloud_
 def test_explanation_with_too_many_overrides_or_changes_is_not_recorded(cloud_app):
     many = [f"cn{number:0100}" for number in range(1000)]
     body = {
-        "request_spec": spec(instance(1)),
+        "request_spec": make_spec(make_uuid(1)),
         "overrides": {"filter_scheduler.isolated_hosts": many},
         "keep": True,
     }
     (error,) = cloud_app.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "too large to record" in error["detail"]
     changes = [{"drain": [f"cn{number:0200}" for number in range(100)]}]
-    changed = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
+    changed = {"request_spec": make_spec(make_uuid(1)), "changes": changes, "keep": True}
     (error,) = cloud_app.post_json("/scheduler/v1/explain", changed, status=400).json["errors"]
     assert "changes: too large to record" in error["detail"]
     del body["keep"]
@@ -155,7 +155,7 @@ def test_explanation_with_too_many_overrides_or_changes_is_not_recorded(cloud_ap
 def test_recorded_settings_of_a_decision_omit_startup_options(cloud_app):
     """The address of the database with its password is such an option."""
     shown = cloud_app.get(
-        f"{DECISIONS_PATH}/{post_selection(cloud_app, instance(1))['decision']}"
+        f"{DECISIONS_PATH}/{post_selection(cloud_app, make_uuid(1))['decision']}"
     ).json
     options = shown["conditions"]["options"]
     assert not [key for key in options if key.startswith(("placement_database.", "api."))]
@@ -164,13 +164,13 @@ def test_recorded_settings_of_a_decision_omit_startup_options(cloud_app):
 
 def test_selection_without_claims_is_recorded_with_the_kind_no_claim(cloud_app):
     """Nothing is allocated, with or without a valid host."""
-    claimed = post_selection(cloud_app, instance(1))["decision"]
-    tried = post_selection(cloud_app, instance(2), claim=False)["decision"]
-    large = flavor(vcpus=99)
-    failed = post_selection(cloud_app, instance(3), claim=False, status=409, flavor=large)[
+    claimed = post_selection(cloud_app, make_uuid(1))["decision"]
+    tried = post_selection(cloud_app, make_uuid(2), claim=False)["decision"]
+    large = make_flavor(vcpus=99)
+    failed = post_selection(cloud_app, make_uuid(3), claim=False, status=409, flavor=large)[
         "decision"
     ]
-    cloud_app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
+    cloud_app.post_json("/scheduler/v1/explain", {"request_spec": make_spec(make_uuid(1))})
     kinds = {
         decision["uuid"]: decision["kind"]
         for decision in cloud_app.get(DECISIONS_PATH).json["decisions"]
@@ -187,27 +187,29 @@ def test_selection_without_claims_is_recorded_with_the_kind_no_claim(cloud_app):
 
 
 def test_decision_about_a_rebuild_is_recorded_with_the_kind_select(cloud_app):
-    post_selection(cloud_app, instance(1), force_hosts=["cn1"])
+    post_selection(cloud_app, make_uuid(1), force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
-    rebuilt = post_selection(cloud_app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    rebuilt = post_selection(cloud_app, make_uuid(1), scheduler_hints=hints, force_hosts=["cn1"])
     decision = rebuilt["decision"]
     assert cloud_app.get(f"{DECISIONS_PATH}/{decision}").json["kind"] == "select"
 
 
 def test_flavor_of_a_decision_is_null_if_the_requested_flavor_has_no_name(cloud_app):
-    nameless = {key: value for key, value in flavor().items() if key != "name"}
-    decision = post_selection(cloud_app, instance(1), flavor=nameless)["decision"]
+    nameless = {key: value for key, value in make_flavor().items() if key != "name"}
+    decision = post_selection(cloud_app, make_uuid(1), flavor=nameless)["decision"]
     assert cloud_app.get(f"{DECISIONS_PATH}/{decision}").json["flavor"] is None
 
 
 @pytest.fixture
 def app_with_three_decisions(cloud_app):
     """Decisions on instance 1 (cn1), 2 (cn2, of another project) and 3 (no valid host)."""
-    first = post_selection(cloud_app, instance(1), force_hosts=["cn1"])["decision"]
-    second = post_selection(cloud_app, instance(2), force_hosts=["cn2"], project_id="p2")[
+    first = post_selection(cloud_app, make_uuid(1), force_hosts=["cn1"])["decision"]
+    second = post_selection(cloud_app, make_uuid(2), force_hosts=["cn2"], project_id="p2")[
         "decision"
     ]
-    third = post_selection(cloud_app, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
+    third = post_selection(cloud_app, make_uuid(3), status=409, flavor=make_flavor(vcpus=99))[
+        "decision"
+    ]
     return cloud_app, [first, second, third]
 
 
@@ -221,8 +223,8 @@ def test_decisions_are_filtered_and_listed_newest_first(app_with_three_decisions
         ("?outcome=no_valid_host", [2]),
         ("?project_id=p1", [2, 0]),
         ("?project_id=P1", []),
-        (f"?instance={instance(2)}", [1]),
-        (f"?instance={instance(3).replace('-', '')}", [2]),
+        (f"?instance={make_uuid(2)}", [1]),
+        (f"?instance={make_uuid(3).replace('-', '')}", [2]),
         (f"?instance={UNKNOWN_UUID}", []),
         ("?host=cn1", [0]),
         ("?host=CN1", []),
@@ -279,9 +281,9 @@ def test_decisions_that_rejected_a_host_are_listed_with_reasons_by_page(app_with
 def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud_app):
     """Each stage keeps a hundred rejected hosts, and any host may be among the others."""
     cloud_app.post_json(
-        "/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)]
+        "/scheduler/v1/compute_nodes", [make_report(f"m{number}") for number in range(150)]
     )
-    error = post_selection(cloud_app, instance(1), status=409, flavor=flavor(vcpus=99))
+    error = post_selection(cloud_app, make_uuid(1), status=409, flavor=make_flavor(vcpus=99))
     (step,) = (
         each for each in error["funnel"]["allocation_candidates"]["steps"] if each["rejected"]
     )
@@ -300,7 +302,7 @@ def test_page_of_decisions_without_a_limit_has_at_most_a_thousand(cloud_app):
         "INSERT INTO sched_decisions (uuid, outcome, kind, request_digest, request, selections) "
         "VALUES (:uuid, 'selected', 'select', '', '{}', '{}')"
     )
-    rows = [{"uuid": instance(number)} for number in range(1, 1003)]
+    rows = [{"uuid": make_uuid(number)} for number in range(1, 1003)]
     database.write(lambda connection: connection.execute(statement, rows))
     page = cloud_app.get(DECISIONS_PATH).json
     assert len(page["decisions"]) == 1000
@@ -309,7 +311,7 @@ def test_page_of_decisions_without_a_limit_has_at_most_a_thousand(cloud_app):
 
 
 def test_replay_of_a_decision_returns_recorded_and_new_result_with_differences(cloud_app):
-    uuid = post_selection(cloud_app, instance(1), claim=False)["decision"]
+    uuid = post_selection(cloud_app, make_uuid(1), claim=False)["decision"]
     answer = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}).json
     assert answer["then"] == cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
     assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
@@ -327,7 +329,7 @@ def test_replay_of_a_decision_returns_recorded_and_new_result_with_differences(c
 
 def test_recorded_explanation_is_replayed_with_its_changes(cloud_app):
     changes = [{"drain": ["cn1"]}, {"add": {"like": "cn2", "count": 2}}]
-    body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
+    body = {"request_spec": make_spec(make_uuid(1)), "changes": changes, "keep": True}
     explained = cloud_app.post_json("/scheduler/v1/explain", body).json
     assert {host["host"] for host in explained["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
     shown = cloud_app.get(f"{DECISIONS_PATH}/{explained['decision']}").json
@@ -336,7 +338,9 @@ def test_recorded_explanation_is_replayed_with_its_changes(cloud_app):
     assert {host["host"] for host in replayed["now"]["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
     assert replayed["differences"] == []
     # The cloud itself is unchanged.
-    plain = cloud_app.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))}).json
+    plain = cloud_app.post_json(
+        "/scheduler/v1/explain", {"request_spec": make_spec(make_uuid(1))}
+    ).json
     assert {host["host"] for host in plain["hosts"]} == {"cn1", "cn2"}
 
 
@@ -344,20 +348,22 @@ DECISION_COUNTS_PATH = "/scheduler/v1/decision_counts"
 
 
 def test_instance_in_the_decision_list_has_its_recorded_display_name(cloud_app):
-    post_selection(cloud_app, instance(1))
+    post_selection(cloud_app, make_uuid(1))
     cloud_app.put_json(
-        f"/scheduler/v1/instances/{instance(1)}", {"host": "cn1", "display_name": "web-1"}
+        f"/scheduler/v1/instances/{make_uuid(1)}", {"host": "cn1", "display_name": "web-1"}
     )
-    post_selection(cloud_app, instance(2))
+    post_selection(cloud_app, make_uuid(2))
     entries = cloud_app.get(DECISIONS_PATH).json["decisions"]
     names = {entry["instances"][0]["uuid"]: entry["instances"][0]["name"] for entry in entries}
-    assert names[instance(1)] == "web-1"
+    assert names[make_uuid(1)] == "web-1"
 
 
 def test_decisions_are_counted_by_outcome_stage_project_and_time_interval(cloud_app):
     for number in (1, 2, 3):
-        post_selection(cloud_app, instance(number))
-    post_selection(cloud_app, instance(4), status=409, flavor=flavor(vcpus=99), project_id="p2")
+        post_selection(cloud_app, make_uuid(number))
+    post_selection(
+        cloud_app, make_uuid(4), status=409, flavor=make_flavor(vcpus=99), project_id="p2"
+    )
     counts = cloud_app.get(DECISION_COUNTS_PATH).json
     assert (counts["total"], counts["outcomes"]) == (4, {"selected": 3, "no_valid_host": 1})
     assert counts["stages"] == [{"name": "resources VCPU", "count": 1, "failed": 1}]
@@ -399,7 +405,7 @@ def test_invalid_query_parameter_of_decisions_is_400_with_its_name(cloud_app):
 
 
 def test_invalid_replay_body_is_400_with_the_path_of_the_error(cloud_app):
-    uuid = post_selection(cloud_app, instance(1), claim=False)["decision"]
+    uuid = post_selection(cloud_app, make_uuid(1), claim=False)["decision"]
     for body, place in (
         ({"settings": "tomorrow"}, "$.settings"),
         ({"max_rejected": -1}, "$.max_rejected"),

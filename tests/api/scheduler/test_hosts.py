@@ -11,17 +11,17 @@ from tests.scheduler.test_host_views import (
 )
 from tests.scheduler.test_host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report
+from tests.support.scheduling import make_flavor, make_report, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 
 def test_host_capacity_of_more_than_64_bits_is_shown(cloud_app):
-    cloud_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     path = f"/placement/resource_providers/{uuid_of('cn1')}"
     document = cloud_app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
     document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
     cloud_app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
-    ask = {"request_spec": {}, "flavors": [flavor()]}
+    ask = {"request_spec": {}, "flavors": [make_flavor()]}
     assert cloud_app.get(f"{HOSTS_PATH}/cn1").json
     assert cloud_app.post_json("/scheduler/v1/capacity", ask).json
     assert "cn1" in cloud_app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
@@ -54,8 +54,8 @@ def test_hosts_are_filtered_and_paged(cloud_app):
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
     assert host["resources"] == index_hosts_by_name(list_hosts(cloud_app))["cn3"]["resources"]
-    (error,) = cloud_app.get(f"{HOSTS_PATH}?marker={instance(9)}", status=400).json["errors"]
-    assert error["detail"] == f"marker [{instance(9)}] not found"
+    (error,) = cloud_app.get(f"{HOSTS_PATH}?marker={make_uuid(9)}", status=400).json["errors"]
+    assert error["detail"] == f"marker [{make_uuid(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
     cloud_app.get(f"{HOSTS_PATH}?state=up&state=sleeping", status=400)
     pages, path = [], f"{HOSTS_PATH}?limit=3"

@@ -3,12 +3,11 @@
 
 import pytest
 
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.statements import record_statements
 
 RUNS_PATH = "/scheduler/v1/plan_runs"
-EXECUTOR, OTHER_EXECUTOR = instance(101), instance(102)
+EXECUTOR, OTHER_EXECUTOR = make_uuid(101), make_uuid(102)
 
 
 def build_run_body(*moves, **changes):
@@ -22,18 +21,18 @@ def build_run_body(*moves, **changes):
     }
 
 
-FIRST_MOVE = (instance(1), "cn1", "cn2")
-SECOND_MOVE = (instance(2), "cn1", "cn3")
+FIRST_MOVE = (make_uuid(1), "cn1", "cn2")
+SECOND_MOVE = (make_uuid(2), "cn1", "cn3")
 
 
 @pytest.fixture
 def cloud_app(app):
     """Three hosts of 8 GB, with two instances of 3 GB on cn1."""
-    reports = [report(f"cn{number}", memory_mb=8192) for number in (1, 2, 3)]
+    reports = [make_report(f"cn{number}", memory_mb=8192) for number in (1, 2, 3)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     for number in (1, 2):
-        size = flavor(memory_mb=3072)
-        select(app, spec(instance(number), flavor=size, force_hosts=["cn1"]))
+        size = make_flavor(memory_mb=3072)
+        select_hosts(app, make_spec(make_uuid(number), flavor=size, force_hosts=["cn1"]))
     return app
 
 
@@ -52,7 +51,7 @@ def read_error_detail(answer):
 
 @pytest.mark.all_databases
 def test_plan_run_is_recorded_with_its_moves_in_order(cloud_app):
-    stuck = [{"instance": instance(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
+    stuck = [{"instance": make_uuid(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
     request = {"changes": [{"drain": ["cn1"]}]}
     run = create_run(cloud_app, SECOND_MOVE, FIRST_MOVE, stuck=stuck, request=request)
     assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [
@@ -70,31 +69,33 @@ def test_plan_run_is_recorded_with_its_moves_in_order(cloud_app):
 @pytest.mark.all_databases
 def test_move_of_a_plan_run_can_be_started_and_finished(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
-    move = change_move(cloud_app, run, instance(1), "started")
+    move = change_move(cloud_app, run, make_uuid(1), "started")
     assert (move["state"], move["rejection"], move["finished_at"]) == ("started", None, None)
     decision = cloud_app.get(f"/scheduler/v1/decisions/{move['decision']}").json
     assert (decision["kind"], decision["outcome"]) == ("move", "selected")
     assert decision["instances"][0]["host"] == "cn2"
-    done = change_move(cloud_app, run, instance(1), "done")
+    done = change_move(cloud_app, run, make_uuid(1), "done")
     assert done["state"] == "done"
     assert done["finished_at"] >= done["started_at"]
-    failed = change_move(cloud_app, run, instance(2), "failed", error="broken \N{SNOWMAN}")
+    failed = change_move(cloud_app, run, make_uuid(2), "failed", error="broken \N{SNOWMAN}")
     assert failed["error"].startswith("broken ")
-    assert change_move(cloud_app, run, instance(2), "started")["error"] is None
+    assert change_move(cloud_app, run, make_uuid(2), "started")["error"] is None
     counts = cloud_app.get(f"{RUNS_PATH}/{run['uuid']}").json["counts"]
     assert counts == {"planned": 0, "started": 1, "done": 1, "failed": 0, "skipped": 0}
 
 
 def test_start_of_a_move_does_not_change_the_capacity_of_hosts(cloud_app):
     before = cloud_app.get("/scheduler/v1/hosts").json
-    change_move(cloud_app, create_run(cloud_app, FIRST_MOVE), instance(1), "started")
+    change_move(cloud_app, create_run(cloud_app, FIRST_MOVE), make_uuid(1), "started")
     assert cloud_app.get("/scheduler/v1/hosts").json == before
 
 
 def test_start_of_a_move_is_rejected_if_the_target_host_has_become_full(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE)
-    select(cloud_app, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
-    move = change_move(cloud_app, run, instance(1), "started")
+    select_hosts(
+        cloud_app, make_spec(make_uuid(3), flavor=make_flavor(memory_mb=7168), force_hosts=["cn2"])
+    )
+    move = change_move(cloud_app, run, make_uuid(1), "started")
     assert (move["state"], move["started_at"]) == ("planned", None)
     assert "MEMORY_MB: 1024 free of 8192, 3072 requested" in move["rejection"]
     decision = cloud_app.get(f"/scheduler/v1/decisions/{move['decision']}").json
@@ -103,8 +104,8 @@ def test_start_of_a_move_is_rejected_if_the_target_host_has_become_full(cloud_ap
 
 def test_start_of_a_move_is_rejected_unless_the_instance_is_on_its_source_host(cloud_app):
     for move, rejection in [
-        ((instance(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
-        ((instance(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
+        ((make_uuid(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
+        ((make_uuid(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
     ]:
         answer = change_move(cloud_app, create_run(cloud_app, move), move[0], "started")
         assert (answer["state"], answer["rejection"]) == ("planned", rejection), rejection
@@ -112,7 +113,7 @@ def test_start_of_a_move_is_rejected_unless_the_instance_is_on_its_source_host(c
 
 def test_start_of_a_move_is_rejected_if_the_target_host_does_not_exist(cloud_app):
     answer = change_move(
-        cloud_app, create_run(cloud_app, (instance(1), "cn1", "cn9")), instance(1), "started"
+        cloud_app, create_run(cloud_app, (make_uuid(1), "cn1", "cn9")), make_uuid(1), "started"
     )
     assert "cn9" in answer["rejection"]
 
@@ -122,15 +123,15 @@ def test_change_of_a_plan_run_by_another_executor_is_409(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
-    answer = change_move(cloud_app, run, instance(1), "started", 409, executor=OTHER_EXECUTOR)
+    answer = change_move(cloud_app, run, make_uuid(1), "started", 409, executor=OTHER_EXECUTOR)
     assert read_error_detail(answer).startswith(words)
     stopped = {"executor": OTHER_EXECUTOR, "state": "stopped"}
     assert read_error_detail(cloud_app.put_json(path, stopped, status=409).json).startswith(words)
     cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
-    answer = change_move(cloud_app, run, instance(1), "started", 409)
+    answer = change_move(cloud_app, run, make_uuid(1), "started", 409)
     assert read_error_detail(answer).startswith(words)
     assert (
-        change_move(cloud_app, run, instance(1), "started", executor=OTHER_EXECUTOR)["rejection"]
+        change_move(cloud_app, run, make_uuid(1), "started", executor=OTHER_EXECUTOR)["rejection"]
         is None
     )
 
@@ -139,19 +140,19 @@ def test_change_of_a_plan_run_by_another_executor_is_409(cloud_app):
 def test_finished_or_skipped_move_of_a_plan_run_cannot_be_changed(cloud_app):
     for state in ["done", "skipped"]:
         run = create_run(cloud_app, FIRST_MOVE)
-        change_move(cloud_app, run, instance(1), state)
+        change_move(cloud_app, run, make_uuid(1), state)
         for later in ("started", "failed"):
-            answer = change_move(cloud_app, run, instance(1), later, 409)
+            answer = change_move(cloud_app, run, make_uuid(1), later, 409)
             assert (
                 read_error_detail(answer)
-                == f"The move of instance {instance(1)} is already done or skipped"
+                == f"The move of instance {make_uuid(1)} is already done or skipped"
             ), state
 
 
 def test_resumption_of_a_plan_run_that_is_done_is_409(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
-    change_move(cloud_app, run, instance(1), "skipped")
+    change_move(cloud_app, run, make_uuid(1), "skipped")
     cloud_app.put_json(path, {"executor": EXECUTOR, "state": "done"})
     answer = cloud_app.put_json(
         path, {"executor": OTHER_EXECUTOR, "state": "running"}, status=409
@@ -166,12 +167,12 @@ def test_plan_run_with_planned_or_started_moves_cannot_change_to_done(cloud_app)
     answer = cloud_app.put_json(path, done, status=409).json
     words = f"Run {run['uuid']} cannot change to done: "
     assert read_error_detail(answer) == f"{words}2 moves are planned or started"
-    change_move(cloud_app, run, instance(1), "started")
-    change_move(cloud_app, run, instance(2), "skipped")
+    change_move(cloud_app, run, make_uuid(1), "started")
+    change_move(cloud_app, run, make_uuid(2), "skipped")
     answer = cloud_app.put_json(path, done, status=409).json
     assert read_error_detail(answer) == f"{words}1 move is planned or started"
     assert cloud_app.get(path).json["state"] == "running"
-    change_move(cloud_app, run, instance(1), "failed")
+    change_move(cloud_app, run, make_uuid(1), "failed")
     assert cloud_app.put_json(path, done).json["state"] == "done"
 
 
@@ -180,14 +181,14 @@ def test_plan_run_with_planned_or_started_moves_cannot_change_to_done(cloud_app)
 def test_move_starts_only_while_its_plan_run_is_running(cloud_app, state):
     run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
-    change_move(cloud_app, run, instance(1), "started")
+    change_move(cloud_app, run, make_uuid(1), "started")
     cloud_app.put_json(path, {"executor": EXECUTOR, "state": state})
-    answer = change_move(cloud_app, run, instance(2), "started", 409)
+    answer = change_move(cloud_app, run, make_uuid(2), "started", 409)
     words = f"Run {run['uuid']} is {state}, and starts moves only while it is running: "
     assert read_error_detail(answer).startswith(words)
-    assert change_move(cloud_app, run, instance(1), "done")["state"] == "done"
+    assert change_move(cloud_app, run, make_uuid(1), "done")["state"] == "done"
     cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
-    change_move(cloud_app, run, instance(2), "started", executor=OTHER_EXECUTOR)
+    change_move(cloud_app, run, make_uuid(2), "started", executor=OTHER_EXECUTOR)
 
 
 @pytest.mark.all_databases
@@ -211,10 +212,10 @@ def test_invalid_plan_run_is_400_with_the_path_of_the_error(cloud_app):
     for body, words in [
         (build_run_body(), "(at $.moves)"),
         (
-            build_run_body(FIRST_MOVE, (instance(1), "cn1", "cn3")),
+            build_run_body(FIRST_MOVE, (make_uuid(1), "cn1", "cn3")),
             "has two moves (at $.moves[1].instance)",
         ),
-        (build_run_body((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
+        (build_run_body((make_uuid(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
         (build_run_body(FIRST_MOVE, parallel=0), "(at $.parallel)"),
         (build_run_body(FIRST_MOVE, method="hot"), "'hot' is not one of"),
         (build_run_body(FIRST_MOVE, kind="plans"), "(at $.kind)"),
@@ -230,11 +231,11 @@ def test_unknown_plan_run_or_move_or_state_is_an_error(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
     started = {"executor": EXECUTOR, "state": "started"}
-    assert cloud_app.get(f"{RUNS_PATH}/{instance(5)}", status=404)
-    answer = cloud_app.put_json(f"{path}/moves/{instance(5)}", started, status=404).json
-    assert f"Run {run['uuid']} has no move of instance {instance(5)}" in read_error_detail(answer)
+    assert cloud_app.get(f"{RUNS_PATH}/{make_uuid(5)}", status=404)
+    answer = cloud_app.put_json(f"{path}/moves/{make_uuid(5)}", started, status=404).json
+    assert f"Run {run['uuid']} has no move of instance {make_uuid(5)}" in read_error_detail(answer)
     wrong = {"executor": EXECUTOR, "state": "planned"}
-    answer = cloud_app.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
+    answer = cloud_app.put_json(f"{path}/moves/{make_uuid(1)}", wrong, status=400).json
     assert "(at $.state)" in read_error_detail(answer)
     assert "marker" in read_error_detail(cloud_app.get(f"{RUNS_PATH}?marker=x", status=400).json)
 
@@ -242,7 +243,7 @@ def test_unknown_plan_run_or_move_or_state_is_an_error(cloud_app):
 def test_sql_statement_count_does_not_grow_with_moves(sqlite_app):
     counts = []
     for number in (1, 50):
-        moves = [(instance(each), "cn1", "cn2") for each in range(number)]
+        moves = [(make_uuid(each), "cn1", "cn2") for each in range(number)]
         run = create_run(sqlite_app, *moves)
         with record_statements(sqlite_app.app.services.database) as statements:
             sqlite_app.get(RUNS_PATH)

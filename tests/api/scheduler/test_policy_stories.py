@@ -9,7 +9,13 @@ import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -50,10 +56,10 @@ REQUEST_FIELDS_BY_SELECTOR = {
     },
     EXTRA_SPECS_SELECTOR: {
         "low_cpu_density": {
-            "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "own"})
+            "flavor": make_flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "own"})
         },
         "high_cpu_density": {
-            "flavor": flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "shared"})
+            "flavor": make_flavor(extra_specs={"aggregate_instance_extra_specs:cpus": "shared"})
         },
     },
     HINT_SELECTOR: {
@@ -91,7 +97,9 @@ def start_app(tmp_path, sqlite_url, make_app, monkeypatch):
 
 
 def report_hosts(app, number):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{at + 1}") for at in range(number)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"cn{at + 1}") for at in range(number)]
+    )
 
 
 def create_aggregate(app, name, hosts, **metadata):
@@ -120,7 +128,7 @@ def make_policy_app(start_app):
 
 
 def explain_request(app, **fields):
-    body = {"request_spec": spec(**fields)}
+    body = {"request_spec": make_spec(**fields)}
     return app.post_json("/scheduler/v1/explain", body).json
 
 
@@ -152,10 +160,10 @@ def test_number_of_instances_is_limited_by_the_allocation_ratio_of_the_policy(ma
         ("high_cpu_density", "shared_az"),
     ):
         for count in (2 * room[policy] // 16, 2 * room[policy] // 16 + 1):
-            request = spec(
-                *(instance(number + 1) for number in range(count)),
+            request = make_spec(
+                *(make_uuid(number + 1) for number in range(count)),
                 availability_zone=zone,
-                flavor=flavor(vcpus=16, memory_mb=1, root_gb=1),
+                flavor=make_flavor(vcpus=16, memory_mb=1, root_gb=1),
             )
             explanation = app.post_json("/scheduler/v1/explain", {"request_spec": request}).json
             fits = count * 16 <= 2 * room[policy]
@@ -178,7 +186,7 @@ def test_request_uses_the_selected_policy_or_the_default_policy(make_policy_app,
         # The aggregate is a condition of the candidates query, not only of a filter.
         candidates = explanation["funnel"]["allocation_candidates"]
         assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
-        body = {"request_spec": spec(**fields), "claim": False}
+        body = {"request_spec": make_spec(**fields), "claim": False}
         answer = app.post_json("/scheduler/v1/select_destinations", body).json
         assert set(get_selected_hosts(answer)) <= HOSTS_BY_POLICY[policy]
         decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
@@ -361,6 +369,9 @@ def test_requests_of_the_default_policy_avoid_aggregates_of_other_policies(start
 
 
 def test_option_override_with_an_empty_text_for_a_number_is_400(start_app):
-    body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
+    body = {
+        "request_spec": make_spec(),
+        "overrides": {"filter_scheduler.ram_weight_multiplier": ""},
+    }
     (error,) = start_app("").post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "an empty text is not a number" in error["detail"]

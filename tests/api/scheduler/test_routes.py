@@ -21,7 +21,7 @@ from placement_sched.model.context import RequestIds
 from placement_sched.operations.periodic import store_result
 from tests.api.scheduler.openapi_client import OpenApiClient
 from tests.api.test_openapi import index_operations_by_path
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
 
@@ -49,8 +49,8 @@ def test_error_code_corresponds_to_the_status(sqlite_app):
 def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
     for request_spec, status, code in (
         ({}, 400, "scheduler.bad_value"),
-        (spec(flavor="m1"), 404, "scheduler.not_found"),
-        (spec(requested_destination={"aggregates": ["x"]}), 400, "scheduler.bad_value"),
+        (make_spec(flavor="m1"), 404, "scheduler.not_found"),
+        (make_spec(requested_destination={"aggregates": ["x"]}), 400, "scheduler.bad_value"),
     ):
         answer = sqlite_app.post_json(SELECT_PATH, {"request_spec": request_spec}, status=status)
         assert read_error_code(answer) == code
@@ -71,7 +71,7 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
 OPENAPI_PATH = "/scheduler/v1/openapi.json"
 OPENAPI_DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
 OPERATIONS_BY_PATH = index_operations_by_path(OPENAPI_DOCUMENT)
-NODE_UUID = report("cn1")["uuid"]
+NODE_UUID = make_report("cn1")["uuid"]
 
 
 def convert_to_openapi_path(route):
@@ -146,8 +146,10 @@ def test_accepted_report_formats_are_documented(sqlite_app):
             "$ref": "#/components/schemas/NodeReport",
             "components": OPENAPI_DOCUMENT["components"],
         }
-        assert jsonschema_rs.is_valid(schema, report("cn1", **changes)), changes
-        sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE_UUID}", report("cn1", **changes))
+        assert jsonschema_rs.is_valid(schema, make_report("cn1", **changes)), changes
+        sqlite_app.put_json(
+            f"/scheduler/v1/compute_nodes/{NODE_UUID}", make_report("cn1", **changes)
+        )
 
 
 @pytest.fixture
@@ -157,18 +159,18 @@ def client(sqlite_app):
 
 def test_client_made_from_the_openapi_document_calls_every_operation(client, sqlite_app):
     """The client compares bodies and responses with the schemas of the document."""
-    counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
+    counts = client.compute_nodes_report_many([make_report(f"cn{number}") for number in (1, 2, 3)])
     assert counts == {"created": 3, "changed": 0, "unchanged": 0}
-    node = client.compute_nodes_report(report("cn1"), uuid=NODE_UUID)
+    node = client.compute_nodes_report(make_report("cn1"), uuid=NODE_UUID)
     assert client.compute_nodes_show(uuid=NODE_UUID)["vcpus"] == node["vcpus"] == 16
     assert len(client.compute_nodes_index(limit="2")["compute_nodes"]) == 2
-    request = {"request_spec": spec(instance(1)), "return_alternates": True}
+    request = {"request_spec": make_spec(make_uuid(1)), "return_alternates": True}
     selected = client.select_destinations_select(request)
     (host, *_), *_ = selected["selections"]
     assert client.hosts_index(host=host["service_host"])["hosts"][0]["instances"] == 1
-    assert client.hosts_show(host=host["service_host"])["instances"][0]["uuid"] == instance(1)
+    assert client.hosts_show(host=host["service_host"])["instances"][0]["uuid"] == make_uuid(1)
     explained = client.select_destinations_explain(
-        {"request_spec": spec(instance(2)), "hosts": ["cn1", "cn9"], "keep": True}
+        {"request_spec": make_spec(make_uuid(2)), "hosts": ["cn1", "cn9"], "keep": True}
     )
     assert explained["outcome"] == "selected"
     recorded = [each["uuid"] for each in client.decisions_index()["decisions"]]
@@ -177,12 +179,14 @@ def test_client_made_from_the_openapi_document_calls_every_operation(client, sql
     assert client.hosts_overview()["hosts"]["up"] == 3
     assert client.decisions_show(uuid=selected["decision"])["kind"] == "select"
     assert client.decisions_replay({}, uuid=selected["decision"])["then"]["outcome"] == "selected"
-    body = {"host": "cn1", "node": "cn1", "flavor": flavor()}
-    assert client.instances_record(body, uuid=instance(3))["host"] == "cn1"
-    assert client.instances_show(uuid=instance(3))["flavor"]["vcpus"] == 1
+    body = {"host": "cn1", "node": "cn1", "flavor": make_flavor()}
+    assert client.instances_record(body, uuid=make_uuid(3))["host"] == "cn1"
+    assert client.instances_show(uuid=make_uuid(3))["flavor"]["vcpus"] == 1
     assert len(client.instances_index(host="cn1")["instances"]) >= 1
-    one = client.capacity_count({"request_spec": spec(), "per": "zone"})
-    several = client.capacity_count({"request_spec": {}, "flavors": [flavor(), flavor(vcpus=2)]})
+    one = client.capacity_count({"request_spec": make_spec(), "per": "zone"})
+    several = client.capacity_count(
+        {"request_spec": {}, "flavors": [make_flavor(), make_flavor(vcpus=2)]}
+    )
     assert one["capacity"] == several["flavors"][0]["capacity"] > 0
     failover = client.failover_capacity_compute({"host_failures": 1, "within": None})
     store_result(sqlite_app.app.services.scheduler)
@@ -190,11 +194,11 @@ def test_client_made_from_the_openapi_document_calls_every_operation(client, sql
     plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
     assert {"capacity", "moves", "stuck"} == set(plan)
     assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
-    moves = [{"instance": instance(1), "from": host["service_host"], "to": "cn9"}]
+    moves = [{"instance": make_uuid(1), "from": host["service_host"], "to": "cn9"}]
     run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE_UUID, "moves": moves}
     uuid = client.plan_runs_create(run)["uuid"]
     started = {"executor": NODE_UUID, "state": "started"}
-    rejected = client.plan_runs_change_move(started, uuid=uuid, instance=instance(1))
+    rejected = client.plan_runs_change_move(started, uuid=uuid, instance=make_uuid(1))
     assert "cn9" in rejected["rejection"]
     stopped = client.plan_runs_change({"executor": NODE_UUID, "state": "stopped"}, uuid=uuid)
     assert client.plan_runs_show(uuid=uuid) == stopped
@@ -204,8 +208,8 @@ def test_client_made_from_the_openapi_document_calls_every_operation(client, sql
     assert client.hosts_check()["findings"] == []
     assert client.root_index() == client.root_show()
     assert client.openapi_show_document()["info"]["title"] == "Scheduler API"
-    assert client.instances_remove(uuid=instance(3)) is None
-    assert client.instances_remove(uuid=instance(1)) is None
+    assert client.instances_remove(uuid=make_uuid(3)) is None
+    assert client.instances_remove(uuid=make_uuid(1)) is None
     assert client.compute_nodes_remove(uuid=NODE_UUID) is None
     assert client.calls == client.names
 
@@ -215,7 +219,11 @@ def test_client_made_from_the_openapi_document_receives_documented_errors(client
         (404, "not_found", lambda at: at.compute_nodes_show(uuid=NODE_UUID)),
         (400, "bad_value", lambda at: at.plan_rebalance({"goal": "fit"})),
         (400, "bad_value", lambda at: at.hosts_index(state="up", marker="x")),
-        (409, "no_valid_host", lambda at: at.select_destinations_select({"request_spec": spec()})),
+        (
+            409,
+            "no_valid_host",
+            lambda at: at.select_destinations_select({"request_spec": make_spec()}),
+        ),
     ):
         errors = call(client.expect_status(status))["errors"]
         assert errors[0]["code"] == f"scheduler.{code}"

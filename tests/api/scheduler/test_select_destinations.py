@@ -6,7 +6,7 @@ import pytest
 from tests.api.scheduler.test_policy_stories import HINT_SELECTOR, POLICIES_CONFIG
 from tests.api.scheduler.test_policy_stories import make_policy_app as make_policy_app  # noqa: PLC0414
 from tests.api.scheduler.test_policy_stories import start_app as start_app  # noqa: PLC0414
-from tests.support.scheduling import instance, spec
+from tests.support.scheduling import make_spec, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,8 @@ def test_policy_hint_is_403_without_permission(make_policy_app, tmp_path, path):
     app = make_policy_app(
         HINT_SELECTOR, text=f"{POLICIES_CONFIG}[oslo_policy]\npolicy_file = {policy}\n"
     )
-    request_spec = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
+    request_spec = make_spec(make_uuid(1), scheduler_hints={"sched_policy": "low_cpu_density"})
     error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": request_spec}, status=403).json
     assert POLICY_HINT_RULE in error["errors"][0]["detail"]
-    without = spec(instance(1))
+    without = make_spec(make_uuid(1))
     app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)

@@ -15,7 +15,7 @@ from tests.chaos.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, 
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import make_settings
 from tests.support.invariants import assert_invariants
-from tests.support.scheduling import get_selected_hosts, report, spec
+from tests.support.scheduling import get_selected_hosts, make_report, make_spec
 from tests.support.versions import LATEST_HEADERS
 
 #: Number of COMMITs that are cut on each database.
@@ -47,7 +47,7 @@ class WritesWithCutCommits:
         body = {"resource_provider_generation": 0, "inventories": inventories}
         self._send_write("put", f"{self._provider_path}/inventories", body)
         large = {"vcpus": 10_000, "memory_mb": 100_000_000, "local_gb": 1_000_000}
-        self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **large)])
+        self.app.post_json("/scheduler/v1/compute_nodes", [make_report(self.host, **large)])
 
     @property
     def write_functions(self) -> list[Callable[..., None]]:
@@ -88,7 +88,7 @@ class WritesWithCutCommits:
     def select_destination(self, *cuts: CommitCut) -> None:
         instance = str(uuid4())
         self.proxy.planned_cuts = list(cuts)
-        response = self.app.post_json(SELECT_PATH, {"request_spec": spec(instance)})
+        response = self.app.post_json(SELECT_PATH, {"request_spec": make_spec(instance)})
         assert get_selected_hosts(response.json) == [self.host]
         assert self.proxy.planned_cuts == []
         assert len(self._read_resource(f"/allocations/{instance}")["allocations"]) == 1

@@ -27,7 +27,7 @@ from placement_sched.limits import (
 )
 from placement_sched.model.aggregates import POLICIES
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 
 #: Bytes of the longest query string below ``[api] max_query_string_size``.
 MAX_QUERY_BYTES = 64_000
@@ -143,40 +143,44 @@ def build_large_explain_requests() -> Iterator[LargeRequest]:
     members = [uuid_of(name) for name in names]
     condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
     hosts = [f"cn{number}" for number in range(300)]
-    yield _build_explain_request("forced hosts", spec(force_hosts=names))
-    yield _build_explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
+    yield _build_explain_request("forced hosts", make_spec(force_hosts=names))
+    yield _build_explain_request("ignored hosts", make_spec(ignore_hosts=names), hosts=names)
     yield _build_explain_request(
-        "hosts of a group", spec(instance_group={"policy": "affinity", "hosts": names})
+        "hosts of a group", make_spec(instance_group={"policy": "affinity", "hosts": names})
     )
     yield _build_explain_request(
-        "a condition", spec(scheduler_hints={"query": json.dumps(condition)})
+        "a condition", make_spec(scheduler_hints={"query": json.dumps(condition)})
     )
     yield _build_explain_request(
-        "instances to avoid", spec(scheduler_hints={"different_host": members})
+        "instances to avoid", make_spec(scheduler_hints={"different_host": members})
     )
     yield _build_explain_request(
-        "groups", spec(flavor=_build_flavor_with_extra_specs("resources{}:CUSTOM_1", "1", 20_000))
+        "groups",
+        make_spec(flavor=_build_flavor_with_extra_specs("resources{}:CUSTOM_1", "1", 20_000)),
     )
     yield _build_explain_request(
-        "misspelt keys", spec(flavor=_build_flavor_with_extra_specs("hw:cpu_polic{}", "1", 20_000))
+        "misspelt keys",
+        make_spec(flavor=_build_flavor_with_extra_specs("hw:cpu_polic{}", "1", 20_000)),
     )
     many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
     for policy in POLICIES:
         group = {"policy": policy, "members": members[:MAX_INSTANCES]}
-        small = flavor(memory_mb=1, root_gb=0)
+        small = make_flavor(memory_mb=1, root_gb=0)
         yield _build_explain_request(
-            f"instances of a group: {policy}", spec(*many, flavor=small, instance_group=group)
+            f"instances of a group: {policy}", make_spec(*many, flavor=small, instance_group=group)
         )
     # Without traits with other effects: pinned CPUs and disabled hosts.
     kinds = ("COMPUTE_", "HW_CPU_X86", "HW_GPU", "HW_NIC", "STORAGE_")
     traits = set(os_traits.get_traits()) - {os_traits.COMPUTE_STATUS_DISABLED}
     traits = sorted(trait for trait in traits if trait.startswith(kinds))[:495]
-    required = flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
+    required = make_flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
-    yield _build_explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
+    yield _build_explain_request(
+        "all refusals of all hosts", make_spec(flavor=required), hosts=hosts
+    )
     capabilities = _build_flavor_with_extra_specs("capabilities:cpu_info:x{}", either, 495)
     yield _build_explain_request(
-        "capabilities of all hosts", spec(flavor=capabilities), hosts=hosts
+        "capabilities of all hosts", make_spec(flavor=capabilities), hosts=hosts
     )
     for option, entries in {
         "metrics.weight_setting": [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]],
@@ -184,12 +188,12 @@ def build_large_explain_requests() -> Iterator[LargeRequest]:
         "scheduler.request_filters": ["forbidden_aggregates"] * MAX_OPTION_ENTRIES,
     }.items():
         yield _build_explain_request(
-            option, spec(), overrides={option: entries, "metrics.required": False}
+            option, make_spec(), overrides={option: entries, "metrics.required": False}
         )
 
 
 def _build_flavor_with_extra_specs(key: str, value: str, number: int) -> dict[str, object]:
-    return flavor(extra_specs={key.format(each): value for each in range(number)})
+    return make_flavor(extra_specs={key.format(each): value for each in range(number)})
 
 
 def build_large_write_requests() -> Iterator[LargeRequest]:
@@ -197,9 +201,11 @@ def build_large_write_requests() -> Iterator[LargeRequest]:
     copies = {"changes": [{"add": {"like": "cn0", "count": MAX_HOST_COPIES}}]}
     yield LargeRequest("hosts to add", "POST", f"{_SCHEDULER_PATH}/plan", lambda _: copies)
     aggregate = {"aggregate": {"name": "most", "metadata": {"k": "v"}, "add_hosts": ["cn0"]}}
-    yield _build_explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
+    yield _build_explain_request(
+        "aggregates to change", make_spec(), changes=[aggregate] * MAX_CHANGES
+    )
     yield LargeRequest("moves", "POST", f"{_SCHEDULER_PATH}/rebalance", lambda _: {"goal": "pack"})
-    flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
+    flavors = [make_flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield LargeRequest("flavors to count", "POST", f"{_SCHEDULER_PATH}/capacity", lambda _: counted)
     size = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
@@ -231,12 +237,12 @@ def build_large_write_requests() -> Iterator[LargeRequest]:
 def _build_instance_claim(turn: int) -> object:
     uuids = [uuid_of(f"claimed {index} of {turn}") for index in range(MAX_INSTANCES)]
     image = {"properties": {f"p{index}": "x" * 1000 for index in range(9)}}
-    small = flavor(vcpus=0, memory_mb=1, root_gb=0)
-    return {"request_spec": spec(*uuids, flavor=small, image=image)}
+    small = make_flavor(vcpus=0, memory_mb=1, root_gb=0)
+    return {"request_spec": make_spec(*uuids, flavor=small, image=image)}
 
 
 def _build_host_reports(turn: int) -> object:
-    return [report(f"more of {turn} {number}") for number in range(MAX_REPORTS)]
+    return [make_report(f"more of {turn} {number}") for number in range(MAX_REPORTS)]
 
 
 def _build_consumer_allocations(turn: int) -> dict[str, dict[str, object]]:
@@ -244,7 +250,7 @@ def _build_consumer_allocations(turn: int) -> dict[str, dict[str, object]]:
     return {
         uuid_of(f"consumer {index} of {turn}"): {
             "allocations": {
-                str(report(f"cn{index % 30}")["uuid"]): {"resources": {"MEMORY_MB": 1}}
+                str(make_report(f"cn{index % 30}")["uuid"]): {"resources": {"MEMORY_MB": 1}}
             },
             "project_id": "p1",
             "user_id": "u1",
@@ -289,7 +295,7 @@ def build_hardware_reports(number: int) -> list[dict[str, object]]:
         "pci_device_pools": pools,
     }
     return [
-        report(
+        make_report(
             f"cn{host}",
             **sizes,
             numa_topology={"cells": [_build_numa_cell(host, cell) for cell in range(NUMA_CELLS)]},
@@ -324,13 +330,15 @@ def build_hardware_requests() -> Iterator[LargeRequest]:
         ].rstrip(",")
         nodes[f"hw:numa_mem.{node}"] = "8"
     yield _build_explain_request(
-        "numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
+        "numbered nodes", make_spec(flavor=make_flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
     )
     text = "0-65535," * (MAX_CPU_SET_CHARACTERS // 8)
-    dedicated = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
+    dedicated = make_flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
     for name in ("hw_numa_cpus.0", "hw_cpu_dedicated_mask", "hw_mem_page_size", "hw_numa_nodes"):
         image = {"id": None, "name": "large", "properties": {name: text}}
-        yield _build_explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
+        yield _build_explain_request(
+            f"image property {name}", make_spec(flavor=dedicated, image=image)
+        )
     # The last two nodes fit only on the same node of a host.
     least = CELL_CPUS - 2 * (NUMA_CELLS - 1)
     growing = [*(least + 2 * node for node in range(NUMA_CELLS - 2)), CELL_CPUS, CELL_CPUS]
@@ -346,7 +354,7 @@ def build_hardware_requests() -> Iterator[LargeRequest]:
     )
     every = ",".join(f"{name}:3" for name in PCI_ALIASES)[:MAX_SPEC_LENGTH].rpartition(",")[0]
     yield _build_explain_request(
-        "aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every}))
+        "aliases", make_spec(flavor=make_flavor(extra_specs={"pci_passthrough:alias": every}))
     )
     last = [_build_pci_request(name) for name in PCI_ALIASES[NUMA_CELLS // 2 : NUMA_CELLS]]
     many = {**_build_numa_request([1] * len(last)), "pci_requests": {"requests": last}}
@@ -370,8 +378,8 @@ def _build_numa_request(sizes: list[int], **more: object) -> dict[str, object]:
         }
         for node, (start, size) in enumerate(zip(starts, sizes, strict=True))
     ]
-    whole = flavor(vcpus=sum(sizes), memory_mb=1024 * len(cells), root_gb=0)
-    return spec(flavor=whole, numa_topology={"cells": cells})
+    whole = make_flavor(vcpus=sum(sizes), memory_mb=1024 * len(cells), root_gb=0)
+    return make_spec(flavor=whole, numa_topology={"cells": cells})
 
 
 def _build_pci_request(name: str) -> dict[str, object]:

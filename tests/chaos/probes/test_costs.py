@@ -15,7 +15,7 @@ from placement_sched.limits import MAX_JSON_BYTES
 from tests.chaos.probes import largest_requests
 from tests.chaos.probes.largest_requests import LargeRequest
 from tests.chaos.run_length import TRIED_KEY, choose_count
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
@@ -44,7 +44,7 @@ def server(serve, database_url):
     # The tests measure CPU time, so a busy machine may take long.
     patient = {"OS_SCHEDULER__WHAT_IF_TIMEOUT": "120"}
     server = serve("--workers", "1", OS_PLACEMENT_DATABASE__CONNECTION=database_url, **patient)
-    hosts = [report(f"cn{number}") for number in range(HOST_COUNT)]
+    hosts = [make_report(f"cn{number}") for number in range(HOST_COUNT)]
     assert server.post("/scheduler/v1/compute_nodes", hosts)[0] < 300
     return server
 

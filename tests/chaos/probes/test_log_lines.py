@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.probes.raw_http import RawHttpClient
 from tests.chaos.run_length import TRIED_KEY
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -38,12 +38,16 @@ HEADER_NAMES = (
 
 def build_requests_with_object_name(name: str) -> list[tuple[str, str, object]]:
     """Return valid and invalid requests that contain the name."""
-    small = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
-    huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
+    small = make_spec(
+        make_uuid(1), flavor=make_flavor(extra_specs={name: name, "trait:CUSTOM_A": name})
+    )
+    huge = make_spec(
+        make_uuid(2), flavor=make_flavor(vcpus=100_000), availability_zone=name, user_id=name
+    )
     return [
         ("POST", "/placement/resource_providers", {"name": name}),
-        ("POST", "/scheduler/v1/compute_nodes", [{**report("cn1"), "host": name}]),
-        ("POST", "/scheduler/v1/compute_nodes", [{**report("cn2"), "hypervisor_type": name}]),
+        ("POST", "/scheduler/v1/compute_nodes", [{**make_report("cn1"), "host": name}]),
+        ("POST", "/scheduler/v1/compute_nodes", [{**make_report("cn2"), "hypervisor_type": name}]),
         ("POST", "/scheduler/v1/select_destinations", {"request_spec": small}),
         ("POST", "/scheduler/v1/select_destinations", {"request_spec": huge}),
         ("POST", "/scheduler/v1/explain", {"request_spec": huge}),

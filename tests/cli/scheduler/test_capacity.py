@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import COMPUTE_HEADERS
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def add_hosts_and_flavors(app):
-    hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
+    hosts = [make_report("cn1", memory_mb=8192), make_report("cn2", memory_mb=16384)]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
     for name in ("small", "tiny"):
         body = {"flavor": {"name": name, "vcpus": 1, "ram": 2048, "disk": 10}}

@@ -19,7 +19,7 @@ from placement_sched.scheduler.claim import ClaimMode
 from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
 from tests.support.program import start_program
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.servers import build_environment, wait_until
 
 pytestmark = pytest.mark.slow
@@ -37,13 +37,13 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def add_decisions(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in (1, 2, 3)])
     headers = {"X-Openstack-Request-Id": REQUEST_ID}
-    body = {"request_spec": spec(instance(1), ignore_hosts=["cn3"])}
+    body = {"request_spec": make_spec(make_uuid(1), ignore_hosts=["cn3"])}
     app.post_json(SELECT_PATH, body, headers=headers)
-    body = {"request_spec": spec(instance(2), project_id="p2"), "claim": False}
+    body = {"request_spec": make_spec(make_uuid(2), project_id="p2"), "claim": False}
     app.post_json(SELECT_PATH, body)
-    body = {"request_spec": spec(instance(3), flavor=flavor(vcpus=99))}
+    body = {"request_spec": make_spec(make_uuid(3), flavor=make_flavor(vcpus=99))}
     app.post_json(SELECT_PATH, body, status=409)
 
 
@@ -74,7 +74,7 @@ def list_instances(run_cli, *arguments):
         (["--stage", "resources VCPU"], [3]),
         (["--stage", "ComputeFilter"], []),
         (["--project", "p2"], [2]),
-        (["--instance", instance(1)], [1]),
+        (["--instance", make_uuid(1)], [1]),
         (["--request-id", REQUEST_ID], [1]),
         (["--host", "cn1"], [2, 1]),
         (["--outcome", "no-valid-host"], [3]),
@@ -87,7 +87,7 @@ def list_instances(run_cli, *arguments):
     ],
 )
 def test_decision_list_applies_filters(run_cli, arguments, expected):
-    assert list_instances(run_cli, *arguments) == [instance(number) for number in expected]
+    assert list_instances(run_cli, *arguments) == [make_uuid(number) for number in expected]
 
 
 def test_decision_list_has_columns_for_the_failed_stage_and_its_reason(run_cli):
@@ -99,8 +99,8 @@ def test_decision_list_continues_after_a_marker(run_cli):
     document = json.loads(run_cli("list", "--format", "json", "--limit", "1")[1])
     assert document["next"] == document["decisions"][0]["uuid"]
     assert list_instances(run_cli, "--marker", document["next"], "--limit", "5") == [
-        instance(2),
-        instance(1),
+        make_uuid(2),
+        make_uuid(1),
     ]
     assert f"--marker {document['next']}" in run_cli("list", "--limit", "1")[1]
 
@@ -216,7 +216,7 @@ def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
         (["purge", "--older-than", "2026-01-01"], 1, "--older-than"),
         (["purge", "--older-than", "long ago"], 1, "long ago: expected an age such as 90s"),
         (["watch", UNKNOWN_UUID], 1, f"No decision with uuid {UNKNOWN_UUID} found"),
-        (["watch", "--instance", instance(1)], 1, "selected a host: only a decision without a"),
+        (["watch", "--instance", make_uuid(1)], 1, "selected a host: only a decision without a"),
         *(
             (["watch", UNKNOWN_UUID, "--interval", text], 2, f"such as 90s, 30m, 2h, not '{text}'")
             for text in ("0s", "5", "soon", "999999999w")
@@ -242,7 +242,7 @@ def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, argume
         "uuid": [uuid],
         "request id": [REQUEST_ID],
         "flag": ["--request-id", REQUEST_ID],
-        "instance": ["--instance", instance(1)],
+        "instance": ["--instance", make_uuid(1)],
     }[argument_kind]
     status, printed, _ = run_cli("show", *arguments)
     words = " ".join(printed.split())
@@ -257,7 +257,7 @@ def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, argume
 
 def test_decision_show_explains_a_failed_request_and_writes_html(run_cli, tmp_path):
     report = tmp_path / "decision.html"
-    status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
+    status, printed, _ = run_cli("show", "--instance", make_uuid(3), "--html", str(report))
     words = " ".join(printed.split())
     assert status == 0
     assert "No valid host 3 hosts meet all constraints but resources VCPU:99" in words
@@ -284,7 +284,7 @@ def test_decision_show_of_a_truncated_funnel_prints_host_counts(cloud, run_cli, 
     text = (json.dumps(outline),)
     database.write(lambda connection: connection.exec_driver_sql(statement, text))
     report = tmp_path / "decision.html"
-    status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
+    status, printed, _ = run_cli("show", "--instance", make_uuid(3), "--html", str(report))
     assert status == 0
     assert "3 removed" in printed
     assert "3 hosts removed" in report.read_text()
@@ -297,7 +297,7 @@ def test_decision_replay_shows_differences_side_by_side(cloud, run_cli):
     status, printed, _ = run_cli("replay", REQUEST_ID)
     words = " ".join(printed.split())
     assert status == 0
-    assert f"host of instance {instance(1)} {host}" in words
+    assert f"host of instance {make_uuid(1)} {host}" in words
     assert "then now" in words
     assert f"{host}: allocation_candidates root_required" in words
     document = json.loads(
@@ -308,7 +308,7 @@ def test_decision_replay_shows_differences_side_by_side(cloud, run_cli):
 
 
 def test_decision_replay_without_changes_reports_no_difference(run_cli):
-    status, printed, _ = run_cli("replay", "--instance", instance(2), "--settings", "then")
+    status, printed, _ = run_cli("replay", "--instance", make_uuid(2), "--settings", "then")
     assert status == 0
     assert printed.endswith("nothing differs\n")
 
@@ -337,7 +337,7 @@ def test_decision_purge_deletes_only_the_selected_kind_and_outcome(run_cli, opti
     status, printed, _ = run_cli("purge", "--all", "--format", "json", *options)
     document = json.loads(printed)
     assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(remaining), False)
-    assert list_instances(run_cli) == [instance(number) for number in remaining]
+    assert list_instances(run_cli) == [make_uuid(number) for number in remaining]
 
 
 def test_decision_purge_deletes_only_decisions_older_than_the_given_age(run_cli):
@@ -351,7 +351,7 @@ def test_decision_replay_under_recorded_settings_ignores_current_settings(run_cl
     name = "option filter_scheduler.ram_weight_multiplier"
 
     def replay_decision_and_list_changed_fields(settings):
-        arguments = ("replay", "--instance", instance(2), "--settings", settings)
+        arguments = ("replay", "--instance", make_uuid(2), "--settings", settings)
         differences = json.loads(run_cli(*arguments, "--format", "json")[1])["differences"]
         return {difference["what"] for difference in differences}
 
@@ -369,7 +369,7 @@ def test_decision_purge_dry_run_prints_the_count_and_deletes_nothing(run_cli):
     assert len(list_instances(run_cli)) == 3
     status, printed, _ = run_cli(*arguments, "--project", "p2")
     assert json.loads(printed)["decisions"] == 1
-    assert list_instances(run_cli) == [instance(3), instance(1)]
+    assert list_instances(run_cli) == [make_uuid(3), make_uuid(1)]
     assert run_cli("purge", "--before", later)[1].startswith("2 decisions made before")
     assert list_instances(run_cli) == []
 
@@ -380,9 +380,9 @@ def test_followed_decision_list_yields_each_new_decision_once(cloud):
     batches = new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
     assert next(batches) == []
     for number in (4, 5):
-        scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
+        scheduler.select_destinations(make_spec(make_uuid(number)), claiming=ClaimMode.NONE)
     uuids = [decision["instances"][0]["uuid"] for decision in next(batches)]
-    assert uuids == [instance(5), instance(4)]
+    assert uuids == [make_uuid(5), make_uuid(4)]
     assert next(batches) == []
 
 
@@ -390,9 +390,9 @@ def test_followed_decision_list_without_a_match_starts_empty(cloud):
     scheduler = cloud.app.services.scheduler
     batches = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
     assert next(batches) == []
-    scheduler.select_destinations(spec(instance(4)), claiming=ClaimMode.NONE)
-    scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=ClaimMode.NONE)
-    assert [decision["instances"][0]["uuid"] for decision in next(batches)] == [instance(5)]
+    scheduler.select_destinations(make_spec(make_uuid(4)), claiming=ClaimMode.NONE)
+    scheduler.select_destinations(make_spec(make_uuid(5), project_id="p3"), claiming=ClaimMode.NONE)
+    assert [decision["instances"][0]["uuid"] for decision in next(batches)] == [make_uuid(5)]
 
 
 @pytest.mark.parametrize("command", ["list", "show", "replay"])
@@ -427,15 +427,15 @@ def test_followed_decision_list_ends_on_sigint(cloud, sqlite_url, tmp_path, form
         try:
             header = form == "csv"
             assert wait_until(lambda: len(out.read_text().splitlines()) == 1 + header)
-            cloud.app.services.scheduler.select_destinations(spec(instance(4)))
+            cloud.app.services.scheduler.select_destinations(make_spec(make_uuid(4)))
             assert wait_until(lambda: len(out.read_text().splitlines()) == 2 + header)
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
         finally:
             process.kill()
     first, second = out.read_text().splitlines()[-2:]
-    assert instance(3) in first
-    assert instance(4) in second
+    assert make_uuid(3) in first
+    assert make_uuid(4) in second
     assert err.read_text() == ""
     if form == "json":
         assert json.loads(second)["outcome"] == "selected"
@@ -451,7 +451,7 @@ def test_decision_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, ru
     def add_large_host_at_second_sleep(seconds):
         pauses.append(seconds)
         if len(pauses) == 2:
-            cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+            cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", vcpus=99)])
 
     monkeypatch.setattr(commands, "sleep", add_large_host_at_second_sleep)
     status, printed, error = run_cli("watch", uuid, "--interval", "30s")
@@ -459,15 +459,15 @@ def test_decision_watch_ends_when_a_host_becomes_valid_for_the_request(cloud, ru
     assert (status, error, last) == (0, "", "fits now on cn7")
     assert first.startswith("does not fit: 3 hosts meet all constraints but resources VCPU:99")
     assert pauses == [30.0, 30.0]
-    status, printed, _ = run_cli("watch", "--instance", instance(3), "-f", "json")
+    status, printed, _ = run_cli("watch", "--instance", make_uuid(3), "-f", "json")
     assert (status, json.loads(printed)) == (0, {"decision": uuid, "fits": True, "hosts": ["cn7"]})
     assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 3
 
 
 def test_decision_watch_of_one_of_several_requests_sent_together_is_an_error(cloud, run_cli):
     requests = [
-        {"request_spec": spec(instance(7), flavor=flavor())},
-        {"request_spec": spec(instance(8), flavor=flavor(vcpus=99))},
+        {"request_spec": make_spec(make_uuid(7), flavor=make_flavor())},
+        {"request_spec": make_spec(make_uuid(8), flavor=make_flavor(vcpus=99))},
     ]
     path = "/scheduler/v1/select_destinations"
     answer = cloud.post_json(path, {"requests": requests}, status=409).json
@@ -495,7 +495,7 @@ def test_decision_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypa
     def replay_decision_or_raise(scheduler, *path, body):
         calls.append(path)
         if len(calls) == 2:
-            cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+            cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", vcpus=99)])
             raise ServiceFailed("http://cloud does not answer")
         return post(scheduler, *path, body=body)
 

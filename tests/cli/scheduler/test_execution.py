@@ -12,16 +12,15 @@ import pytest
 from placement_sched.operations import plan_runs
 from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import execute_move, read_host_of_instance
-from tests.scheduler.test_scheduler import select
 from tests.support import program
 from tests.support.nova_api import run_nova
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.servers import build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
 #: Six instances on cn7. The other hosts have space for them.
-INSTANCES = [instance(number) for number in range(1, 7)]
+INSTANCES = [make_uuid(number) for number in range(1, 7)]
 DRAIN_CN7 = ("host", "drain", "cn7")
 
 
@@ -40,8 +39,10 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def add_instances(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (7, 8, 9)])
-    select(app, spec(*INSTANCES, flavor=flavor(memory_mb=4096), force_hosts=["cn7"]))
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in (7, 8, 9)])
+    select_hosts(
+        app, make_spec(*INSTANCES, flavor=make_flavor(memory_mb=4096), force_hosts=["cn7"])
+    )
 
 
 @pytest.fixture
@@ -292,8 +293,8 @@ def test_move_fails_before_its_start_if_its_target_is_full(run_nova_cli, cloud, 
         execute_move(cloud, {"instance": uuid, "from": source, "to": target})
         if uuid == INSTANCES[1]:
             for number, host in enumerate(("cn8", "cn9"), 50):
-                large = flavor(memory_mb=56 * 1024)
-                select(cloud, spec(instance(number), flavor=large, force_hosts=[host]))
+                large = make_flavor(memory_mb=56 * 1024)
+                select_hosts(cloud, make_spec(make_uuid(number), flavor=large, force_hosts=[host]))
 
     nova.arrived = fill_other_hosts_at_migration
     assert run_nova_cli(*DRAIN_CN7, "--execute")[0] == 1
@@ -347,8 +348,8 @@ def test_plan_run_stops_if_nova_is_unavailable_and_can_be_resumed(run_nova_cli, 
 
 def test_instances_that_a_drain_cannot_move_are_shown_with_reasons(run_nova_cli, cloud, nova):
     for number, host in enumerate(("cn8", "cn9"), 50):
-        large = flavor(memory_mb=56 * 1024)
-        select(cloud, spec(instance(number), flavor=large, force_hosts=[host]))
+        large = make_flavor(memory_mb=56 * 1024)
+        select_hosts(cloud, make_spec(make_uuid(number), flavor=large, force_hosts=[host]))
     status, out, _ = run_nova_cli(*DRAIN_CN7, "--execute")
     run = read_plan_run(cloud)
     assert (status, run["state"], run["counts"]["done"]) == (1, "done", 4)
@@ -358,7 +359,7 @@ def test_instances_that_a_drain_cannot_move_are_shown_with_reasons(run_nova_cli,
 
 
 def test_instances_unknown_to_the_scheduler_are_reported_after_a_drain(run_nova_cli, cloud, nova):
-    unknown = [instance(60), instance(61)]
+    unknown = [make_uuid(60), make_uuid(61)]
     for uuid in unknown:
         nova.add_server(uuid, "cn7")
     words = f"placement-sched: 2 instances remain on cn7 in nova: {', '.join(unknown)}\n"
@@ -395,14 +396,14 @@ def test_drain_of_a_host_disabled_before_keeps_the_reason(run_nova_cli, nova):
             "--execute does not accept add: the added hosts do not exist",
         ),
         (
-            ("plan", "--resume", instance(1), "--change", "drain=cn7"),
+            ("plan", "--resume", make_uuid(1), "--change", "drain=cn7"),
             "--resume does not accept --change",
         ),
-        (("plan", "--resume", instance(1), "--flavor", "m1"), "--resume does not accept --flavor"),
-        (("plan", "--change", "drain=cn7", "--skip", instance(1)), "--skip needs --resume"),
+        (("plan", "--resume", make_uuid(1), "--flavor", "m1"), "--resume does not accept --flavor"),
+        (("plan", "--change", "drain=cn7", "--skip", make_uuid(1)), "--skip needs --resume"),
         (("rebalance", "--cold"), "--cold needs --execute"),
         (("host", "drain", "cn7", "--parallel", "2"), "--parallel needs --execute"),
-        (("plan", "--resume", instance(1)), f"No run with uuid {instance(1)} found"),
+        (("plan", "--resume", make_uuid(1)), f"No run with uuid {make_uuid(1)} found"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -10,7 +10,7 @@ from tests.cli.conftest import copy_filled_database
 from tests.conftest import delete_test_rows
 from tests.support.host_maps import add_aggregate
 from tests.support.loopback import serve_application
-from tests.support.scheduling import flavor, instance, report
+from tests.support.scheduling import make_flavor, make_report, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -22,11 +22,11 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def add_hosts(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
-    body = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": "web"}
-    app.put_json(f"/scheduler/v1/instances/{instance(1)}", body)
+    body = {"host": "cn1", "node": "cn1", "flavor": make_flavor(), "display_name": "web"}
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", body)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_host_show_prints_inventories_and_instances(run_cli):
     assert status == 0
     lines = [line.split() for line in printed.splitlines()]
     assert ["cn1", "VCPU", "0", "64"] in lines
-    assert ["web", instance(1), "m1", "-"] in lines
+    assert ["web", make_uuid(1), "m1", "-"] in lines
     assert ["policy:", "default"] in lines
 
 

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +20,8 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def report_hosts_and_place_instance(app):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    select(app, spec(instance(1), force_hosts=["cn1"]))
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
+    select_hosts(app, make_spec(make_uuid(1), force_hosts=["cn1"]))
 
 
 def test_plan_for_a_file_of_changes_lists_the_moves(run_cli, tmp_path):
@@ -35,7 +34,7 @@ def test_plan_for_a_file_of_changes_lists_the_moves(run_cli, tmp_path):
 
 def test_plan_is_printed_as_json(run_cli):
     document = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
-    assert document["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    assert document["moves"] == [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
     assert document["stuck"] == []
 
 

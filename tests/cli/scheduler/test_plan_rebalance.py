@@ -7,8 +7,7 @@ import pytest
 
 from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import COMPUTE_HEADERS
-from tests.scheduler.test_scheduler import select
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 pytestmark = pytest.mark.slow
 
@@ -20,10 +19,12 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 def add_instances(app):
-    reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
+    reports = [make_report(name, memory_mb=8192) for name in ("cn1", "cn2")]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     for at, host in enumerate(("cn1", "cn2"), 1):
-        select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host]))
+        select_hosts(
+            app, make_spec(make_uuid(at), flavor=make_flavor(memory_mb=3072), force_hosts=[host])
+        )
     large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
     app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE_HEADERS)
 

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 def add_racks_with_policies(app):
     reports = [
-        report(name, memory_mb=size)
+        make_report(name, memory_mb=size)
         for name, size in (("cn1", 8192), ("cn2", 16384), ("cn3", 8192), ("cn4", 16384))
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)

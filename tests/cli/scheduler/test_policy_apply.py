@@ -12,7 +12,7 @@ from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
 from tests.support.policies import settings_with_policies
 from tests.support.reports import NOW
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ class CloudWithPolicy:
         self.folder = folder
         self.capsys = capsys
         self.app = make_app(settings_with_policies(url, folder, CPU_RATIO_CONF_8))
-        self.app.post_json("/scheduler/v1/compute_nodes", [report("h1"), report("h2")])
+        self.app.post_json("/scheduler/v1/compute_nodes", [make_report("h1"), make_report("h2")])
         self.api = AggregateApi(self.app)
         self.aggregate_id = self.api.create_and_get_id("dense hosts")
         self.api.set_metadata(self.aggregate_id, sched_policy="dense")

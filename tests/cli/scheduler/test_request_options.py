@@ -7,7 +7,7 @@ from placement_sched.cli.scheduler.request_options import reword
 from placement_sched.errors import Error
 from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
     return copy_filled_database(
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),
-        lambda app: app.post_json("/scheduler/v1/compute_nodes", [report("cn1")]),
+        lambda app: app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")]),
     )
 
 

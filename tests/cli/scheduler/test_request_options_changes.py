@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),
         lambda app: app.post_json(
-            "/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)]
+            "/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in (1, 2, 3)]
         ),
     )
 

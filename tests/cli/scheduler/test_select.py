@@ -10,7 +10,7 @@ from tests.cli.conftest import copy_filled_database
 from tests.conftest import delete_test_rows
 from tests.support.clouds import uuid_of
 from tests.support.loopback import serve_application
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ SIZE_OPTIONS = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts of 8 CPUs."""
-    reports = [report(f"cn{n}", vcpus=8, memory_mb=8192 * n, local_gb=100) for n in (1, 2, 3)]
+    reports = [make_report(f"cn{n}", vcpus=8, memory_mb=8192 * n, local_gb=100) for n in (1, 2, 3)]
     return copy_filled_database(
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),

@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 
 pytestmark = pytest.mark.exhaustive
 
@@ -18,7 +18,7 @@ SMALL_FLAVOR = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
 
 def record_decision(server, flavor, project="live") -> str:
     """Have a request decided, unclaimed, and return the uuid of the decision."""
-    body = {"request_spec": spec(flavor=flavor, project_id=project), "claim": False}
+    body = {"request_spec": make_spec(flavor=flavor, project_id=project), "claim": False}
     _, answer = server.post("/scheduler/v1/select_destinations", body)
     return answer.get("decision") or answer["errors"][0]["decision"]
 

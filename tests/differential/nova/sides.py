@@ -15,7 +15,7 @@ from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP_UUID, Clo
 from tests.differential.nova.generate.draft import CUSTOM_RESOURCE_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.sides import OpenStackPlacementPeer
-from tests.support.scheduling import report
+from tests.support.scheduling import make_report
 from tests.support.versions import PEER_LATEST, PEER_LATEST_HEADERS
 
 NOVA_QUERIES_MODULE = Path(__file__).parent / "peer" / "queries.py"
@@ -89,7 +89,8 @@ class OwnExplainApi:
         for name in CUSTOM_TRAITS:
             self._client.put(f"/placement/traits/{name}", headers=PEER_LATEST_HEADERS)
         self._client.post_json(
-            "/scheduler/v1/compute_nodes", [report(node.node, host=node.host) for node in NODES]
+            "/scheduler/v1/compute_nodes",
+            [make_report(node.node, host=node.host) for node in NODES],
         )
         body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
         group = self._client.post_json("/compute/v2.1/os-server-groups", body)

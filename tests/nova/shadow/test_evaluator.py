@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.context import RequestIds
 from placement_sched.nova.shadow.evaluator import read_call
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 EMPTY_REQUEST_SPEC = {"nova_object.name": "RequestSpec", "nova_object.data": {}}
 SECRET_TEXT = "s3cret"  # noqa: S105 - of nothing
@@ -20,7 +20,7 @@ def build_rpc_message(**changes):
         "version": "4.5",
         "args": {
             "spec_obj": EMPTY_REQUEST_SPEC,
-            "instance_uuids": [instance(1)],
+            "instance_uuids": [make_uuid(1)],
             "return_objects": True,
             "return_alternates": True,
         },
@@ -34,20 +34,20 @@ def build_rpc_message(**changes):
 
 
 def build_call_arguments(**changes):
-    return {"args": {"spec_obj": EMPTY_REQUEST_SPEC, "instance_uuids": [instance(1)], **changes}}
+    return {"args": {"spec_obj": EMPTY_REQUEST_SPEC, "instance_uuids": [make_uuid(1)], **changes}}
 
 
 def test_call_is_parsed_with_instances_and_request_ids():
     call = read_call(build_rpc_message())
     assert call.spec == EMPTY_REQUEST_SPEC
-    assert call.instances == (instance(1),)
+    assert call.instances == (make_uuid(1),)
     assert call.ids == RequestIds("req-1", "req-2")
     assert call.alternates
 
 
 @pytest.mark.parametrize("form", [json.dumps, lambda body: json.dumps(body).encode()])
 def test_rpc_message_body_can_be_text(form):
-    assert read_call(form(build_rpc_message())).instances == (instance(1),)
+    assert read_call(form(build_rpc_message())).instances == (make_uuid(1),)
 
 
 def test_call_without_envelope_is_parsed():

@@ -9,7 +9,7 @@ from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.shadow.comparison import WORDS, format_report, report_of
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 
 EVALUATION_TIME = datetime(2026, 11, 22, 12, 0, 0)
 
@@ -18,7 +18,7 @@ def build_result(number, verdict, position=0, **facts):
     return ShadowResult(
         decision=f"d{number}",
         position=position,
-        instance=instance(number * 10 + position),
+        instance=make_uuid(number * 10 + position),
         verdict=verdict,
         request_ids=RequestIds(f"req-{number}"),
         flavor="m1.tiny",
@@ -60,7 +60,7 @@ def test_request_of_several_instances_counts_once():
     )
     assert (report["requests"], report["instances"]) == (2, 3)
     assert report["verdicts"] == {shadow_result.SAME_HOST: 1, shadow_result.ONLY_OURS: 1}
-    assert [disagreement["instance"] for disagreement in report["disagreements"]] == [instance(11)]
+    assert [disagreement["instance"] for disagreement in report["disagreements"]] == [make_uuid(11)]
 
 
 def test_disagreement_names_both_hosts_and_the_reason():
@@ -74,7 +74,7 @@ def test_disagreement_names_both_hosts_and_the_reason():
         "       1  100.0 %  another host",
         "",
         "req-1 at 2026-11-22T12:00:00: another host",
-        f"  instance {instance(10)}, flavor m1.tiny",
+        f"  instance {make_uuid(10)}, flavor m1.tiny",
         "  here: cn1 (weight 2); nova: cn2 (weight 1.25)",
         "  cn2 weighs 1.25 here",
         "  decision d1",
@@ -85,7 +85,7 @@ def test_unevaluated_request_has_no_decision():
     failed = ShadowResult(
         decision="d",
         position=0,
-        instance=instance(1),
+        instance=make_uuid(1),
         verdict=shadow_result.FAILED,
         detail={"why": "no such policy", "request_id": "req-9"},
         created_at=EVALUATION_TIME,

@@ -21,7 +21,7 @@ from tests.conftest import delete_test_rows, make_settings
 from tests.nova.scheduling import build_request_spec_primitive, list_selected_hosts
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import build_flavor_json
-from tests.support.scheduling import instance, report
+from tests.support.scheduling import make_report, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -212,18 +212,18 @@ def test_request_with_an_emoji_is_placed(
     uuid = nova.add_host("cn1")
     limited_charset_follower.full()
     client = make_app(make_settings(limited_charset_url))
-    client.post_json("/scheduler/v1/compute_nodes", [report("cn1", uuid=uuid)])
+    client.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", uuid=uuid)])
     rpc = SchedulerRpc(
         client.app.services.scheduler,
         limited_charset_follower,
         check_policy_hint=lambda _context: None,
     )
-    spec = build_request_spec_primitive(instance(1), scheduler_hints={"note": [EMOJI]})
+    spec = build_request_spec_primitive(make_uuid(1), scheduler_hints={"note": [EMOJI]})
     data = spec["nova_object.data"]
     data["flavor"]["nova_object.data"]["name"] = f"m1.{EMOJI}"
     data["image"]["nova_object.data"]["name"] = EMOJI
     context = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
-    sent = {"spec_obj": spec, "instance_uuids": [instance(1)], "return_objects": True}
+    sent = {"spec_obj": spec, "instance_uuids": [make_uuid(1)], "return_objects": True}
     assert list_selected_hosts(rpc.select_destinations(context, **sent)) == ["cn1"]
     (decision,) = client.get("/scheduler/v1/decisions").json["decisions"]
     assert decision["flavor"] == "m1.?"

@@ -13,7 +13,7 @@ from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.rpc import primitives_of
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import read_recorded_object
-from tests.support.scheduling import instance, report
+from tests.support.scheduling import make_report, make_uuid
 
 SERVER_GROUP_UUID = "99999999-0000-4000-8000-000000000001"
 PCI_REQUEST_UUID = "99999999-0000-4000-8000-000000000002"
@@ -48,7 +48,7 @@ def build_request(**fields):
 
 
 def test_request_of_nova_matches_the_http_api_schema():
-    whole = document_of(read_recorded_object("spec"), [instance(1)])
+    whole = document_of(read_recorded_object("spec"), [make_uuid(1)])
     assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
     jsonschema.validate(whole, REQUEST_SPEC)
 
@@ -62,12 +62,14 @@ def scheduler(sqlite_url, make_app):
         pci__alias=[PCI_ALIAS],
     )
     app = make_app(settings)
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2, 3)]
+    )
     return app.app.services.scheduler
 
 
 def select_hosts(scheduler, number, **fields):
-    document = document_of(build_request(**fields), [instance(number)])
+    document = document_of(build_request(**fields), [make_uuid(number)])
     (selections,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
     return [selection["nova_object.data"]["service_host"] for selection in selections]
 
@@ -85,7 +87,7 @@ def test_hosts_of_an_anti_affinity_group_sent_by_nova_are_excluded(scheduler):
         "uuid": SERVER_GROUP_UUID,
         "policy": "anti-affinity",
         "_rules": {},
-        "members": [instance(9)],
+        "members": [make_uuid(9)],
     }
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
         primitive = primitive_of("InstanceGroup", {**group, "hosts": held})
@@ -113,6 +115,6 @@ def test_request_groups_for_devices_are_not_duplicated(scheduler):
     requests = primitive_of("InstancePCIRequests", {"requests": [request]})
     for there in ([], groups[:1], groups):
         primitive = build_request(pci_requests=requests, requested_resources=there)
-        spec = scheduler.reader.read(document_of(primitive, [instance(1)])).spec
+        spec = scheduler.reader.read(document_of(primitive, [make_uuid(1)])).spec
         names = [group.requester_id for group in spec.requested_resources]
         assert sorted(names) == [f"{PCI_REQUEST_UUID}-0", f"{PCI_REQUEST_UUID}-1"]

@@ -3,7 +3,7 @@
 
 from webtest import TestApp
 
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 
 CAPACITY_PATH = "/scheduler/v1/capacity"
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -17,7 +17,7 @@ def read_capacity(
     app: TestApp, status: int = 200, query: dict | None = None, **fields: object
 ) -> dict:
     """Return the capacity of the request of these tests, changed by ``fields``."""
-    request = spec(**fields)
+    request = make_spec(**fields)
     del request["instance_uuids"]
     body = {"request_spec": request, **(query or {})}
     return app.post_json(CAPACITY_PATH, body, status=status).json
@@ -30,7 +30,7 @@ def fill_cloud(app: TestApp, after=lambda _selection: None, **fields: object) ->
     """
     hosts: list[str] = []
     while len(hosts) < MAX_PLACED_INSTANCES:
-        answer = app.post_json(SELECT_PATH, {"request_spec": spec(**fields)}, status="*")
+        answer = app.post_json(SELECT_PATH, {"request_spec": make_spec(**fields)}, status="*")
         if answer.status_int == 409:
             assert answer.json["errors"][0]["code"] == "scheduler.no_valid_host"
             return hosts

@@ -27,7 +27,7 @@ from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import PROVIDERS_PATH, add_provider, add_sharing_provider
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
 HYPOTHESIS_SETTINGS = examples(
@@ -52,7 +52,7 @@ FLAVOR_SIZES = st.fixed_dictionaries(
 def prepare_run_of_unlimited_request(services, **fields):
     """Yield the run of a request without a limit of candidates."""
     scheduler = services.scheduler
-    request = scheduler.reader.validate(scheduler.reader.read(spec(**fields)))
+    request = scheduler.reader.validate(scheduler.reader.read(make_spec(**fields)))
     with services.database.read() as connection:
         seed = DecisionSeed.drawn(scheduler.random)
         yield scheduler.prepare_run(connection, request, seed, unlimited=True)
@@ -76,7 +76,7 @@ def test_capacity_counted_by_filling_hosts_equals_count_in_selection_rounds(
     make_new_app, seed, sizes
 ):
     reports = list(draw_host_reports(Random(seed)).values())
-    fields = {"flavor": flavor(**sizes)}
+    fields = {"flavor": make_flavor(**sizes)}
     filled = make_new_app(filter_scheduler__enabled_filters=USAGE_INDEPENDENT_FILTERS)
     by_rounds = make_new_app(
         filter_scheduler__enabled_filters=[*USAGE_INDEPENDENT_FILTERS, "NumInstancesFilter"],
@@ -99,7 +99,7 @@ def test_capacity_query_of_several_flavors_equals_a_query_for_each_flavor(
     app.post_json(NODES_PATH, list(reports.values()))
     make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     extra = [{}, {"hw:numa_nodes": "1"}, {"pci_passthrough:alias": "gpu:1"}]
-    several = [flavor(**sizes, extra_specs=random.choice(extra)) for sizes in flavors]
+    several = [make_flavor(**sizes, extra_specs=random.choice(extra)) for sizes in flavors]
     per = random.choice(["zone", "host", "aggregate", "cell"])
     body = {"request_spec": {"project_id": "p1"}, "flavors": several, "per": per}
     reports_together = app.post_json(CAPACITY_PATH, body).json["flavors"]
@@ -113,12 +113,20 @@ def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
 ):
     settings = make_settings(database_url, placement__providers_in_memory=in_memory)
     app = make_app(settings, in_memory=in_memory)
-    hosts = [report("cn1", memory_mb=4096), report("cn2", vcpus=1), report("cn3", memory_mb=512)]
+    hosts = [
+        make_report("cn1", memory_mb=4096),
+        make_report("cn2", vcpus=1),
+        make_report("cn3", memory_mb=512),
+    ]
     app.post_json(NODES_PATH, hosts)
     make_zone(app, "az1", "cn1", "cn3")
     body = {
         "request_spec": {"availability_zone": "az1"},
-        "flavors": [flavor(), flavor(vcpus=2, memory_mb=512), flavor(memory_mb=131072)],
+        "flavors": [
+            make_flavor(),
+            make_flavor(vcpus=2, memory_mb=512),
+            make_flavor(memory_mb=131072),
+        ],
     }
     for _ in range(2):  # the second count reads filled caches
         answers = app.post_json(CAPACITY_PATH, body).json["flavors"]
@@ -129,17 +137,17 @@ def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
 
 
 def test_capacity_of_large_inventories_is_exact(sqlite_app):
-    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
     sqlite_app.put("/placement/resource_classes/CUSTOM_BYTES", headers=LATEST_HEADERS)
     for name in ("cn1", "cn2"):
-        url = f"{PROVIDERS_PATH}/{report(name)['uuid']}"
+        url = f"{PROVIDERS_PATH}/{make_report(name)['uuid']}"
         result = sqlite_app.get(f"{url}/inventories", headers=LATEST_HEADERS).json
         capacity = {"total": 2**31 - 1, "allocation_ratio": 1e8}
         result["inventories"] |= {"CUSTOM_BYTES": capacity}
         sqlite_app.put_json(f"{url}/inventories", result, headers=LATEST_HEADERS)
     request = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
     extra = {**request, "resources:CUSTOM_BYTES": "1"}
-    answer = read_capacity(sqlite_app, query={"per": "host"}, flavor=flavor(extra_specs=extra))
+    answer = read_capacity(sqlite_app, query={"per": "host"}, flavor=make_flavor(extra_specs=extra))
     assert answer["capacity"] == 2 * int((2**31 - 1) * 1e8)
     assert [entry["capacity"] for entry in answer["per"]] == 2 * [int((2**31 - 1) * 1e8)]
 
@@ -149,8 +157,8 @@ def test_shared_pool_limits_the_capacity_only_if_it_is_full_before_the_hosts(
     sqlite_app, total, reason
 ):
     names = ["cn1", "cn2"]
-    sqlite_app.post_json(NODES_PATH, [report(name, memory_mb=4096) for name in names])
-    add_sharing_provider(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
+    sqlite_app.post_json(NODES_PATH, [make_report(name, memory_mb=4096) for name in names])
+    add_sharing_provider(sqlite_app, make_uuid(1), make_uuid(11), names, CUSTOM_FAST=total)
     answer = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
     assert answer["limited_by"] == [{"reason": reason, "hosts": 2}]
 
@@ -213,7 +221,7 @@ def draw_host_reports(random: Random) -> dict[str, dict[str, Any]]:
     for number in range(random.randint(1, 5)):
         vcpus, memory = random.randint(2, 4), random.randint(2, 8) * 512
         seen = {"last_seen_up": "2020-01-01T00:00:00Z"} if random.random() < 0.2 else {}
-        reports[f"cn{number}"] = report(
+        reports[f"cn{number}"] = make_report(
             f"cn{number}",
             vcpus=vcpus,
             memory_mb=memory,
@@ -233,7 +241,7 @@ def draw_request_fields(random: Random, app: TestApp, *, has_hardware: bool) -> 
     if has_hardware and random.random() < 0.3:
         extra["pci_passthrough:alias"] = "gpu:1"
     sizes = {"vcpus": random.randint(1, 2), "memory_mb": random.choice([256, 512, 1024])}
-    spec: dict[str, Any] = {"flavor": flavor(**sizes, extra_specs=extra)}
+    spec: dict[str, Any] = {"flavor": make_flavor(**sizes, extra_specs=extra)}
     if random.random() < 0.3:
         spec["availability_zone"] = "az1"
     policy = random.choice([None, None, "affinity", "anti-affinity", "soft-affinity"])
@@ -292,7 +300,7 @@ def test_capacity_equals_the_number_of_placed_instances_in_random_clouds(make_ne
     )
 
 
-CUSTOM_RESOURCE_REQUEST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
+CUSTOM_RESOURCE_REQUEST = {"flavor": make_flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
 
 
 @pytest.mark.parametrize(
@@ -313,11 +321,11 @@ CUSTOM_RESOURCE_REQUEST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST"
     ],
 )
 def test_capacity_with_shared_pools_equals_the_number_of_placed_instances(sqlite_app, pools):
-    hosts = [report(f"cn{number}", vcpus=1, memory_mb=2048 * number) for number in (1, 2, 3)]
+    hosts = [make_report(f"cn{number}", vcpus=1, memory_mb=2048 * number) for number in (1, 2, 3)]
     sqlite_app.post_json(NODES_PATH, hosts)
     for number, (total, *names) in pools.items():
         add_sharing_provider(
-            sqlite_app, instance(number), instance(10 + number), names, CUSTOM_FAST=total
+            sqlite_app, make_uuid(number), make_uuid(10 + number), names, CUSTOM_FAST=total
         )
     before = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
     assert before["exact"] is True
@@ -325,11 +333,11 @@ def test_capacity_with_shared_pools_equals_the_number_of_placed_instances(sqlite
 
 
 def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
-    sqlite_app.post_json(NODES_PATH, [report("cn1", vcpus=3), report("cn2", vcpus=16)])
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1", vcpus=3), make_report("cn2", vcpus=16)])
     for number, (host, total) in enumerate([("cn1", 5), ("cn1", 9), ("cn2", 3), ("cn2", 4)]):
-        uuid = instance(100 + number)
+        uuid = make_uuid(100 + number)
         add_provider(sqlite_app, uuid, uuid, parent=uuid_of(host), CUSTOM_CELL=total)
-    request = {"flavor": flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
+    request = {"flavor": make_flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
     answer = read_capacity(sqlite_app, **request)
     assert (answer["capacity"], answer["exact"]) == (2 + 4 + 1 + 2, True)
     assert answer["limited_by"] == [{"reason": "CUSTOM_CELL", "hosts": 2}]

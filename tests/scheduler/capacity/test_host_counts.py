@@ -5,7 +5,7 @@ import pytest
 
 from tests.conftest import make_settings
 from tests.scheduler.fleets import load_fleet
-from tests.support.scheduling import flavor
+from tests.support.scheduling import make_flavor
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ aggregates:
 - {name: az1, availability_zone: az1, hosts: a}
 - {name: az2, availability_zone: az2, hosts: b}
 """
-SMALL_REQUEST_SPEC = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
+SMALL_REQUEST_SPEC = {"flavor": make_flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
 
 
 def build_disk_pool(number, total, aggregate):

@@ -12,7 +12,7 @@ from tests.scheduler.capacity.placements import GPU_ALIAS, GPU_POOL, fill_cloud,
 from tests.scheduler.providers import add_provider, set_inventory_totals
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 
 NODES_PATH = "/scheduler/v1/compute_nodes"
@@ -40,9 +40,9 @@ def store_flavor(app, name, vcpus=1, ram=1024, disk=10):
 def cloud(app):
     """Three hosts: cn1 runs out of memory, cn2 runs out of CPUs, and cn3 is full."""
     hosts = [
-        report("cn1", vcpus=16, memory_mb=4096),
-        report("cn2", vcpus=2, memory_mb=65536),
-        report("cn3", vcpus=16, memory_mb=512),
+        make_report("cn1", vcpus=16, memory_mb=4096),
+        make_report("cn2", vcpus=2, memory_mb=65536),
+        make_report("cn3", vcpus=16, memory_mb=512),
     ]
     app.post_json(NODES_PATH, hosts)
     make_zone(app, "az1", "cn1")
@@ -92,7 +92,7 @@ def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
 def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_app):
     alone = ["tests.scheduler.test_selection.InstanceRejectingFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
-    app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
+    app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
     answer = read_capacity(app)
     assert answer["capacity"] == len(fill_cloud(app)) == 2
     assert {"reason": "InstanceRejectingFilter", "hosts": 2} in answer["limited_by"]
@@ -108,7 +108,7 @@ def test_capacities_of_flavors_are_in_the_requested_order(cloud):
         flavors = cloud.post_json("/scheduler/v1/capacity", body).json["flavors"]
         return [(entry["flavor"], entry["capacity"]) for entry in flavors]
 
-    capacities = list_capacities_of_flavors(flavors=["large", "small", flavor(name="own")])
+    capacities = list_capacities_of_flavors(flavors=["large", "small", make_flavor(name="own")])
     assert capacities == [("large", 9), ("small", 12), ("own", 12)]
     assert sorted(list_capacities_of_flavors(all_flavors=True)) == [("large", 9), ("small", 12)]
 
@@ -118,7 +118,7 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
     settings = make_settings(sqlite_url, scheduler__max_placement_results=2, **options)
     app = make_app(settings)
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
-    hosts = [report(f"cn{number}", memory_mb=2048) for number in range(6)]
+    hosts = [make_report(f"cn{number}", memory_mb=2048) for number in range(6)]
     hosts[0] |= down
     app.post_json(NODES_PATH, hosts)
     answer = read_capacity(app)
@@ -136,18 +136,18 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
 
 def test_statement_count_of_a_capacity_query_does_not_depend_on_hosts(sqlite_app):
     app, database = sqlite_app, sqlite_app.app.services.database
-    app.post_json(NODES_PATH, [report(f"cn{number}") for number in range(3)])
+    app.post_json(NODES_PATH, [make_report(f"cn{number}") for number in range(3)])
     read_capacity(app)
     with record_statements(database) as few:
         read_capacity(app)
-    app.post_json(NODES_PATH, [report(f"cn{number}") for number in range(30)])
+    app.post_json(NODES_PATH, [make_report(f"cn{number}") for number in range(30)])
     read_capacity(app)
     with record_statements(database) as many:
         read_capacity(app)
     assert len(many) == len(few)
 
 
-DEDICATED_CPU_REQUEST = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})}
+DEDICATED_CPU_REQUEST = {"flavor": make_flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})}
 CELL_UUIDS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
@@ -161,10 +161,10 @@ def count_hosts_by_reason(answer):
 def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sqlite_app, policy):
     fields = {}
     for number in range(3):
-        uuid = instance(50 + number)
-        node = report("ironic", uuid=uuid, hypervisor_hostname=f"node{number}", memory_mb=1024)
+        uuid = make_uuid(50 + number)
+        node = make_report("ironic", uuid=uuid, hypervisor_hostname=f"node{number}", memory_mb=1024)
         sqlite_app.post_json(NODES_PATH, [node])
-    sqlite_app.post_json(NODES_PATH, [report("cn1", memory_mb=1024)])
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1", memory_mb=1024)])
     if policy:
         fields["instance_group"] = create_group(sqlite_app, policy=policy)
     answer = read_capacity(sqlite_app, query={"per": "host"}, **fields)
@@ -178,10 +178,10 @@ def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sql
 def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
     app = make_app(make_settings(sqlite_url, scheduler__disabled_cells=[CELL_UUIDS[1]]))
     hosts = [
-        report("cn1", cell_uuid=CELL_UUIDS[0], memory_mb=4096),
-        report("cn2", cell_uuid=CELL_UUIDS[1]),
-        report("cn3", cell_uuid=CELL_UUIDS[0], memory_mb=512),
-        report("cn4", memory_mb=2048),
+        make_report("cn1", cell_uuid=CELL_UUIDS[0], memory_mb=4096),
+        make_report("cn2", cell_uuid=CELL_UUIDS[1]),
+        make_report("cn3", cell_uuid=CELL_UUIDS[0], memory_mb=512),
+        make_report("cn4", memory_mb=2048),
     ]
     app.post_json(NODES_PATH, hosts)
     answer = read_capacity(app, query={"per": "cell"})
@@ -198,7 +198,7 @@ def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, fal
         sqlite_url, filter_scheduler__enabled_filters=["ComputeFilter"], **options
     )
     app = make_app(settings)
-    app.post_json(NODES_PATH, [report(name) for name in ("cn1", "cn2", "cn3")])
+    app.post_json(NODES_PATH, [make_report(name) for name in ("cn1", "cn2", "cn3")])
     more = {"MEMORY_MB": 65536, "DISK_GB": 1000}
     stocks = {"cn1": {"VCPU": 4, "PCPU": 6}, "cn2": {"VCPU": 8}, "cn3": {"PCPU": 3}}
     for name, totals in stocks.items():
@@ -221,14 +221,14 @@ def test_capacity_for_pci_devices_is_the_sum_over_their_resource_providers(sqlit
     app = make_app(settings)
     totals = [3, 1]
     pools = [
-        {**GPU_POOL, "count": total, "rp_uuid": instance(900 + number)}
+        {**GPU_POOL, "count": total, "rp_uuid": make_uuid(900 + number)}
         for number, total in enumerate(totals)
     ]
-    app.post_json(NODES_PATH, [report("cn1", pci_device_pools=pools), report("cn2")])
+    app.post_json(NODES_PATH, [make_report("cn1", pci_device_pools=pools), make_report("cn2")])
     for number, total in enumerate(totals):
-        uuid = instance(900 + number)
+        uuid = make_uuid(900 + number)
         add_provider(app, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_PCI_10DE_1DB4=total)
-    request = {"flavor": flavor(extra_specs={"pci_passthrough:alias": "gpu:1"})}
+    request = {"flavor": make_flavor(extra_specs={"pci_passthrough:alias": "gpu:1"})}
     answer = read_capacity(app, **request)
     assert (answer["capacity"], answer["exact"]) == (4, True)
     assert sum(count_hosts_by_reason(answer).values()) == 2
@@ -246,7 +246,11 @@ def test_capacity_equals_placements_of_chance_and_caching_scheduler(
     )
     app = make_app(settings)
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
-    hosts = [report("cn1", memory_mb=2048), report("cn2", memory_mb=3072), report("cn3", **down)]
+    hosts = [
+        make_report("cn1", memory_mb=2048),
+        make_report("cn2", memory_mb=3072),
+        make_report("cn3", **down),
+    ]
     app.post_json(NODES_PATH, hosts)
     fields = {"instance_group": create_group(app, policy=policy)} if policy else {}
     answer = read_capacity(app, query={"per": "host"}, **fields)
@@ -278,9 +282,9 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
         filter_scheduler__max_instances_per_host=64,
     )
     app = make_app(settings)
-    app.post_json(NODES_PATH, [report("cn1", memory_mb=64 * 1024), report("cn2")])
+    app.post_json(NODES_PATH, [make_report("cn1", memory_mb=64 * 1024), make_report("cn2")])
     scheduler = app.app.services.scheduler
-    request = scheduler.reader.validate(scheduler.reader.read(spec()))
+    request = scheduler.reader.validate(scheduler.reader.read(make_spec()))
     with app.app.services.database.read() as connection:
         result = count_capacity(
             scheduler, connection, request, deadline=Deadline.after(budget, TickingTimer())
@@ -301,9 +305,9 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
 
 def test_flavors_of_a_capacity_query_share_its_time_budget(sqlite_url, make_app, monkeypatch):
     app = make_app(make_settings(sqlite_url, scheduler__capacity_budget=4.0))
-    app.post_json(NODES_PATH, [report("cn1")])
+    app.post_json(NODES_PATH, [make_report("cn1")])
     monkeypatch.setattr(report_module, "monotonic", TickingTimer())
-    flavors = [flavor(name=f"f{number}", memory_mb=1024 + number) for number in range(6)]
+    flavors = [make_flavor(name=f"f{number}", memory_mb=1024 + number) for number in range(6)]
     body = {"request_spec": {}, "flavors": flavors, "per": "zone"}
     reports = app.post_json("/scheduler/v1/capacity", body).json["flavors"]
     assert [entry["exact"] for entry in reports] == [True] * 4 + [False] * 2

@@ -7,7 +7,13 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.conftest import AdminClient, make_settings
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.states import ManualClock
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -39,16 +45,17 @@ def make_cloud(database_url):
 
 def report_two_hosts(app, **changes):
     app.post_json(
-        NODES_PATH, [report("cn1", memory_mb=65536, **changes), report("cn2", memory_mb=60000)]
+        NODES_PATH,
+        [make_report("cn1", memory_mb=65536, **changes), make_report("cn2", memory_mb=60000)],
     )
 
 
 def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
-    return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
+    return app.post_json(path, {"request_spec": make_spec(*instances, **changes)}).json
 
 
 def select_host(app, number, **changes):
-    answer = post_request_spec(app, instance(number), path=SELECT_PATH, **changes)
+    answer = post_request_spec(app, make_uuid(number), path=SELECT_PATH, **changes)
     return get_selected_hosts(answer)[0]
 
 
@@ -86,7 +93,7 @@ def test_interval_0_disables_the_report_cache_and_a_negative_interval_never_expi
 def test_placed_instances_use_cached_resources_until_the_next_report(make_cloud):
     app, clock = make_cloud()
     report_two_hosts(app)
-    big = flavor(memory_mb=4000)
+    big = make_flavor(memory_mb=4000)
     for _ in range(3):
         post_request_spec(app, flavor=big)
     assert [select_host(app, number, flavor=big) for number in (1, 2)] == ["cn1", "cn1"]
@@ -100,7 +107,7 @@ def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
     app, _ = make_cloud()
     app.post_json(
         NODES_PATH,
-        [report("cn1", vcpus=1, cpu_allocation_ratio=1.0), report("cn2", memory_mb=9999)],
+        [make_report("cn1", vcpus=1, cpu_allocation_ratio=1.0), make_report("cn2", memory_mb=9999)],
     )
     post_request_spec(app)
     other, _ = make_cloud()
@@ -110,12 +117,12 @@ def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
 def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     app, _ = make_cloud()
     report_two_hosts(app)
-    post_request_spec(app, instance(1), path=SELECT_PATH)
-    body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=2))}
+    post_request_spec(app, make_uuid(1), path=SELECT_PATH)
+    body = {"request_spec": make_spec(make_uuid(1), flavor=make_flavor(vcpus=2))}
     app.post_json(SELECT_PATH, body, status=409)
-    post_request_spec(app, instance(1), path=SELECT_PATH)
+    post_request_spec(app, make_uuid(1), path=SELECT_PATH)
     kept_nodes = app.app.services.scheduler.memory.kept_nodes
-    (uuid,) = app.get(f"/placement/allocations/{instance(1)}").json["allocations"]
+    (uuid,) = app.get(f"/placement/allocations/{make_uuid(1)}").json["allocations"]
     assert len(kept_nodes.placed_on(uuid)) == 1
 
 
@@ -124,7 +131,7 @@ def test_caching_scheduler_detects_new_and_down_hosts_within_the_interval(make_c
     app, _ = make_cloud()
     report_two_hosts(app)
     post_request_spec(app)
-    app.post_json(NODES_PATH, [report("cn3", memory_mb=99999)])
+    app.post_json(NODES_PATH, [make_report("cn3", memory_mb=99999)])
     assert get_selected_hosts(post_request_spec(app)) == ["cn3"]
     body = {"host": "cn3", "binary": "nova-compute", "forced_down": True}
     headers = {"X-OpenStack-Nova-API-Version": "2.11"}

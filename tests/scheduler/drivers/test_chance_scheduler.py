@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import make_settings
 from tests.scheduler.drivers.test_caching_scheduler import SELECT_PATH, post_request_spec
-from tests.support.scheduling import get_selected_hosts, instance, report
+from tests.support.scheduling import get_selected_hosts, make_report, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def cloud(database_url, make_app):
         filter_scheduler__enabled_filters=["JsonFilter"],
     )
     app = make_app(settings, random=Random(7))
-    reports = [report(f"cn{number}") for number in range(1, 6)]
+    reports = [make_report(f"cn{number}") for number in range(1, 6)]
     reports[4]["last_seen_up"] = OLD_REPORT_TIME
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
@@ -51,13 +51,13 @@ def test_chance_scheduler_runs_no_enabled_filters_and_weighers(cloud):
 
 def test_chance_scheduler_selects_different_hosts_for_instances_if_possible(cloud):
     for _ in range(3):
-        hosts = get_selected_hosts(post_request_spec(cloud, *map(instance, range(1, 5))))
+        hosts = get_selected_hosts(post_request_spec(cloud, *map(make_uuid, range(1, 5))))
         assert sorted(hosts) == ["cn1", "cn2", "cn3", "cn4"]
-    five = Counter(get_selected_hosts(post_request_spec(cloud, *map(instance, range(1, 6)))))
+    five = Counter(get_selected_hosts(post_request_spec(cloud, *map(make_uuid, range(1, 6)))))
     assert sorted(five.values()) == [1, 1, 1, 2]
 
 
 def test_chance_scheduler_claims_the_selected_host(cloud):
-    answer = post_request_spec(cloud, instance(1), path=SELECT_PATH)
-    allocated = cloud.get(f"/placement/allocations/{instance(1)}").json["allocations"]
+    answer = post_request_spec(cloud, make_uuid(1), path=SELECT_PATH)
+    allocated = cloud.get(f"/placement/allocations/{make_uuid(1)}").json["allocations"]
     assert list(allocated) == [answer["selections"][0][0]["compute_node_uuid"]]

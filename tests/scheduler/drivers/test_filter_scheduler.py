@@ -8,7 +8,7 @@ from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.plugins import plugins_for
 from tests.conftest import make_settings
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_settings
 
 
@@ -43,10 +43,12 @@ def test_driver_option_accepts_the_driver_names_of_all_nova_releases(name, kind)
 
 def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.LowestWeightDriver"))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=9999)])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2", memory_mb=9999)]
+    )
 
     def explain_with_overrides(status=200, **overrides):
-        body = {"request_spec": spec(), "overrides": overrides}
+        body = {"request_spec": make_spec(), "overrides": overrides}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
     assert explain_with_overrides()["selections"][0][0]["service_host"] == "cn2"

@@ -9,8 +9,15 @@ from sqlalchemy import insert
 from placement_sched.config.settings import MAX_INT
 from placement_sched.db.tables import placement_aggregates
 from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import explain, instance, read_allocations_of_consumer, select
-from tests.support.scheduling import flavor, report, spec
+from tests.scheduler.test_scheduler import read_allocations_of_consumer
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 from tests.support.statements import record_statements
 
 OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
@@ -21,7 +28,7 @@ def report_hosts(app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            report(
+            make_report(
                 f"cn{n}",
                 memory_mb=16384 * n,
                 **({"last_seen_up": OLD_REPORT_TIME} if n == 5 else {}),
@@ -44,7 +51,7 @@ def cloud(make_shared_app):
 
 
 def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
-    answer = explain(cloud, spec(flavor=flavor(memory_mb=40000)))
+    answer = explain_request(cloud, make_spec(flavor=make_flavor(memory_mb=40000)))
     candidates = answer["funnel"]["allocation_candidates"]
     (memory,) = (step for step in candidates["steps"] if step["before"] != step["after"])
     assert (memory["constraint"], memory["detail"]) == ("resources", "MEMORY_MB:40000")
@@ -63,7 +70,7 @@ def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
 
 
 def test_explanation_has_the_weights_the_query_and_the_selection(writable_cloud):
-    explanation = explain(writable_cloud, spec(instance(1)))
+    explanation = explain_request(writable_cloud, make_spec(make_uuid(1)))
     for host in explanation["hosts"]:
         total = sum(weight["weighted"] for weight in host["weights"].values())
         assert host["weight"] == pytest.approx(total)
@@ -73,15 +80,18 @@ def test_explanation_has_the_weights_the_query_and_the_selection(writable_cloud)
         "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
         "&root_required=%21COMPUTE_STATUS_DISABLED"
     )
-    assert read_allocations_of_consumer(writable_cloud, instance(1)) == {}
-    assert select(writable_cloud, spec(instance(1)))["selections"] == explanation["selections"]
+    assert read_allocations_of_consumer(writable_cloud, make_uuid(1)) == {}
+    assert (
+        select_hosts(writable_cloud, make_spec(make_uuid(1)))["selections"]
+        == explanation["selections"]
+    )
 
 
 def test_option_overrides_apply_only_to_their_request(cloud):
     overrides = {"filter_scheduler.ram_weight_multiplier": -1.0}
-    packed = explain(cloud, spec(), overrides=overrides)
+    packed = explain_request(cloud, make_spec(), overrides=overrides)
     assert packed["hosts"][0]["host"] == "cn1"
-    assert explain(cloud, spec())["hosts"][0]["host"] == "cn10"
+    assert explain_request(cloud, make_spec())["hosts"][0]["host"] == "cn10"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,7 @@ def test_option_overrides_apply_only_to_their_request(cloud):
     ids=str,
 )
 def test_error_for_an_invalid_override_names_the_option(cloud, overrides, word):
-    body = {"request_spec": spec(), "overrides": overrides}
+    body = {"request_spec": make_spec(), "overrides": overrides}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert word in error["detail"]
 
@@ -130,12 +140,14 @@ ALL_HOSTS_FILTER_PATH = "placement_sched.scheduler.filters.all_hosts_filter.AllH
 def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names):
     overrides = {f"filter_scheduler.{name}": value for name, value in overrides.items()}
     overrides["DEFAULT.service_down_time"] = MAX_INT
-    explanation = explain(cloud, spec(), overrides=overrides)
+    explanation = explain_request(cloud, make_spec(), overrides=overrides)
     assert [stage["name"] for stage in explanation["funnel"]["filters"]] == names
 
 
 def test_hosts_key_restricts_the_explained_hosts_but_not_the_selection(cloud):
-    answer = explain(cloud, spec(flavor=flavor(memory_mb=40000)), hosts=["cn2", "cn9"])
+    answer = explain_request(
+        cloud, make_spec(flavor=make_flavor(memory_mb=40000)), hosts=["cn2", "cn9"]
+    )
     assert [host["host"] for host in answer["hosts"]] == ["cn9"]
     steps = answer["funnel"]["allocation_candidates"]["steps"]
     assert [entry["host"] for step in steps for entry in step["rejected"]] == ["cn2"]
@@ -144,11 +156,13 @@ def test_hosts_key_restricts_the_explained_hosts_but_not_the_selection(cloud):
 
 
 def test_max_rejected_limits_the_lists_of_rejected_hosts_but_not_their_counts(cloud):
-    request = spec(flavor=flavor(memory_mb=150000))
-    limited_steps = explain(cloud, request, max_rejected=2)["funnel"]["allocation_candidates"][
+    request = make_spec(flavor=make_flavor(memory_mb=150000))
+    limited_steps = explain_request(cloud, request, max_rejected=2)["funnel"][
+        "allocation_candidates"
+    ]["steps"]
+    all_steps = explain_request(cloud, request, max_rejected=0)["funnel"]["allocation_candidates"][
         "steps"
     ]
-    all_steps = explain(cloud, request, max_rejected=0)["funnel"]["allocation_candidates"]["steps"]
     lengths = [len(step["rejected"]) for step in limited_steps]
     assert lengths == [min(2, len(step["rejected"])) for step in all_steps]
     assert [step["after"] for step in limited_steps] == [step["after"] for step in all_steps]
@@ -157,9 +171,9 @@ def test_max_rejected_limits_the_lists_of_rejected_hosts_but_not_their_counts(cl
 def test_selection_sends_no_sql_statements_for_explanations(writable_cloud):
     database = writable_cloud.app.services.database
     with record_statements(database) as explained:
-        explain(writable_cloud, spec())
+        explain_request(writable_cloud, make_spec())
     with record_statements(database) as plain:
-        select(writable_cloud, spec(), claim=False)
+        select_hosts(writable_cloud, make_spec(), claim=False)
     plain = [statement for statement in plain if "sched_decision" not in statement]
     assert len(plain) < len(explained)
     assert not any("met_0" in statement for statement in plain)
@@ -174,20 +188,20 @@ def test_request_with_10000_aggregates_can_be_explained_on_every_database(app):
             insert(placement_aggregates), [{"uuid": uuid} for uuid in uuids]
         )
     )
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     entries = [",".join(uuids[n : n + 250]) for n in range(0, 5_000, 250)]
-    request = spec(
+    request = make_spec(
         requested_destination={"aggregates": entries, "forbidden_aggregates": uuids[5_000:]}
     )
-    steps = explain(app, request)["funnel"]["allocation_candidates"]["steps"]
+    steps = explain_request(app, request)["funnel"]["allocation_candidates"]["steps"]
     assert sum(1 for step in steps if step["constraint"] == "member_of") == 21
-    select(app, request, status=409)
+    select_hosts(app, request, status=409)
 
 
 def test_option_overrides_apply_to_the_request_groups_of_pci_devices(sqlite_app):
     alias = '{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}'
-    request = spec(flavor=flavor(extra_specs={"pci_passthrough:alias": "gpu:1"}))
-    answer = explain(sqlite_app, request, overrides={"pci.alias": [alias]})
+    request = make_spec(flavor=make_flavor(extra_specs={"pci_passthrough:alias": "gpu:1"}))
+    answer = explain_request(sqlite_app, request, overrides={"pci.alias": [alias]})
     assert answer["outcome"] == "no_valid_host"
     response = sqlite_app.post_json(
         "/scheduler/v1/explain", {"request_spec": request}, status=400
@@ -205,7 +219,7 @@ def cloud_without_compute_nodes(sqlite_app):
 
 
 def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_compute_nodes):
-    answer = explain(cloud_without_compute_nodes, spec())
+    answer = explain_request(cloud_without_compute_nodes, make_spec())
     assert answer["outcome"] == "no_valid_host"
     (stage,) = answer["funnel"]["filters"]
     assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 3, 0)
@@ -217,7 +231,7 @@ def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_
     obstacle = answer["funnel"]["obstacle"]
     assert obstacle["reason"].startswith("3 hosts can take the request, but none is a known")
     (error,) = cloud_without_compute_nodes.post_json(
-        "/scheduler/v1/select_destinations", {"request_spec": spec()}, status=409
+        "/scheduler/v1/select_destinations", {"request_spec": make_spec()}, status=409
     ).json["errors"]
     assert obstacle["reason"] in error["detail"]
     assert error["funnel"]["filters"] == [stage]
@@ -227,7 +241,7 @@ def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_
     "option", ["scheduler.max_placement_results", "placement.max_allocation_candidates"]
 )
 def test_funnel_stage_of_the_candidate_limit_has_host_counts_and_the_option(cloud, option):
-    explanation = explain(cloud, spec(), overrides={option: 4})
+    explanation = explain_request(cloud, make_spec(), overrides={option: 4})
     last = explanation["funnel"]["allocation_candidates"]["steps"][-1]
     group, name = option.split(".")
     step = (last["constraint"], last["detail"], last["before"], last["after"])

@@ -8,15 +8,14 @@ import pytest
 
 from placement_sched.scheduler.explain import funnel
 from placement_sched.scheduler.explain.funnel import funnel_summary
-from tests.scheduler.test_scheduler import explain
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import explain_request, make_report, make_spec
 
 
 @pytest.fixture(scope="module")
 def cloud(make_shared_app):
     app = make_shared_app()
-    node = report("bm1", host="ironic", hypervisor_hostname="bm1.cloud")
-    app.post_json("/scheduler/v1/compute_nodes", [report("compute-01"), node])
+    node = make_report("bm1", host="ironic", hypervisor_hostname="bm1.cloud")
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("compute-01"), node])
     return app
 
 
@@ -30,10 +29,10 @@ def cloud(make_shared_app):
     ],
 )
 def test_unknown_host_in_a_request_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
-    answer = explain(cloud, spec(**{key: [named]}))
+    answer = explain_request(cloud, make_spec(**{key: [named]}))
     warnings = answer["funnel"]["warnings"]
     assert warnings == [{"key": key, "source": "request_spec", "detail": detail}]
-    request = {"request_spec": spec(**{key: [named]})}
+    request = {"request_spec": make_spec(**{key: [named]})}
     errors = cloud.post_json("/scheduler/v1/capacity", request, status=404).json["errors"][0]
     assert errors["detail"].endswith(f"{detail} (at $.request_spec.{key}[0])")
 
@@ -47,8 +46,8 @@ def test_unknown_host_in_a_request_is_a_warning_with_the_nearest_name(cloud, key
     ],
 )
 def test_existing_hosts_in_a_request_cause_no_warning(cloud, named):
-    assert "warnings" not in explain(cloud, spec(**named))["funnel"]
-    cloud.post_json("/scheduler/v1/capacity", {"request_spec": spec(**named)}, status=200)
+    assert "warnings" not in explain_request(cloud, make_spec(**named))["funnel"]
+    cloud.post_json("/scheduler/v1/capacity", {"request_spec": make_spec(**named)}, status=200)
 
 
 def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
@@ -60,7 +59,9 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
         return suggested(noun, name, names)
 
     monkeypatch.setattr(funnel, "suggest_name", record_compared_name)
-    answer = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
+    answer = explain_request(
+        cloud, make_spec(ignore_hosts=[f"mars-{number}" for number in range(500)])
+    )
     warnings = answer["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]
     assert len(warnings) == 11

@@ -12,9 +12,14 @@ from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
 from tests.scheduler.explanations import put_aggregate
-from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import NOW, uuid_of
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    select_hosts,
+)
 from tests.support.versions import LATEST_HEADERS
 
 OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
@@ -25,10 +30,10 @@ LICENSED_TRAIT = "CUSTOM_LICENSED_WINDOWS"
 def cloud(sqlite_app):
     """Four hosts: cn2 is silent, and cn3 is in the aggregate agg1."""
     reports = [
-        report("cn1"),
-        report("cn2", last_seen_up=OLD_REPORT_TIME),
-        report("cn3"),
-        report("cn4"),
+        make_report("cn1"),
+        make_report("cn2", last_seen_up=OLD_REPORT_TIME),
+        make_report("cn3"),
+        make_report("cn4"),
     ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     sqlite_app.put(f"/placement/traits/{LICENSED_TRAIT}", headers=LATEST_HEADERS)
@@ -37,7 +42,7 @@ def cloud(sqlite_app):
 
 
 def find_verdict(app, host, request=None, **more):
-    (entry,) = explain(app, request or spec(), hosts=[host], **more)["verdicts"]
+    (entry,) = explain_request(app, request or make_spec(), hosts=[host], **more)["verdicts"]
     return entry
 
 
@@ -50,9 +55,9 @@ def list_reason_names(verdict_):
 
 
 def test_suggestions_free_capacity_or_request_a_smaller_amount(cloud):
-    uuid = spec()["instance_uuids"][0]
-    select(cloud, spec(uuid, force_hosts=["cn1"], flavor=flavor(memory_mb=60000)))
-    request = spec(flavor=flavor(memory_mb=8192))
+    uuid = make_spec()["instance_uuids"][0]
+    select_hosts(cloud, make_spec(uuid, force_hosts=["cn1"], flavor=make_flavor(memory_mb=60000)))
+    request = make_spec(flavor=make_flavor(memory_mb=8192))
     item = find_verdict(cloud, "cn1", request)
     free, ask = read_suggested_changes(item)
     assert free == {
@@ -65,7 +70,9 @@ def test_suggestions_free_capacity_or_request_a_smaller_amount(cloud):
     assert ask["words"] == "request at most 5536 MB of MEMORY_MB"
     assert item["would_pass"] is True
     # The suggested amount passes, a larger amount does not.
-    smaller = [find_verdict(cloud, "cn1", spec(flavor=flavor(memory_mb=n))) for n in (5536, 5537)]
+    smaller = [
+        find_verdict(cloud, "cn1", make_spec(flavor=make_flavor(memory_mb=n))) for n in (5536, 5537)
+    ]
     assert [entry["verdict"] for entry in smaller] == ["passed", "rejected"]
     cloud.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
     assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
@@ -85,7 +92,7 @@ def test_suggestions_for_a_disabled_silent_host_are_to_enable_it_and_report_agai
     (change,) = read_suggested_changes(entry)
     assert (change["action"], change["words"]) == ("report_in", "make it report again")
     assert (list_reason_names(entry), entry["would_pass"]) == (["ComputeFilter"], True)
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
+    cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn2")])
     assert find_verdict(cloud, "cn2")["verdict"] == "passed"
 
 
@@ -109,14 +116,14 @@ def test_joining_the_zone_is_not_suggested_for_a_host_of_another_zone(cloud):
             aggregates.add_hosts(connection, result.id, [host], NOW)
 
     cloud.app.services.database.write(write_aggregates)
-    request = spec(availability_zone="az1")
+    request = make_spec(availability_zone="az1")
     other, without_zone = (
         read_suggested_changes(find_verdict(cloud, host, request)) for host in ("cn4", "cn3")
     )
     assert [change["action"] for change in other] == ["drop_constraint"]
     assert without_zone[1]["words"] == "do not confine the request to aggregate az1"
     assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
-    select(cloud, spec(uuid_of("i1"), force_hosts=["cn3"]))
+    select_hosts(cloud, make_spec(uuid_of("i1"), force_hosts=["cn3"]))
     with_instances = read_suggested_changes(find_verdict(cloud, "cn3", request))
     assert [change["action"] for change in with_instances] == ["drop_constraint"]
     response = cloud.post_json(
@@ -126,17 +133,17 @@ def test_joining_the_zone_is_not_suggested_for_a_host_of_another_zone(cloud):
 
 
 def test_every_rejection_reason_but_that_of_a_request_filter_suggests_changes(cloud):
-    request = spec(flavor=flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
+    request = make_spec(flavor=make_flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
     entry = find_verdict(cloud, "cn2", request)
     assert len(entry["reasons"]) == 4
     assert all(read_suggested_changes(entry, index) for index in range(4))
     assert entry["would_pass"] is True
-    assert find_verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
+    assert find_verdict(cloud, "cn1", make_spec(availability_zone="mars"))["would_pass"] is None
 
 
 def test_stages_of_rejection_reasons_are_unique_and_in_order(cloud):
-    request = spec(flavor=flavor(memory_mb=70000), ignore_hosts=["cn1"])
-    answer = explain(cloud, request, hosts=["cn1", "cn2"])
+    request = make_spec(flavor=make_flavor(memory_mb=70000), ignore_hosts=["cn1"])
+    answer = explain_request(cloud, request, hosts=["cn1", "cn2"])
     stages = [(entry["stage"], entry["name"]) for entry in answer["stages"]]
     assert len(set(stages)) == len(stages)
     families = [stage for stage, _ in stages]
@@ -169,7 +176,7 @@ def test_suggested_amounts_are_the_nearest_that_the_inventory_allows(inventory, 
 
 def test_only_enabling_a_disabled_host_is_suggested_for_pinned_cpus(cloud):
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
-    pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
+    pinned = make_spec(flavor=make_flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
     entry = find_verdict(cloud, "cn1", pinned)
     actions = {change["action"] for reason in entry["reasons"] for change in reason["changes"]}
     assert actions == {"enable_service"}

@@ -12,9 +12,15 @@ from tests.scheduler.explain.test_explanation import (
     cloud_without_compute_nodes as cloud_without_compute_nodes,  # noqa: PLC0414 - a fixture
 )
 from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import (
+    explain_request,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+    select_hosts,
+)
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
@@ -24,12 +30,12 @@ OLD_REPORT_TIME = "2020-01-01T00:00:00Z"
 def report_hosts(app):
     """Report ten hosts with different memory. A host is down, and another has two named nodes."""
     reports = [
-        report(
+        make_report(
             f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD_REPORT_TIME} if n == 5 else {})
         )
         for n in range(1, 11)
     ]
-    two = [report(f"bm{n}", host="ironic", hypervisor_hostname=f"bm{n}.cloud") for n in (1, 2)]
+    two = [make_report(f"bm{n}", host="ironic", hypervisor_hostname=f"bm{n}.cloud") for n in (1, 2)]
     app.post_json("/scheduler/v1/compute_nodes", [*reports, *two])
     return app
 
@@ -46,7 +52,7 @@ def cloud(make_shared_app):
 
 
 def list_verdicts(app, *hosts, request=None, **fields):
-    return explain(app, request or spec(), hosts=list(hosts), **fields)["verdicts"]
+    return explain_request(app, request or make_spec(), hosts=list(hosts), **fields)["verdicts"]
 
 
 def list_reasons(verdict) -> list[tuple[str, str, str]]:
@@ -58,9 +64,9 @@ def list_reason_names(verdict) -> list[str]:
 
 
 def test_verdict_on_a_passed_host_has_its_rank_and_weight(cloud):
-    explanation = explain(cloud, spec())
+    explanation = explain_request(cloud, make_spec())
     assert "verdicts" not in explanation
-    assert explain(cloud, spec(), hosts=[])["verdicts"] == []
+    assert explain_request(cloud, make_spec(), hosts=[])["verdicts"] == []
     order = [host["node"] for host in explanation["hosts"]]
     rank = order.index("cn7")
     (verdict,) = list_verdicts(cloud, "cn7", "cn7")
@@ -81,8 +87,8 @@ def test_verdict_on_a_passed_host_has_its_rank_and_weight(cloud):
 
 
 def test_verdict_lists_every_reason_of_every_stage(cloud):
-    large = flavor(memory_mb=200000, vcpus=17)
-    (verdict,) = list_verdicts(cloud, "cn5", request=spec(flavor=large, ignore_hosts=["CN5"]))
+    large = make_flavor(memory_mb=200000, vcpus=17)
+    (verdict,) = list_verdicts(cloud, "cn5", request=make_spec(flavor=large, ignore_hosts=["CN5"]))
     assert verdict["verdict"] == "rejected"
     stages = [(stage, name) for stage, name, _ in list_reasons(verdict)]
     assert stages == [
@@ -108,7 +114,7 @@ def test_verdict_lists_every_reason_of_every_stage(cloud):
     ids=["host of two nodes", "node", "uuid", "uuid in another spelling"],
 )
 def test_host_of_a_verdict_may_be_named_by_host_node_or_uuid(cloud, name, nodes):
-    explanation = explain(cloud, spec(), hosts=[name])
+    explanation = explain_request(cloud, make_spec(), hosts=[name])
     assert [verdict["node"] for verdict in explanation["verdicts"]] == nodes
     assert {verdict["asked"] for verdict in explanation["verdicts"]} == {name}
     assert sorted(host["node"] for host in explanation["hosts"]) == nodes
@@ -118,7 +124,7 @@ def test_host_named_by_a_child_provider_has_a_verdict_with_all_reasons(writable_
     add_provider(writable_cloud, "cn3_gpu", parent=uuid_of("cn3"))
     (verdict,) = list_verdicts(writable_cloud, "cn3_gpu")
     assert (verdict["verdict"], verdict["node"]) == ("passed", "cn3")
-    request = spec(flavor=flavor(memory_mb=60000, vcpus=17))
+    request = make_spec(flavor=make_flavor(memory_mb=60000, vcpus=17))
     names = list_reason_names(list_verdicts(writable_cloud, "cn3", request=request)[0])
     assert names == ["resources MEMORY_MB:60000", "resources VCPU:17"]
 
@@ -152,9 +158,9 @@ def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkey
 
 
 def test_verdict_on_an_unknown_host_lists_the_hosts_of_a_small_cloud(sqlite_app):
-    hosts = [report("compute-01"), report("ironic")]
+    hosts = [make_report("compute-01"), make_report("ironic")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
-    answer = explain(sqlite_app, spec(), hosts=["mars", "irony"])["verdicts"]
+    answer = explain_request(sqlite_app, make_spec(), hosts=["mars", "irony"])["verdicts"]
     named = [(entry["did_you_mean"], entry["there_are"]) for entry in answer]
     assert named == [([], ["compute-01", "ironic"]), (["ironic"], [])]
 
@@ -166,7 +172,7 @@ def test_verdict_on_a_host_beyond_the_candidate_limit_names_the_limit_before_fil
     if child:
         add_provider(writable_cloud, "pci", parent=uuid_of("cn1"))
     overrides = {"scheduler.max_placement_results": 2}
-    answer = explain(writable_cloud, spec(), overrides=overrides, hosts=["cn5", "cn9"])
+    answer = explain_request(writable_cloud, make_spec(), overrides=overrides, hosts=["cn5", "cn9"])
     silent, cut = answer["verdicts"]
     ((stage, name, reason),) = list_reasons(cut)
     assert (stage, name) == ("allocation_candidates", "limit 2")
@@ -180,7 +186,7 @@ def test_verdict_has_the_reason_that_a_random_limit_omitted_the_host(cloud):
         "placement.randomize_allocation_candidates": True,
     }
     names = [f"cn{n}" for n in (1, 2, 3)]
-    answer = explain(cloud, spec(), overrides=overrides, hosts=names)["verdicts"]
+    answer = explain_request(cloud, make_spec(), overrides=overrides, hosts=names)["verdicts"]
     words = {reason["reason"] for verdict in answer for reason in verdict["reasons"]}
     assert any("drawn at random" in word for word in words)
 
@@ -205,7 +211,7 @@ def test_filter_that_fails_for_a_host_alone_is_named_after_the_reasons_of_the_ru
         raise RuntimeError("no image")
 
     monkeypatch.setattr(ImagePropertiesFilter, "prepare", raise_runtime_error)
-    host = report("cn1", last_seen_up=OLD_REPORT_TIME)
+    host = make_report("cn1", last_seen_up=OLD_REPORT_TIME)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [host])
     (verdict,) = list_verdicts(sqlite_app, "cn1")
     reached, failed = list_reasons(verdict)
@@ -217,7 +223,7 @@ def test_filter_that_fails_for_a_host_alone_is_named_after_the_reasons_of_the_ru
 
 def test_provider_without_a_host_report_is_rejected_as_no_compute_node(cloud_without_compute_nodes):
     (verdict,) = list_verdicts(
-        cloud_without_compute_nodes, "cmp2.cloud", request=spec(flavor=flavor(vcpus=9))
+        cloud_without_compute_nodes, "cmp2.cloud", request=make_spec(flavor=make_flavor(vcpus=9))
     )
     assert (verdict["host"], verdict["compute_node_uuid"]) == ("cmp2.cloud", None)
     stages = [(reason["stage"], reason["name"]) for reason in verdict["reasons"]]
@@ -225,30 +231,30 @@ def test_provider_without_a_host_report_is_rejected_as_no_compute_node(cloud_wit
 
 
 def test_rejection_by_a_request_filter_is_the_first_reason(cloud):
-    request = spec(availability_zone="mars", flavor=flavor(vcpus=17))
+    request = make_spec(availability_zone="mars", flavor=make_flavor(vcpus=17))
     (verdict,) = list_verdicts(cloud, "cn5", request=request)
     assert [(entry["stage"], entry["name"]) for entry in verdict["reasons"]] == [
         ("request_filters", "map_az_to_placement_aggregate"),
         ("allocation_candidates", "resources VCPU:17"),
         ("filters", "ComputeFilter"),
     ]
-    (fit,) = list_verdicts(cloud, "cn9", request=spec(availability_zone="mars"))
+    (fit,) = list_verdicts(cloud, "cn9", request=make_spec(availability_zone="mars"))
     assert [reason["stage"] for reason in fit["reasons"]] == ["request_filters"]
 
 
 def test_verdicts_for_rebuild_and_forced_hosts_omit_the_skipped_filters(writable_cloud):
     image = {"properties": {"hw_architecture": "aarch64"}}
-    ordinary = spec(image=image)
+    ordinary = make_spec(image=image)
     names = list_reason_names(list_verdicts(writable_cloud, "cn5", request=ordinary)[0])
     assert names == ["ComputeFilter", "ImagePropertiesFilter"]
     writable_cloud.put_json(
-        f"/scheduler/v1/instances/{instance(1)}", {"host": "cn6", "node": "cn6"}
+        f"/scheduler/v1/instances/{make_uuid(1)}", {"host": "cn6", "node": "cn6"}
     )
     hints = {"_nova_check_type": ["rebuild"]}
-    rebuild = spec(instance(1), image=image, scheduler_hints=hints, force_hosts=["cn6"])
+    rebuild = make_spec(make_uuid(1), image=image, scheduler_hints=hints, force_hosts=["cn6"])
     (verdict,) = list_verdicts(writable_cloud, "cn5", request=rebuild)
     assert list_reason_names(verdict) == ["requested_hosts", "ImagePropertiesFilter"]
-    (verdict,) = list_verdicts(writable_cloud, "cn5", request=spec(force_hosts=["cn6"]))
+    (verdict,) = list_verdicts(writable_cloud, "cn5", request=make_spec(force_hosts=["cn6"]))
     assert list_reason_names(verdict) == [f"in_tree {uuid_of('cn6')}", "requested_hosts"]
 
 
@@ -256,7 +262,7 @@ def test_statements_for_verdicts_do_not_depend_on_the_number_of_hosts(cloud):
     def count_statements(number):
         names = [f"cn{n}" for n in range(1, number + 1)]
         with record_statements(cloud.app.services.database) as statements:
-            explain(cloud, spec(flavor=flavor(memory_mb=150000)), hosts=names)
+            explain_request(cloud, make_spec(flavor=make_flavor(memory_mb=150000)), hosts=names)
         return len(statements)
 
     count_statements(9)
@@ -264,10 +270,10 @@ def test_statements_for_verdicts_do_not_depend_on_the_number_of_hosts(cloud):
 
 
 def test_each_node_of_a_host_has_a_verdict_of_its_own(writable_cloud):
-    node = report("bm1", host="ironic", hypervisor_hostname="bm1.cloud", memory_mb=4096)
+    node = make_report("bm1", host="ironic", hypervisor_hostname="bm1.cloud", memory_mb=4096)
     writable_cloud.post_json("/scheduler/v1/compute_nodes", [node])
     small, large = list_verdicts(
-        writable_cloud, "ironic", request=spec(flavor=flavor(memory_mb=8192))
+        writable_cloud, "ironic", request=make_spec(flavor=make_flavor(memory_mb=8192))
     )
     assert (small["host"], small["node"], small["rank"]) == ("ironic", "bm1.cloud", None)
     assert list_reason_names(small) == ["resources MEMORY_MB:8192"]
@@ -286,11 +292,11 @@ def _remove_elapsed_times(answer):
 @pytest.mark.parametrize(
     "request_spec",
     [
-        spec(),
-        spec(flavor=flavor(memory_mb=200000, vcpus=17)),
-        spec(flavor=flavor(extra_specs={"trait:CUSTOM_LICENSED": "required"})),
-        spec(image={"properties": {"hw_architecture": "s390x"}}),
-        spec(availability_zone="mars"),
+        make_spec(),
+        make_spec(flavor=make_flavor(memory_mb=200000, vcpus=17)),
+        make_spec(flavor=make_flavor(extra_specs={"trait:CUSTOM_LICENSED": "required"})),
+        make_spec(image={"properties": {"hw_architecture": "s390x"}}),
+        make_spec(availability_zone="mars"),
     ],
     ids=["selected host", "rejected amounts", "missing trait", "filter", "unknown zone"],
 )
@@ -298,16 +304,18 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
     settings = make_settings(database_url, placement__providers_in_memory=True)
     plain, cached = make_app(settings), make_app(settings, in_memory=True)
     plain.post_json(
-        "/scheduler/v1/compute_nodes", [report(f"cn{n}", memory_mb=16384 * n) for n in range(1, 5)]
+        "/scheduler/v1/compute_nodes",
+        [make_report(f"cn{n}", memory_mb=16384 * n) for n in range(1, 5)],
     )
     plain.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    select(plain, spec(flavor=flavor(memory_mb=5000), force_hosts=["cn4"]))
+    select_hosts(plain, make_spec(flavor=make_flavor(memory_mb=5000), force_hosts=["cn4"]))
     services = cached.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
     for more in ({}, {"hosts": ["cn1", "cn4"]}):
         answers = [
-            _remove_elapsed_times(explain(app, request_spec, **more)) for app in (plain, cached)
+            _remove_elapsed_times(explain_request(app, request_spec, **more))
+            for app in (plain, cached)
         ]
         assert answers[0] == answers[1]
     assert services.scheduler.memory.provider_cache.figures.full_readings == 1
@@ -319,7 +327,7 @@ def oversized_request_spec(monkeypatch):
     monkeypatch.setattr(module, "MIN_HOSTS_WITH_ALL_REASONS", 2)
     monkeypatch.setattr(module, "_BUDGET", 1000)
     specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}
-    return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
+    return make_spec(flavor=make_flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
 
 
 def test_only_the_first_rejected_hosts_of_a_large_request_have_all_reasons(
@@ -352,7 +360,7 @@ def test_first_rejection_reason_does_not_depend_on_max_rejected(cloud, oversized
 
 
 def test_first_rejection_reason_is_the_stage_that_rejected_the_host(cloud, oversized_request_spec):
-    ignoring = spec(
+    ignoring = make_spec(
         flavor=oversized_request_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"]
     )
     answer = list_verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
@@ -363,7 +371,7 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
     cloud, oversized_request_spec
 ):
     item = {"scheduler.max_placement_results": 1}
-    request = spec(flavor=flavor(), ignore_hosts=["q"] * 2000)
+    request = make_spec(flavor=make_flavor(), ignore_hosts=["q"] * 2000)
     answer = list_verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=request, overrides=item
     )
@@ -375,8 +383,11 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
 
 
 def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
-    request = spec(instance_uuids=None, num_instances=5, flavor=flavor(memory_mb=16384))
-    plain, explanation = explain(cloud, request), explain(cloud, request, hosts=["cn10"])
+    request = make_spec(instance_uuids=None, num_instances=5, flavor=make_flavor(memory_mb=16384))
+    plain, explanation = (
+        explain_request(cloud, request),
+        explain_request(cloud, request, hosts=["cn10"]),
+    )
     assert explanation["verdicts"][0]["rank"] == 1
     assert explanation["outcome"] == plain["outcome"]
     assert len(explanation["selections"]) == len(plain["selections"])

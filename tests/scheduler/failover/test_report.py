@@ -17,7 +17,7 @@ from tests.scheduler.capacity.test_report import (
 )
 from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
 from tests.scheduler.test_server_groups import create_group
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 NODES_PATH = "/scheduler/v1/compute_nodes"
 FAILOVER_CAPACITY_PATH = "/scheduler/v1/failover_capacity"
@@ -25,7 +25,7 @@ SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
 def place_instance_on_host(app, number, host, **values):
-    body = {"request_spec": spec(instance(number), force_hosts=[host], **values)}
+    body = {"request_spec": make_spec(make_uuid(number), force_hosts=[host], **values)}
     app.post_json(SELECT_PATH, body)
 
 
@@ -49,7 +49,7 @@ def create_aggregate_with_metadata(app, name, **values):
 
 def report_hosts_with_instances(app, hosts, instances):
     """Report hosts of 4 GiB, and place instances of 1 GiB on named hosts."""
-    app.post_json(NODES_PATH, [report(name, memory_mb=4096) for name in hosts])
+    app.post_json(NODES_PATH, [make_report(name, memory_mb=4096) for name in hosts])
     store_flavor(app, "small")
     store_flavor(app, "large", ram=3072)
     for number, host in enumerate(instances, 1):
@@ -74,14 +74,18 @@ def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
     (failure,) = [entry for entry in answer["failures"] if entry["name"] == "cn2"]
     assert (failure["state"], failure["hosts"], failure["instances"]) == ("uncovered", ["cn2"], 2)
     (nowhere,) = failure["nowhere"]
-    assert (nowhere["uuid"], nowhere["flavor"], nowhere["host"]) == (instance(9), "large", "cn2")
+    assert (nowhere["uuid"], nowhere["flavor"], nowhere["host"]) == (make_uuid(9), "large", "cn2")
     # cn1 has two small instances, and gets the small instance of cn2: 1024 of 3072 MB remain.
     assert nowhere["lacking"] == {"MEMORY_MB": 2048}
     assert "MEMORY_MB" in nowhere["reason"]
 
 
 def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
-    hosts = [report("cn1"), report("cn2", memory_mb=4096), report("cn3", memory_mb=3072)]
+    hosts = [
+        make_report("cn1"),
+        make_report("cn2", memory_mb=4096),
+        make_report("cn3", memory_mb=3072),
+    ]
     sqlite_app.post_json(NODES_PATH, hosts)
     store_flavor(sqlite_app, "large", ram=3072)
     store_flavor(sqlite_app, "medium", ram=2048)
@@ -126,12 +130,12 @@ def test_members_of_an_affinity_group_lack_a_place_because_of_the_affinity_filte
     for number in (1, 2):
         place_instance_on_host(sqlite_app, number, "cn1", flavor="small", instance_group=group)
     (failure,) = compute_failover(sqlite_app)["failures"]
-    assert {entry["uuid"] for entry in failure["nowhere"]} == {instance(1), instance(2)}
+    assert {entry["uuid"] for entry in failure["nowhere"]} == {make_uuid(1), make_uuid(2)}
     assert "ServerGroupAffinityFilter" in failure["nowhere"][0]["reason"]
 
 
 def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
-    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
     make_zone(sqlite_app, "az1", "cn1", "cn2")
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"]
@@ -145,7 +149,7 @@ def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
 
 
 def test_failures_are_listed_by_their_number_of_instances_without_a_place(sqlite_app):
-    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2"), report("cn3")])
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2"), make_report("cn3")])
     make_zone(sqlite_app, "az1", "cn1")
     make_zone(sqlite_app, "az2", "cn2", "cn3")
     report_hosts_with_instances(
@@ -183,7 +187,7 @@ def test_failure_within_a_metadata_key_includes_hosts_with_equal_metadata(sqlite
 
 
 def test_failover_capacity_examines_failures_of_any_two_hosts(sqlite_app):
-    sqlite_app.post_json(NODES_PATH, [report("big")])
+    sqlite_app.post_json(NODES_PATH, [make_report("big")])
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
     answer = compute_failover(sqlite_app, host_failures=2)
     assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
@@ -221,7 +225,7 @@ def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlit
 
 
 FLAVOR_1_GB, FLAVOR_4_GB, FLAVOR_9_GB = (
-    flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
+    make_flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
 )
 # The group keeps the m4 of cn2 away from cn1, so a further m4 there makes the failure no worse.
 REQUESTS_BLOCKED_BY_ANTI_AFFINITY = (
@@ -262,7 +266,7 @@ def test_number_of_remaining_instances_is_0_if_a_further_instance_takes_a_place_
 
 def test_number_of_remaining_instances_is_positive_if_no_place_of_a_failed_host_is_lost(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
-    sqlite_app.post_json(NODES_PATH, [report("big", memory_mb=65536)])
+    sqlite_app.post_json(NODES_PATH, [make_report("big", memory_mb=65536)])
     store_flavor(sqlite_app, "huge", ram=65536)
     place_instance_on_host(sqlite_app, 1, "big", flavor="huge")
     assert compute_failover(sqlite_app)["uncovered"] == 1
@@ -363,18 +367,18 @@ def check_remaining_instances_by_placing(app, sizes, name, row):
     """Place the instances that remain, then another, and compute again after each."""
     before = count_instances_without_a_place(compute_failover(app))
     if row["remaining"]:
-        uuids = [instance(100 + number) for number in range(row["remaining"])]
+        uuids = [make_uuid(100 + number) for number in range(row["remaining"])]
         assert place_instances_and_report_usage(app, sizes, uuids, name)
         after = count_instances_without_a_place(compute_failover(app))
         assert all(number <= before.get(host, 0) for host, number in after.items())
-    if place_instances_and_report_usage(app, sizes, [instance(99)], name) and row["breaks"]:
+    if place_instances_and_report_usage(app, sizes, [make_uuid(99)], name) and row["breaks"]:
         after = count_instances_without_a_place(compute_failover(app))
         assert any(number > before.get(host, 0) for host, number in after.items())
 
 
 def place_instances_and_report_usage(app, sizes, uuids, name):
     """Place instances, and report the usage of hosts then."""
-    body = {"request_spec": spec(*uuids, flavor=name)}
+    body = {"request_spec": make_spec(*uuids, flavor=name)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     if answer.status_int != 200:
         return False
@@ -397,7 +401,7 @@ def report_usage_of_hosts(app, sizes):
             "local_gb_used": used["DISK_GB"],
             "stats": {"num_instances": used["VCPU"], "io_workload": used["VCPU"]},
         }
-        reports.append(report(host["host"], **usage))
+        reports.append(make_report(host["host"], **usage))
     app.post_json(NODES_PATH, reports)
 
 

@@ -12,10 +12,10 @@ from placement_sched.scheduler.filters.affinity_filter import (
     ServerGroupAntiAffinityFilter,
 )
 from placement_sched.scheduler.filters.utils import hinted_instances
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.states import build_host_state, build_instances, build_spec, find_rejection
 
-INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(instance, (1, 2, 3, 4))
+INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE = map(make_uuid, (1, 2, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_anti_affinity_filter_lets_an_instance_remain_on_its_own_host():
     )
 
 
-MANY_INSTANCES = [instance(number) for number in range(100, 5100)]
+MANY_INSTANCES = [make_uuid(number) for number in range(100, 5100)]
 
 
 def test_rejection_reason_lists_at_most_ten_names():

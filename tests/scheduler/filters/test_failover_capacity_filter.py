@@ -12,8 +12,7 @@ from placement_sched.store import figures
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.failover.test_report import report_hosts_with_instances
-from tests.scheduler.test_scheduler import explain
-from tests.support.scheduling import flavor, instance, spec
+from tests.support.scheduling import explain_request, make_flavor, make_spec, make_uuid
 from tests.support.statements import record_statements
 from tests.support.states import ManualClock
 
@@ -40,14 +39,16 @@ def cloud(sqlite_url, make_app, clock):
 
 
 def select_destinations(app, *numbers, status=200, **fields):
-    request = spec(*map(instance, numbers), **{"flavor": "small", **fields})
+    request = make_spec(*map(make_uuid, numbers), **{"flavor": "small", **fields})
     return app.post_json(SELECT_PATH, {"request_spec": request}, status=status).json
 
 
 def list_rejection_reasons(app, **fields):
     (stage,) = [
         stage
-        for stage in explain(app, spec(**{"flavor": "small", **fields}))["funnel"]["filters"]
+        for stage in explain_request(app, make_spec(**{"flavor": "small", **fields}))["funnel"][
+            "filters"
+        ]
         if stage["name"] == FILTER_NAME
     ]
     return {entry["reason"] for entry in stage.get("rejected", ())}
@@ -56,8 +57,8 @@ def list_rejection_reasons(app, **fields):
 def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(cloud, clock):
     # Four instances fit on a host: two more keep the promise.
     clock.now += timedelta(seconds=40)
-    assert list_rejection_reasons(cloud, instance_uuids=[instance(8), instance(9)]) == set()
-    uuids = [instance(number) for number in (7, 8, 9)]
+    assert list_rejection_reasons(cloud, instance_uuids=[make_uuid(8), make_uuid(9)]) == set()
+    uuids = [make_uuid(number) for number in (7, 8, 9)]
     (reason,) = list_rejection_reasons(cloud, instance_uuids=uuids)
     assert reason in {
         f"With 3 more of flavor small, the failure of host {host} leaves 1 or more instances "
@@ -67,7 +68,7 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
 
 
 def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
-    requests = [{"request_spec": spec(instance(n), flavor="small")} for n in (6, 7, 8)]
+    requests = [{"request_spec": make_spec(make_uuid(n), flavor="small")} for n in (6, 7, 8)]
     answer = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
     assert "With 1 more of flavor small" in str(answer)
     cloud.post_json(SELECT_PATH, {"requests": requests[:2]})
@@ -78,7 +79,7 @@ def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(clou
     document["remaining"] = [{**each, "at_most": None} for each in document["remaining"]]
     write = cloud.app.services.database.write
     write(lambda connection: figures.replace_failover_result(connection, document))
-    assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in range(4, 9)])
+    assert not list_rejection_reasons(cloud, instance_uuids=[make_uuid(n) for n in range(4, 9)])
     assert "passes all hosts for flavor small" in caplog.text
 
 
@@ -89,22 +90,22 @@ def test_next_failover_result_rejects_new_instances_but_no_simulated_or_planned_
     assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
     assert len(list_rejection_reasons(cloud)) == 1
     changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
-    body = {"request_spec": spec(flavor="small"), **changed}
+    body = {"request_spec": make_spec(flavor="small"), **changed}
     answer = cloud.post_json("/scheduler/v1/explain", body).json
     assert answer["outcome"] == "selected"
     assert FILTER_NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
-    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
-    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": instance(101)}
+    moves = [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
+    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": make_uuid(101)}
     run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
-    path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{instance(1)}"
-    move = cloud.put_json(path, {"executor": instance(101), "state": "started"}).json
+    path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{make_uuid(1)}"
+    move = cloud.put_json(path, {"executor": make_uuid(101), "state": "started"}).json
     assert move["rejection"] is None
 
 
 def test_moves_and_flavors_without_a_number_of_remaining_instances_pass(cloud):
-    uuids = [instance(number) for number in (7, 8, 9)]
+    uuids = [make_uuid(number) for number in (7, 8, 9)]
     assert not list_rejection_reasons(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
-    assert not list_rejection_reasons(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
+    assert not list_rejection_reasons(cloud, instance_uuids=uuids, flavor=make_flavor(name="other"))
     # The stored flavor of the name is compared with its number.
     store_flavor(cloud, "tiny", ram=64)
     assert not list_rejection_reasons(cloud, flavor="tiny")
@@ -113,7 +114,7 @@ def test_moves_and_flavors_without_a_number_of_remaining_instances_pass(cloud):
 def test_only_the_first_flavor_without_a_number_of_remaining_instances_is_logged(cloud, caplog):
     with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
         for name in ("small", "other", "third", "other"):
-            assert not list_rejection_reasons(cloud, flavor=flavor(name=name))
+            assert not list_rejection_reasons(cloud, flavor=make_flavor(name=name))
     (record,) = [record for record in caplog.records if record.name == FILTER_LOGGER_NAME]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
@@ -127,7 +128,7 @@ def test_outdated_failover_result_passes_all_hosts_and_is_logged_once(cloud, clo
     with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
         for _ in range(2):
             assert not list_rejection_reasons(
-                cloud, instance_uuids=[instance(n) for n in (6, 7, 8, 9)]
+                cloud, instance_uuids=[make_uuid(n) for n in (6, 7, 8, 9)]
             )
     (record,) = [record for record in caplog.records if record.name == FILTER_LOGGER_NAME]
     assert record.message == (
@@ -144,7 +145,7 @@ def test_missing_failover_result_passes_all_hosts_and_is_logged(cloud, caplog, s
         )
         connection.commit()
     with caplog.at_level(logging.WARNING, FILTER_LOGGER_NAME):
-        assert not list_rejection_reasons(cloud, instance_uuids=[instance(n) for n in (7, 8, 9)])
+        assert not list_rejection_reasons(cloud, instance_uuids=[make_uuid(n) for n in (7, 8, 9)])
     assert "no result exists" in caplog.text
 
 
@@ -152,8 +153,8 @@ def test_failover_capacity_filter_takes_one_sql_statement(cloud, make_app, sqlit
     plain = make_app(make_settings(sqlite_url))
     counts = []
     for app in (plain, cloud):
-        explain(app, spec(flavor="small"))  # fills the caches
+        explain_request(app, make_spec(flavor="small"))  # fills the caches
         with record_statements(app.app.services.database) as statements:
-            explain(app, spec(flavor="small"))
+            explain_request(app, make_spec(flavor="small"))
         counts.append(len(statements))
     assert counts[1] - counts[0] == 1

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.json_filter import JsonFilter
 from tests.conftest import make_settings
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_host_state, build_spec, find_rejection
 
 QUERY_HINT_JSON_PATH = "at $.request_spec.scheduler_hints.query"
@@ -114,10 +114,10 @@ def test_error_for_an_invalid_json_query_has_the_path_of_the_hint(query, expecte
 
 def test_invalid_json_query_is_400_and_failed_comparison_is_500(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
 
     def explain_with_query(query, status):
-        body = {"request_spec": spec(scheduler_hints={"query": query})}
+        body = {"request_spec": make_spec(scheduler_hints={"query": query})}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
     assert QUERY_HINT_JSON_PATH in explain_with_query('["~"]', 400)["errors"][0]["detail"]

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.model.preferences import Spread, SpreadRequest
 from placement_sched.scheduler.filters.topology_spread_filter import TopologySpreadFilter
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.states import build_host_state, build_spec, find_rejection
 
 SOFT_ANTI_AFFINITY_GROUP = {"policy": "soft-anti-affinity"}
@@ -21,7 +21,7 @@ SKEW_REJECTION_REASON = (
 def build_spread_request(*, is_hard=True, own=None, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
     spread = Spread(asked, RACKS_BY_HOST, frozenset({"r1", "r2"}), own=own or {})
-    spec = build_spec(instance_group=SOFT_ANTI_AFFINITY_GROUP, instance_uuids=[instance(1)])
+    spec = build_spec(instance_group=SOFT_ANTI_AFFINITY_GROUP, instance_uuids=[make_uuid(1)])
     return replace(spec, spread=spread.with_members(members))
 
 
@@ -49,9 +49,9 @@ def test_every_host_passes_without_a_hard_spread(spec):
 
 
 def test_moving_instance_may_stay_on_its_host():
-    spec = build_spread_request(cn1=3, own={instance(1): "cn1"})
+    spec = build_spread_request(cn1=3, own={make_uuid(1): "cn1"})
     assert find_filter_rejection(spec, "cn1") is None
-    assert find_filter_rejection(spec.for_instance(instance(2)), "cn1") is not None
+    assert find_filter_rejection(spec.for_instance(make_uuid(2)), "cn1") is not None
 
 
 def test_suggested_changes_let_the_host_pass():

@@ -11,7 +11,13 @@ from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
 from tests.conftest import make_settings
 from tests.support.attestation import run_attestation_service
-from tests.support.scheduling import flavor, get_selected_hosts, instance, report, spec
+from tests.support.scheduling import (
+    get_selected_hosts,
+    make_flavor,
+    make_report,
+    make_spec,
+    make_uuid,
+)
 from tests.support.states import NOW, build_host_state, build_settings, build_spec
 
 ATTESTATION_TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
@@ -193,15 +199,17 @@ def cloud(attestation_service, sqlite_url, make_app):
         filter_scheduler__enabled_filters=["ComputeFilter", "TrustedFilter"],
     )
     app = make_app(settings, clock=lambda: NOW)
-    app.post_json("/scheduler/v1/compute_nodes", [report("good"), report("bad"), report("new")])
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("good"), make_report("bad"), make_report("new")]
+    )
     return app
 
 
 def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
     attestation_service, cloud
 ):
-    request = flavor(extra_specs={"trust:trusted_host": "trusted"})
-    body = {"request_spec": spec(instance(1), instance(2), flavor=request)}
+    request = make_flavor(extra_specs={"trust:trusted_host": "trusted"})
+    body = {"request_spec": make_spec(make_uuid(1), make_uuid(2), flavor=request)}
     explained = cloud.post_json("/scheduler/v1/explain", body).json
     (response,) = [
         stage for stage in explained["funnel"]["filters"] if stage["name"] == "TrustedFilter"

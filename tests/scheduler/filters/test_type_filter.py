@@ -9,7 +9,7 @@ from placement_sched.scheduler.filters.type_filter import (
     AggregateTypeAffinityFilter,
     TypeAffinityFilter,
 )
-from tests.support.scheduling import instance
+from tests.support.scheduling import make_uuid
 from tests.support.states import build_aggregates, build_host_state, build_spec, find_rejection
 
 
@@ -31,7 +31,7 @@ from tests.support.states import build_aggregates, build_host_state, build_spec,
 )
 def test_host_with_instances_of_other_flavors_is_rejected(flavors, fields, names):
     instances = {
-        instance(number): HostInstance(uuid=instance(number), flavor=flavor)
+        make_uuid(number): HostInstance(uuid=make_uuid(number), flavor=flavor)
         for number, flavor in enumerate(flavors)
     }
     spec = build_spec(flavor={"name": "m1.tiny", "vcpus": 1, "memory_mb": 1, "root_gb": 1} | fields)

@@ -13,7 +13,7 @@ from placement_sched.scheduler.nova_shim.lookups import ServiceRecord
 from placement_sched.scheduler.nova_shim.report_client import report_client_singleton
 from placement_sched.store.compute import instances
 from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 
 VCPU_INVENTORY = {"total": 16, "reserved": 0, "min_unit": 1, "max_unit": 16, "step_size": 1}
@@ -86,7 +86,7 @@ def make_app_with_filter(make_app, url, hosts, name, *, in_memory=False):
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     settings = make_settings(url, **names, placement__providers_in_memory=in_memory)
     app = make_app(settings, in_memory=in_memory)
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(hosts)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(hosts)])
     if name == "InstanceMetadataReadingFilter":
         record_instances(app.app.services.database, hosts)
     return app
@@ -94,7 +94,7 @@ def make_app_with_filter(make_app, url, hosts, name, *, in_memory=False):
 
 def count_statements(app, hosts):
     with record_statements(app.app.services.database) as statements:
-        answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+        answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
     assert len(answer["hosts"]) == hosts
     return len(statements)
 
@@ -103,7 +103,7 @@ def record_instances(database, hosts):
     recorded = [
         Instance(
             **dict.fromkeys(Instance.__slots__)
-            | {"uuid": instance(number), "host": host, "node": host, "display_name": "vm"}
+            | {"uuid": make_uuid(number), "host": host, "node": host, "display_name": "vm"}
             | {"metadata": {"role": host}}
         )
         for number in range(1, 2 * hosts + 1)
@@ -146,8 +146,12 @@ def test_inventories_are_read_only_for_the_candidate_hosts_of_the_request(
         ProviderSource, "inventories", lambda source, ids: batches.append(ids) or read(source, ids)
     )
     app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"small{n}", vcpus=1) for n in range(9)])
-    body = {"request_spec": spec(flavor={"name": "m1", "vcpus": 8, "memory_mb": 1, "root_gb": 1})}
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report(f"small{n}", vcpus=1) for n in range(9)]
+    )
+    body = {
+        "request_spec": make_spec(flavor={"name": "m1", "vcpus": 8, "memory_mb": 1, "root_gb": 1})
+    }
     hosts = app.post_json("/scheduler/v1/explain", body).json["hosts"]
     assert [len(ids) for ids in batches] == [len(hosts)] == [5]
 
@@ -159,7 +163,9 @@ def test_other_hosts_than_those_of_the_request_are_read_in_a_constant_number_of_
     for hosts in (30, 60):
         app = make_app_with_filter(make_app, sqlite_url, hosts, "AllHostsReadingFilter")
         body = {
-            "request_spec": spec(force_hosts=["cn0"], scheduler_hints=LIVE_MIGRATION_CHECK_HINT)
+            "request_spec": make_spec(
+                force_hosts=["cn0"], scheduler_hints=LIVE_MIGRATION_CHECK_HINT
+            )
         }
         with record_statements(app.app.services.database) as statements:
             app.post_json("/scheduler/v1/explain", body)
@@ -170,10 +176,10 @@ def test_other_hosts_than_those_of_the_request_are_read_in_a_constant_number_of_
 def test_instance_metadata_are_not_read_without_a_plugin_that_uses_them(make_app, sqlite_url):
     enabled = ["ComputeFilter", "SameHostFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=enabled))
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(3)])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(3)])
     record_instances(app.app.services.database, 3)
     with record_statements(app.app.services.database) as statements:
-        body = {"request_spec": spec(scheduler_hints={"same_host": [instance(1)]})}
+        body = {"request_spec": make_spec(scheduler_hints={"same_host": [make_uuid(1)]})}
         answer = app.post_json("/scheduler/v1/explain", body).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
     assert not [statement for statement in statements if "sched_instances.metadata" in statement]

@@ -6,7 +6,7 @@ from placement_sched.scheduler.nova_shim import objects
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import AGGREGATES_PATH, COMPUTE_HEADERS
 from tests.scheduler.failover.test_report import create_aggregate_with_metadata
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 
 #: Key and value of a look-up, and the names of the aggregates.
 AGGREGATE_METADATA_LOOKUPS = [
@@ -30,8 +30,8 @@ class DatabaseFunctionCallingFilter(BaseHostFilter):
             and objects.aggregate_values_from_db(None, "cn1", "power") == {"p1", "p2"}
             and objects.aggregate_values_from_db(None, "cn1", "hall") == set()
             and objects.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
-            and [item.uuid for item in instances] == [instance(1)]
-            and objects.instance_get_by_uuid(None, instance(1)).host == "cn1"
+            and [item.uuid for item in instances] == [make_uuid(1)]
+            and objects.instance_get_by_uuid(None, make_uuid(1)).host == "cn1"
             and [list_aggregate_names(**terms) for terms, _ in AGGREGATE_METADATA_LOOKUPS]
             == [names for _, names in AGGREGATE_METADATA_LOOKUPS]
         )
@@ -49,14 +49,14 @@ def test_nova_db_functions_return_the_aggregates_and_instances_of_a_host(sqlite_
     options |= {"enabled_filters": ["DatabaseFunctionCallingFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(sqlite_url, **names))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     for name, metadata in {"a": {"rack": "r1", "power": "p1"}, "b": {"power": "p2"}}.items():
         number = create_aggregate_with_metadata(app, name, **metadata)
         add = {"add_host": {"host": "cn1"}}
         app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
     create_aggregate_with_metadata(app, "c", hall_of_rack="r1")
     # No filter runs for a forced host.
-    placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
+    placed = {"request_spec": make_spec(make_uuid(1), force_hosts=["cn1"])}
     app.post_json("/scheduler/v1/select_destinations", placed)
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]

@@ -5,14 +5,14 @@ import pytest
 
 from placement_sched.scheduler.nova_shim.report_client import SchedulerReportClient
 from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 
 
 @pytest.fixture
 def report_client(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, filter_scheduler__nova_shim=True))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec(instance(1))})
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    app.post_json("/scheduler/v1/select_destinations", {"request_spec": make_spec(make_uuid(1))})
     return SchedulerReportClient()
 
 
@@ -21,7 +21,7 @@ def test_report_client_get_returns_the_response_of_the_placement_api(report_clie
     assert response
     assert response.status_code == 200
     (provider,) = response.json()["resource_providers"]
-    assert provider["uuid"] == report("cn1")["uuid"]
+    assert provider["uuid"] == make_report("cn1")["uuid"]
     assert "root_provider_uuid" in response.text
     missing = report_client.get("/resource_providers/none/usages")
     assert not missing
@@ -29,10 +29,10 @@ def test_report_client_get_returns_the_response_of_the_placement_api(report_clie
 
 
 def test_report_client_reads_allocations_and_provider_trees(report_client):
-    uuid = report("cn1")["uuid"]
-    allocations = report_client.get_allocations_for_consumer(None, instance(1))
+    uuid = make_report("cn1")["uuid"]
+    allocations = report_client.get_allocations_for_consumer(None, make_uuid(1))
     assert allocations[uuid]["resources"]["VCPU"] == 1
-    assert report_client.get_allocs_for_consumer(None, instance(1))["project_id"] == "p1"
+    assert report_client.get_allocs_for_consumer(None, make_uuid(1))["project_id"] == "p1"
     assert [provider["name"] for provider in report_client.get_providers_in_tree(None, uuid)] == [
         "cn1"
     ]

@@ -14,7 +14,7 @@ from placement_sched.db.tables import instances
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.conftest import make_settings
 from tests.scheduler.nova_shim.conftest import THIRD_PARTY_PLUGIN_FOLDER
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.states import read_settings_text
 from tests.support.versions import LATEST_HEADERS
 
@@ -42,16 +42,16 @@ THIRD_PARTY_FILTER_CASES = [
     ("plugins_of_icehouse.DatabaseRackFilter", {}, "cn2 cn3"),
     ("plugins_of_icehouse.DefaultZoneFilter", {}, "cn2 cn3"),
     ("plugins_of_icehouse.SameZoneResizeFilter", {}, "cn1 cn2 cn3"),
-    ("plugins_of_icehouse.SameZoneResizeFilter", {"instance_uuids": [instance(1)]}, "cn1"),
-    ("plugins_of_icehouse.SameZoneResizeFilter", {"instance_uuids": [instance(9)]}, "cn1 cn2 cn3"),
+    ("plugins_of_icehouse.SameZoneResizeFilter", {"instance_uuids": [make_uuid(1)]}, "cn1"),
+    ("plugins_of_icehouse.SameZoneResizeFilter", {"instance_uuids": [make_uuid(9)]}, "cn1 cn2 cn3"),
     ("plugins_of_today.NovaFlagsFilter", {}, "cn3"),
     ("plugins_of_today.NotRebuildFilter", {}, "cn2 cn3"),
     (
         "plugins_of_today.SameCpuCountFilter",
-        {"scheduler_hints": {"like": [instance(1)]}},
+        {"scheduler_hints": {"like": [make_uuid(1)]}},
         "cn1 cn2",
     ),
-    ("plugins_of_today.SameCpuCountFilter", {"scheduler_hints": {"like": [instance(9)]}}, ""),
+    ("plugins_of_today.SameCpuCountFilter", {"scheduler_hints": {"like": [make_uuid(9)]}}, ""),
     ("plugins_of_today.VcpuMaxUnitFilter", {}, "cn3"),
     ("plugins_of_today.NoServerGroupFilter", {}, "cn2 cn3"),
     (
@@ -83,7 +83,7 @@ def build_cloud(nova_shim, sqlite_url, make_app):
         settings = make_settings(sqlite_url, filter_scheduler__nova_shim=True, **names)
         app = make_app(settings)
         vcpus = {"cn3": 32}
-        reports = [report(host, vcpus=vcpus.get(host, 16)) for host in HOST_NAMES]
+        reports = [make_report(host, vcpus=vcpus.get(host, 16)) for host in HOST_NAMES]
         app.post_json("/scheduler/v1/compute_nodes", reports)
         for name, (host, metadata) in HOST_AND_METADATA_BY_AGGREGATE.items():
             body = {"aggregate": {"name": name, "availability_zone": None}}
@@ -92,11 +92,11 @@ def build_cloud(nova_shim, sqlite_url, make_app):
             app.post_json(action, {"set_metadata": {"metadata": metadata}})
             app.post_json(action, {"add_host": {"host": host}})
         app.put("/placement/traits/CUSTOM_GOLD", headers=LATEST_HEADERS)
-        provider = f"/placement/resource_providers/{report('cn2')['uuid']}"
+        provider = f"/placement/resource_providers/{make_report('cn2')['uuid']}"
         generation = app.get(provider, headers=LATEST_HEADERS).json["generation"]
         body = {"resource_provider_generation": generation, "traits": ["CUSTOM_GOLD"]}
         app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS)
-        placed = spec(instance(1), force_hosts=["cn1"])
+        placed = make_spec(make_uuid(1), force_hosts=["cn1"])
         app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
         return app
 
@@ -106,7 +106,7 @@ def build_cloud(nova_shim, sqlite_url, make_app):
 def explain_scheduling(app, overrides=None, **changes):
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
     flavor |= changes.pop("flavor", {})
-    body = {"request_spec": spec(flavor=flavor, **changes), "overrides": overrides or {}}
+    body = {"request_spec": make_spec(flavor=flavor, **changes), "overrides": overrides or {}}
     return app.post_json("/scheduler/v1/explain", body).json
 
 
@@ -171,7 +171,7 @@ def test_third_party_filter_reads_the_roles_of_the_caller(build_cloud):
         available_filters=["plugins_of_today.CallerRolesFilter"],
         enabled_filters=["CallerRolesFilter"],
     )
-    body = {"request_spec": spec()}
+    body = {"request_spec": make_spec()}
     headers = {"X-Roles": "admin,operator"}
     hosts = app.post_json("/scheduler/v1/explain", body, headers=headers).json["hosts"]
     assert sorted(host["host"] for host in hosts) == list(HOST_NAMES)

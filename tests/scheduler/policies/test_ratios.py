@@ -7,7 +7,7 @@ from placement_sched.scheduler.policies.registry import ratios_of, ratios_of_pol
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
 from tests.support.policies import read_policies, settings_with_policies
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 
 HIGH_DENSITY_POLICY, LOW_DENSITY_POLICY = "high_cpu_density", "low_cpu_density"
 CONFIG_WITH_CORE_FILTER = """
@@ -70,7 +70,7 @@ def cloud_with_ratio_policies(database_url, tmp_path, make_app):
     cloud_with_ratio_policies = AggregateApi(
         make_app(settings_with_policies(database_url, tmp_path, CONFIG_WITH_CORE_FILTER))
     )
-    reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
+    reports = [make_report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     cloud_with_ratio_policies.app.post_json("/scheduler/v1/compute_nodes", reports)
     for host, policy in (("high", HIGH_DENSITY_POLICY), ("low", LOW_DENSITY_POLICY)):
         number = cloud_with_ratio_policies.create_and_get_id(f"{host} hosts")
@@ -81,7 +81,7 @@ def cloud_with_ratio_policies(database_url, tmp_path, make_app):
 
 def explain_scheduling(cloud_with_ratio_policies, **changes):
     return cloud_with_ratio_policies.app.post_json(
-        "/scheduler/v1/explain", {"request_spec": spec(**changes)}
+        "/scheduler/v1/explain", {"request_spec": make_spec(**changes)}
     ).json
 
 
@@ -97,7 +97,7 @@ def list_rejections(answer, name):
 
 @pytest.mark.all_databases
 def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_with_ratio_policies):
-    answer = explain_scheduling(cloud_with_ratio_policies, flavor=flavor(vcpus=4))
+    answer = explain_scheduling(cloud_with_ratio_policies, flavor=make_flavor(vcpus=4))
     reasons = {"low": "4 VCPU requested, 2 free of 8 x 1"}
     assert list_rejections(answer, "CoreFilter") == reasons
     assert {host["host"] for host in answer["hosts"]} == {"high", "plain"}
@@ -111,7 +111,7 @@ def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_wit
     }
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
     # The policy of the request does not matter.
-    body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW_DENSITY_POLICY}
+    body = {"request_spec": make_spec(flavor=make_flavor(vcpus=4)), "policy": LOW_DENSITY_POLICY}
     answer = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
     assert list_rejections(answer, "CoreFilter") == reasons
 

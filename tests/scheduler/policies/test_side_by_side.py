@@ -9,7 +9,7 @@ import pytest
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.exploring import SeededRandom, scale_example_count
 from tests.scheduler.explanations import put_aggregate
-from tests.support.scheduling import flavor, report, spec
+from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def policy_services(tmp_path, sqlite_url, make_app):
     multi_policy_app = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
     random = SeededRandom.numbered(7)
     reports = [
-        report(
+        make_report(
             f"{name}{number}",
             memory_mb=random.choice([32768, 65536, 131072]),
             local_gb=random.choice([200, 500, 900]),
@@ -82,9 +82,9 @@ def require_aggregate_for_request(request_spec, uuid):
 
 def build_random_request(name, uuid, random):
     """Return a random request that selects the policy by its project, or selects none."""
-    request = spec(
+    request = make_spec(
         project_id=name,
-        flavor=flavor(
+        flavor=make_flavor(
             vcpus=random.randint(1, 6),
             memory_mb=random.choice([512, 4096, 50000, 100000, 200000]),
             root_gb=random.choice([10, 100, 300]),

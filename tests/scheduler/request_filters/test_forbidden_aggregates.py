@@ -14,7 +14,7 @@ from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud
-from tests.support.scheduling import flavor, spec
+from tests.support.scheduling import make_flavor, make_spec
 from tests.support.states import build_settings, build_spec
 
 WINDOWS_TRAIT = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
@@ -205,7 +205,9 @@ def test_hosts_of_reserved_aggregates_get_only_requests_for_their_trait(sqlite_a
         ({}, WINDOWS_TRAIT, "win1"),
         (WINDOWS_TRAIT, {}, "win1"),
     ):
-        request = spec(flavor=flavor(extra_specs=extra_specs), image={"properties": properties})
+        request = make_spec(
+            flavor=make_flavor(extra_specs=extra_specs), image={"properties": properties}
+        )
         explanation = explain_request(sqlite_app, request, **{ISOLATION_OPTION: True})
         assert explanation.hosts == [expected]
         forbidden = [uuid for host, uuid in uuids.items() if host != expected]

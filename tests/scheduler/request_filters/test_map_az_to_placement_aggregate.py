@@ -11,7 +11,7 @@ from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate imp
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 from tests.support.states import build_settings, build_spec
 
 CELL_UUID = str(UUID(int=99))
@@ -141,7 +141,7 @@ def cloud(make_shared_app):
 
 
 def list_candidate_hosts(cloud, zone, **target):
-    return explain_request(cloud, spec(availability_zone=zone, **target)).hosts
+    return explain_request(cloud, make_spec(availability_zone=zone, **target)).hosts
 
 
 def test_candidate_hosts_are_those_of_the_requested_zone(cloud):
@@ -165,7 +165,7 @@ def test_candidate_hosts_are_those_of_the_requested_zone(cloud):
 
 
 def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
-    body = {"request_spec": spec(availability_zone="nova:cn1:cn1:cn1")}
+    body = {"request_spec": make_spec(availability_zone="nova:cn1:cn1:cn1")}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
     assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
 
@@ -173,7 +173,7 @@ def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
 def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
     hints = {"mars": "", "az9": "; did you mean 'az1'?", "AZ2": "; did you mean 'az2'?"}
     for zone, hint in hints.items():
-        answer = explain_request(cloud, spec(availability_zone=zone))
+        answer = explain_request(cloud, make_spec(availability_zone=zone))
         assert answer.hosts == []
         reason = answer.get_request_filter_report("map_az_to_placement_aggregate")["refusal"]
         zones = "(zones: az1, az2, nova)"

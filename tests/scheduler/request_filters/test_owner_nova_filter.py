@@ -16,7 +16,7 @@ from tests.scheduler.fake_cloud import (
     run_request_filter,
 )
 from tests.scheduler.plan_moves import disable_host
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_spec
 
 OWNER_TRAIT = "OWNER_NOVA"
@@ -84,13 +84,13 @@ def test_request_groups_of_other_requesters_do_not_change(requester, requests):
 
 def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER_TRAIT], cn2=[OWNER_TRAIT])
-    answer = explain_request(app, spec())
+    answer = explain_request(app, make_spec())
     result = answer.get_request_filter_report("owner_nova_filter")
     assert result == {"applied": True, "changes": {"root_required": [OWNER_TRAIT]}}
     assert answer.query["root_required"] == [f"{OWNER_TRAIT},!COMPUTE_STATUS_DISABLED"]
     assert answer.hosts == ["cn1", "cn2"]
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn3")])
-    mixed = explain_request(app, spec())
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3")])
+    mixed = explain_request(app, make_spec())
     assert mixed.get_request_filter_report("owner_nova_filter") == {"applied": False, "changes": {}}
     assert mixed.hosts == ["cn1", "cn2", "cn3"]
 
@@ -98,6 +98,6 @@ def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
 def test_disabled_node_does_not_need_the_owner_trait(app):
     put_hosts(app, cn1=[OWNER_TRAIT], cn2=[])
     disable_host(app, "cn2")
-    answer = explain_request(app, spec())
+    answer = explain_request(app, make_spec())
     assert answer.get_request_filter_report("owner_nova_filter")["applied"]
     assert answer.hosts == ["cn1"]

@@ -14,7 +14,7 @@ from placement_sched.scheduler.request_filters.required_aggregates_by_trait impo
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, build_aggregate_uuids, run_request_filter
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 from tests.support.states import build_settings, build_spec
 
 TRAIT_A, TRAIT_B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
@@ -130,15 +130,15 @@ IMAGE_WITH_TRAIT_A = {"image": {"properties": TRAIT_A}}
 
 def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     both = {REQUIRED_AGGREGATES_OPTION: "require", ISOLATION_OPTION: True}
-    assert explain_request(cloud, spec(), **both).hosts == ["cn1", "stray"]
-    licensed = explain_request(cloud, spec(**IMAGE_WITH_TRAIT_A), **both)
+    assert explain_request(cloud, make_spec(), **both).hosts == ["cn1", "stray"]
+    licensed = explain_request(cloud, make_spec(**IMAGE_WITH_TRAIT_A), **both)
     assert licensed.hosts == ["win1", "win2"]
     assert licensed.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": True,
         "changes": {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}},
     }
     assert licensed.query["member_of"] == [f"in:{build_aggregate_uuids(1)[0]}"]
-    answer = explain_request(cloud, spec(**IMAGE_WITH_TRAIT_A), **{ISOLATION_OPTION: True})
+    answer = explain_request(cloud, make_spec(**IMAGE_WITH_TRAIT_A), **{ISOLATION_OPTION: True})
     assert answer.hosts == ["stray", "win1", "win2"]
     assert answer.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": False,

@@ -16,7 +16,7 @@ from placement_sched.scheduler.request_filters.root_traits import (
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
 from tests.scheduler.plan_moves import disable_host
-from tests.support.scheduling import flavor, spec
+from tests.support.scheduling import make_flavor, make_spec
 from tests.support.states import build_spec
 
 ACCELERATORS_TRAIT, PACKED_RING_TRAIT = "COMPUTE_ACCELERATORS", "COMPUTE_NET_VIRTIO_PACKED"
@@ -180,14 +180,14 @@ def test_hosts_without_the_required_root_traits_are_no_candidates(sqlite_app):
     )
     image = {"disk_format": "qcow2", "properties": {IMAGE_SOUND_MODEL_KEY: "virtio"}}
     options = {IMAGE_TYPE_OPTION: True}
-    request = spec(flavor=flavor(extra_specs=extra_specs), image=image)
+    request = make_spec(flavor=make_flavor(extra_specs=extra_specs), image=image)
     answer = explain_request(sqlite_app, request, **options)
     for name, trait in names.items():
         result = answer.get_request_filter_report(name)
         assert result == {"applied": True, "changes": {"root_required": [trait]}}
         assert trait in answer.query["root_required"][0].split(",")
     assert answer.hosts == ["cn0"]
-    answer = explain_request(sqlite_app, spec(), **options)
+    answer = explain_request(sqlite_app, make_spec(), **options)
     results = {str(answer.get_request_filter_report(name)) for name in names}
     assert results == {str({"applied": False, "changes": {}})}
     assert answer.hosts == list(hosts)
@@ -213,7 +213,7 @@ def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
 def test_disabled_host_is_rejected_by_the_candidates_query(app):
     put_hosts(app, cn1=[], cn2=[])
     disable_host(app, "cn1")
-    answer = explain_request(app, spec())
+    answer = explain_request(app, make_spec())
     result = answer.get_request_filter_report("compute_status_filter")
     assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED_TRAIT]}}
     assert answer.query["root_required"] == [f"!{DISABLED_TRAIT}"]
@@ -225,7 +225,7 @@ def test_disabled_host_is_rejected_by_the_candidates_query(app):
 
 def test_error_for_a_required_trait_of_disabled_hosts_names_parameter_and_filter(sqlite_app):
     put_hosts(sqlite_app, cn1=[])
-    request = spec(request_level_params={"root_required": [DISABLED_TRAIT]})
+    request = make_spec(request_level_params={"root_required": [DISABLED_TRAIT]})
     answer = sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": request}, status=400)
     (error,) = answer.json["errors"]
     assert "request_level_params.root_required" in error["detail"]

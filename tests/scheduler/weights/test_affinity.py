@@ -8,17 +8,17 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAntiAffinityWeigher,
 )
 from tests.scheduler.weights.weighing import find_raw_weights
-from tests.support.scheduling import get_selected_hosts, instance, report, spec
+from tests.support.scheduling import get_selected_hosts, make_report, make_spec, make_uuid
 from tests.support.states import build_host_state, build_instances, build_spec
 
-NEW_INSTANCE = instance(7)
-MEMBER_UUIDS = tuple(map(instance, (1, 2, 3)))
+NEW_INSTANCE = make_uuid(7)
+MEMBER_UUIDS = tuple(map(make_uuid, (1, 2, 3)))
 HOSTS = [
     build_host_state(
-        "cn1", instances=build_instances("cn1", instance(1), instance(2), instance(9))
+        "cn1", instances=build_instances("cn1", make_uuid(1), make_uuid(2), make_uuid(9))
     ),
-    build_host_state("cn2", instances=build_instances("cn2", instance(3))),
-    build_host_state("cn3", instances=build_instances("cn3", instance(8))),
+    build_host_state("cn2", instances=build_instances("cn2", make_uuid(3))),
+    build_host_state("cn3", instances=build_instances("cn3", make_uuid(8))),
 ]
 ZERO_WEIGHTS = {"cn1": 0, "cn2": 0, "cn3": 0}
 GROUP_WEIGHERS = [ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher]
@@ -77,22 +77,22 @@ def test_hosts_of_a_group_count_for_instances_without_a_uuid():
 def cloud(sqlite_app):
     """Three hosts with a high weight of groups. cn1 has the most memory."""
     sizes = {"cn1": 131072, "cn2": 65536, "cn3": 32768}
-    reports = [report(name, memory_mb=size) for name, size in sizes.items()]
+    reports = [make_report(name, memory_mb=size) for name, size in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     return sqlite_app
 
 
 def explain_group_request(app, policy, *uuids, **fields):
     """Return the hosts for these instances of a group that has instance 1 as its member."""
-    group = {"policy": policy, "members": [instance(1)]}
-    body = {"request_spec": spec(*uuids, instance_group=group, **fields)}
+    group = {"policy": policy, "members": [make_uuid(1)]}
+    body = {"request_spec": make_spec(*uuids, instance_group=group, **fields)}
     overrides = {f"filter_scheduler.{policy.replace('-', '_')}_weight_multiplier": 100.0}
     return app.post_json("/scheduler/v1/explain", {**body, "overrides": overrides}).json
 
 
 def test_earlier_instances_of_a_request_count_as_group_members(cloud):
-    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
-    three = tuple(map(instance, (2, 3, 4)))
+    cloud.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", {"host": "cn3", "node": "cn3"})
+    three = tuple(map(make_uuid, (2, 3, 4)))
     assert get_selected_hosts(explain_group_request(cloud, "soft-affinity", *three)) == ["cn3"] * 3
     hosts = get_selected_hosts(explain_group_request(cloud, "soft-anti-affinity", *three))
     assert hosts == ["cn1", "cn2", "cn3"]

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.scheduler.host_manager import RecordedInstances
 from placement_sched.scheduler.weights.image_props import ImagePropertiesWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, weigh_hosts
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
 
@@ -23,8 +23,8 @@ def build_instances_with_images(host, *properties, first=1):
     """Return instances on a host from images with these properties, or from none."""
     result = {}
     for number, entry in enumerate(properties, start=first):
-        image = None if entry is None else {"id": instance(99), "properties": entry}
-        result |= build_instances(host, instance(number), image=image)
+        image = None if entry is None else {"id": make_uuid(99), "properties": entry}
+        result |= build_instances(host, make_uuid(number), image=image)
     return result
 
 
@@ -108,7 +108,7 @@ def test_multiplier_packs_or_spreads_instances_with_equal_images():
 @pytest.mark.parametrize(("group", "counted"), [({"policy": "soft-affinity"}, 2), (None, 0)])
 def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
     request = build_spec(
-        properties=WINDOWS_IMAGE, instance_uuids=[instance(50)], instance_group=group
+        properties=WINDOWS_IMAGE, instance_uuids=[make_uuid(50)], instance_group=group
     )
     chosen = build_host_state("cn1")
     chosen.consume_from_request(request)
@@ -165,13 +165,13 @@ def test_image_properties_weigher_reads_instances_only_if_needed(options, proper
 
 
 def test_hosts_of_instances_with_similar_images_are_preferred(sqlite_app):
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS_IMAGE}}
-    sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    sqlite_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     result, statements = {}, {}
     for multiplier in (0.0, 0.0, 5.0):  # the first request fills caches
         key = "filter_scheduler.image_props_weight_multiplier"
-        request = spec(instance(2), image={"properties": WINDOWS_IMAGE})
+        request = make_spec(make_uuid(2), image={"properties": WINDOWS_IMAGE})
         body = {"request_spec": request, "overrides": {key: multiplier}}
         with record_statements(sqlite_app.app.services.database) as seen:
             answer = sqlite_app.post_json("/scheduler/v1/explain", body).json

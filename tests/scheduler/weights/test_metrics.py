@@ -10,7 +10,7 @@ from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher, weigh_hosts
-from tests.support.scheduling import report, spec
+from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_aggregates, build_host_state, read_settings_text
 
 WEIGHTS_OPTION = "metrics__weight_setting"
@@ -151,9 +151,9 @@ def report_hosts(app):
     """Report three hosts: a large busy host, a small idle host, and a host without metrics."""
     busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
     reports = [
-        report("cn1", metrics=busy),
-        report("cn2", metrics=idle, memory_mb=8192),
-        report("cn3", memory_mb=4096),
+        make_report("cn1", metrics=busy),
+        make_report("cn2", metrics=idle, memory_mb=8192),
+        make_report("cn3", memory_mb=4096),
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
@@ -165,7 +165,10 @@ def cloud(make_shared_app):
 
 
 def explain_metrics(app, status=200, **overrides):
-    body = {"request_spec": spec(), "overrides": {"metrics.weight_multiplier": 9.0, **overrides}}
+    body = {
+        "request_spec": make_spec(),
+        "overrides": {"metrics.weight_multiplier": 9.0, **overrides},
+    }
     return app.post_json("/scheduler/v1/explain", body, status=status).json
 
 

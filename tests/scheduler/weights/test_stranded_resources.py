@@ -26,7 +26,7 @@ from tests.model.hardware.test_stranding import (
 from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
-from tests.support.scheduling import FLAVOR, report, spec
+from tests.support.scheduling import FLAVOR, make_report, make_spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_settings, build_spec
 
@@ -190,9 +190,9 @@ def cloud(sqlite_url, make_app):
     """Three hosts, limited by memory and by CPUs, and a stored flavor."""
     app = make_app(make_settings(sqlite_url, **WEIGHER_OPTIONS))
     hosts = [
-        report("cn1", vcpus=16, memory_mb=4500),
-        report("cn2", vcpus=4, memory_mb=65536),
-        report("cn3", vcpus=8, memory_mb=20000, local_gb=77),
+        make_report("cn1", vcpus=16, memory_mb=4500),
+        make_report("cn2", vcpus=4, memory_mb=65536),
+        make_report("cn3", vcpus=8, memory_mb=20000, local_gb=77),
     ]
     app.post_json("/scheduler/v1/compute_nodes", hosts)
     store_flavor(app, "m2", vcpus=3, ram=2048, disk=10)
@@ -200,7 +200,7 @@ def cloud(sqlite_url, make_app):
 
 
 def explain_weights_by_host(app, **fields):
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec(**fields)}).json
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec(**fields)}).json
     return {entry["host"]: entry["weights"] for entry in answer["hosts"]}
 
 
@@ -209,7 +209,7 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
     for state in ("empty", "with an instance"):
         with cloud.app.services.database.read() as connection:
             scheduler = cloud.app.services.scheduler
-            request = scheduler.reader.read(spec(flavor="m2"))
+            request = scheduler.reader.read(make_spec(flavor="m2"))
             run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
         table = FlavorTable.of(run.filtered_request.spec.cloud_flavors, {})
         rows = table.stranded(table.read(run.hosts))[1].tolist()
@@ -218,7 +218,7 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
         for part in answer["per"]:
             stranded = [part["stranded"].get(name, 0) for name in RESOURCE_CLASSES]
             assert amounts[part["name"]] == stranded, state
-        cloud.post_json(SELECT_PATH, {"request_spec": spec(flavor="m2")})
+        cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor="m2")})
 
 
 def test_request_sends_one_sql_statement_for_unchanged_flavors(cloud, make_app, sqlite_url):
@@ -237,6 +237,6 @@ def test_stranded_weight_detail_is_in_explanation_and_decision(cloud):
     assert all(
         "that no flavor can use" in weight[WEIGHER_NAME]["detail"] for weight in weights.values()
     )
-    answer = cloud.post_json(SELECT_PATH, {"request_spec": spec(flavor=FLAVOR)}).json
+    answer = cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor=FLAVOR)}).json
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert "that no flavor can use" in decision["best"][0]["weights"][WEIGHER_NAME]["detail"]

@@ -11,7 +11,7 @@ from tests.scheduler.providers import add_provider
 from tests.scheduler.weights.weighing import find_raw_weights, run_weigher
 from tests.support.clouds import Host, add_traits, uuid_of
 from tests.support.explanations import build_weight
-from tests.support.scheduling import flavor, spec
+from tests.support.scheduling import make_flavor, make_spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec
 
@@ -55,7 +55,7 @@ def cloud(request, sqlite_url, make_app):
 
 
 def build_flavor_spec(extra_specs, **changes):
-    return spec(flavor=flavor(extra_specs=extra_specs), **changes)
+    return make_spec(flavor=make_flavor(extra_specs=extra_specs), **changes)
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_hosts_with_preferred_traits_come_first(cloud):
     weights = [host["weights"][WEIGHER_NAME] for host in answer.answer["hosts"]]
     assert weights[0] == build_weight(1.0, 2.0, 1000.0)
     assert [weight["raw"] for weight in weights] == [2.0, 1.0, 0.0, -1.0]
-    image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
+    image = make_spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
     assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]
     option = {"filter_scheduler__trait_preference_weight_multiplier": -1.0}
     assert explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES), **option).hosts[0] == "cn4"
@@ -85,7 +85,7 @@ def test_preferred_trait_of_a_nested_provider_counts(cloud):
 
 
 def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
-    answer = explain_request(cloud, spec()).answer
+    answer = explain_request(cloud, make_spec()).answer
     assert WEIGHER_NAME not in {name for host in answer["hosts"] for name in host["weights"]}
     assert WEIGHER_NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]
 
@@ -95,7 +95,7 @@ def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     ("changes", "path"),
     [
         (
-            {"flavor": flavor(extra_specs={PREFERRED_TRAITS_KEY: "CUSTOM_AA"})},
+            {"flavor": make_flavor(extra_specs={PREFERRED_TRAITS_KEY: "CUSTOM_AA"})},
             "flavor.extra_specs['scheduler:prefer_traits']",
         ),
         (
@@ -106,7 +106,7 @@ def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
     ids=["flavor", "image"],
 )
 def test_unknown_preferred_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
-    body = {"request_spec": spec(**changes)}
+    body = {"request_spec": make_spec(**changes)}
     for place in (EXPLAIN_PATH, "/scheduler/v1/select_destinations"):
         (error,) = cloud.post_json(place, body, status=400).json["errors"]
         expected = f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.store.compute import host_aggregates as store
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW, add_instance, add_node, add_service
-from tests.support.scheduling import spec
+from tests.support.scheduling import make_spec
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
@@ -111,7 +111,7 @@ def test_other_server_uses_changed_aggregate_metadata_at_once(database, settings
     number = servers[0].post_json(path, body).json["aggregate"]["id"]
 
     def is_tenant_aggregate_required(server):
-        body = {"request_spec": spec(project_id="p1")}
+        body = {"request_spec": make_spec(project_id="p1")}
         funnel = server.post_json("/scheduler/v1/explain", body).json["funnel"]
         changes = {entry["name"]: entry["changes"] for entry in funnel["request_filters"]}
         return bool(changes["require_tenant_aggregate"])
