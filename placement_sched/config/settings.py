@@ -131,13 +131,9 @@ class Conf(cfg.ConfigOpts):
 
     def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
         """Check that an option of nova exists, without an import of its module."""
-        if not self.has_option_of_nova(name, module_str, group):
-            super().import_opt(name, module_str, group)
-
-    def has_option_of_nova(self, name: str, module_str: str, group: Any) -> bool:
-        """Return whether a module of nova has an option with this current or former name."""
         is_of_nova = module_str.partition(".")[0] == "nova"
-        return is_of_nova and find_option(self.registered, _group_name(group), name) is not None
+        if not (is_of_nova and find_option(self.registered, _group_name(group), name)):
+            super().import_opt(name, module_str, group)
 
 
 def _group_name(group: Any) -> str:

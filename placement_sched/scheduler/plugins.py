@@ -39,7 +39,6 @@ from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
-from placement_sched.scheduler.nova_shim.conf import skip_imports_of_nova
 from placement_sched.scheduler.nova_shim.finder import list_names
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
 from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
@@ -486,7 +485,6 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         # In nova, cfg.CONF has nova's options.
         register_core_options(cfg.CONF)
         register_options(cfg.CONF)
-        skip_imports_of_nova()
         _load_options_of_fork()
     set_host_attributes(map(host_attributes, _announcements("placement_sched.host_attributes")))
     for kind in (

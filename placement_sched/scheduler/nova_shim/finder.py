@@ -30,6 +30,13 @@ _OBJECTS: tuple[str, ...] = (
 )
 _OBJECTS += ("image_meta", "instance", "instance_group", "instance_mapping", "request_spec")
 _OBJECTS += ("service",)
+#: The modules whose options plugins up to Mitaka import with ``cfg.CONF.import_opt``. They are
+#: empty, because ``cfg.CONF`` has the options.
+_OPTION_MODULES = (
+    *("nova.compute.resource_tracker", "nova.netconf", "nova.scheduler.driver"),
+    *("nova.scheduler.scheduler_options", "nova.service", "nova.servicegroup"),
+    "nova.servicegroup.api",
+)
 
 #: Each provided module, and our modules whose names it has. A module without any is a package.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -73,6 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.scheduler.weights": (f"{_SCHEDULER}.weights",),
     "nova.utils": (f"{_SHIM}.functions",),
     "nova.weights": (f"{_SHIM}.weights",),
+    **dict.fromkeys(_OPTION_MODULES, ()),
     "oslo": (),
     "oslo.config": (),
     "oslo.config.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
@@ -104,8 +112,8 @@ COUNTERPARTS = {
     "nova.conf": "placement_sched.config",
     "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
 }
-#: Functions that import the module that a string names. ``import_opt`` is none of them, because it
-#: does not import the module of an option that exists.
+#: Functions that import the module that a string names. ``import_opt`` is none of them, because
+#: ``CONF.import_opt`` does not import the module of an option that exists.
 _IMPORTING = {"import_group", "import_module", "import_class", "import_object"}
 #: Modules that provide any name.
 _ANY_NAME = {"nova.exception", "nova.compute.task_states"}

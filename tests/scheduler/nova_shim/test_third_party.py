@@ -202,6 +202,10 @@ def test_global_oslo_config_has_the_nova_options_of_the_file(nova_shim, tmp_path
     read_settings_text(tmp_path, text)
     cfg.CONF.import_opt("default_availability_zone", "nova.availability_zones")
     cfg.CONF.import_opt("cpu_allocation_ratio", "nova.scheduler.filters.core_filter")
+    cfg.CONF.import_opt("service_down_time", "nova.servicegroup.api")
+    with pytest.raises(ImportError, match=r"nova\.service\.Manager is not provided here"):
+        exec("from nova.service import Manager")  # noqa: S102 - only its options are provided
+    assert "import_opt" not in vars(cfg.CONF)
     with pytest.raises(ImportError, match=r"nova\.acme is not provided here"):
         cfg.CONF.import_opt("acme_option", "nova.acme")
     assert cfg.CONF.default_availability_zone == "az9"
