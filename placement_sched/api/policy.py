@@ -124,7 +124,11 @@ class Policy:
         return {"policy_files": files, "changed_rules": sorted(changed)}
 
     def _reload(self) -> None:
-        """Reload changed policy files, unless another thread is doing so."""
+        """Reload changed policy files, unless another thread is doing so.
+
+        oslo.policy itself would change the rules in place, and reject concurrent requests whose
+        rules are not there yet. It also does not notice an older file, or a removed file.
+        """
         if not self._reload_lock.acquire(blocking=False):
             return
         try:

@@ -23,7 +23,6 @@ from placement_sched.config.sources import OF_REQUEST, list_files
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import build_json_path, with_whole_numbers
-from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
@@ -60,7 +59,12 @@ class LiveSettings:
         self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
         self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        _keep_previous(lambda: self._read_first(parent))
+        if parent is None:
+            _keep_previous(lambda: self._use(settings))
+        else:
+            self._in_effect = parent._in_effect  # noqa: SLF001 - own class
+            # Creates the plugins, before a request needs them.
+            _keep_previous(lambda: check_plugins(self._in_effect, clock))
 
     def settings(self) -> Settings:
         """Return the settings in effect, reloaded if the parent process has reloaded.
@@ -91,32 +95,27 @@ class LiveSettings:
             LOG.info("configuration read again: %s", ", ".join(files) or "no files")
             self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
 
-    def _read_first(self, parent: "LiveSettings | None") -> None:
-        """Read the options file, or use the settings of the parent process."""
-        if parent is None:
-            self._in_effect = self._with_options_file(self.configured)
-        else:  # creates the plugins, before a request needs them
-            check_plugins(parent._in_effect, self._clock)  # noqa: SLF001 - own class
-            self._in_effect = parent._in_effect  # noqa: SLF001 - own class
-
     def _read_again(self) -> list[tuple[str, str]]:
         """Read the files again, and return the changed options that need a restart."""
         running, fixed = self.configured, sorted(restart_options())
         # A configuration directory is listed again, as at the start.
         fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
-        configured = fresh.with_values({option: running[option] for option in fixed})
-        in_effect = self._with_options_file(configured)
-        policies = policies_for(self._in_effect, self._clock)
-        used = [name for name in self._in_use() if policies.usable(name)]
-        policies_for(in_effect, self._clock).check(used)
-        self.configured, self._in_effect = configured, in_effect
+        self._use(fresh.with_values({option: running[option] for option in fixed}))
         return [option for option in fixed if fresh[option] != running[option]]
 
-    def _with_options_file(self, configured: Settings) -> Settings:
-        result = with_options_file(configured, self._clock)
-        for ignored in result.ignored:
-            LOG.warning("%s: it is ignored", ignored)
-        return result.settings
+    def _use(self, configured: Settings) -> None:
+        """Make ``configured``, with the options of their options file, the current settings.
+
+        Raises :class:`ConfigurationError` if that makes a policy that is in use unusable.
+        """
+        in_effect, ignored = with_options_file(configured, self._clock)
+        for reason in ignored:
+            LOG.warning("%s: it is ignored", reason)
+        if configured is not self.configured:
+            policies = policies_for(self._in_effect, self._clock)
+            used = [name for name in self._in_use() if policies.usable(name)]
+            policies_for(in_effect, self._clock).check(used)
+        self.configured, self._in_effect = configured, in_effect
 
 
 def _keep_previous(read: Callable[[], T]) -> T | None:
@@ -235,8 +234,6 @@ def _ignore_reason(settings: Settings, key: str) -> str | None:
     """Return why an option in the file is ignored, or None if it takes effect."""
     try:
         option = settings.resolve_option(key)
-    except Invalid:
-        groups = settings.registered.items()
-        names = (f"{group}.{name}" for group, members in groups for name in members)
-        return f"there is no option {key!r}{did_you_mean(nearest(key, names))}"
+    except Invalid as error:
+        return str((error.fault or {})["problem"])
     return _FIXED.format(key) if option in server_options() else None
