@@ -2,7 +2,6 @@
 """``config sample`` and ``config validate``."""
 
 import argparse
-import logging
 import os
 import sys
 
@@ -12,10 +11,11 @@ from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import url_without_password
 from placement_sched.cli.output import print_result, show_waiting
+from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.services import oslo_messaging
 from placement_sched.config.settings import Conf, Settings
-from placement_sched.config.sources import list_files, with_directories
+from placement_sched.config.sources import with_directories
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
@@ -76,27 +76,22 @@ def run_validate(arguments: argparse.Namespace) -> int:
     ]
     lines = [str(problem) for problem in problems] or ["the configuration is valid"]
     print_result(arguments, documents, lines)
-    files = ", ".join(with_directories(arguments.config_file) or list_files(conf)) or "none"
+    files = ", ".join(with_directories(arguments.config_file)) or "none"
     sys.stdout.flush()
     sys.stderr.write(f"files read: {files}\n")
     return int(any(problem.fatal for problem in problems))
 
 
 def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
-    files = arguments.config_file
-    oslo = logging.getLogger("oslo_config")
-    level = oslo.level
-    oslo.setLevel(logging.CRITICAL)  # deprecated names are reported below, by line
     try:
-        settings = read_settings(files, conf)
+        with silence_library_logs(["oslo_config"]):  # deprecated names are reported below, by line
+            settings = read_settings(arguments.config_file, conf)
     except ConfigurationError as error:
-        problems = config_check.check_files(with_directories(files), os.environ, conf)
+        problems = config_check.check_lines(conf, os.environ)
         is_reported = error.place in {problem.place for problem in problems if problem.place}
         return problems if is_reported else [*problems, Problem(error.place, error.problem)]
-    finally:
-        oslo.setLevel(level)
     value_problems = config_check.check_settings(settings)  # creates the plugins
-    problems = config_check.check_files(list_files(conf), os.environ, conf, settings)
+    problems = config_check.check_lines(conf, os.environ, settings)
     wrong_groups = {problem.group for problem in problems if problem.fatal}
     value_problems += _check_keystone(settings)
     wrong_groups.discard("")

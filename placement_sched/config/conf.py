@@ -14,7 +14,7 @@ from placement_sched.config.options import api, list_opts, services
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.scheduler import POLICY_OPTIONS
 from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf, Settings
-from placement_sched.config.sources import list_files, sections_of, with_directories
+from placement_sched.config.sources import Sections, list_files, read_sections, with_directories
 from placement_sched.errors import ConfigurationError
 
 AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
@@ -81,34 +81,37 @@ def server_options() -> frozenset[tuple[str, str]]:
     return restart_options() | RATIOS | POLICY_OPTIONS | access
 
 
-def read_files(conf: AnyConf, files: Sequence[str] = ()) -> AnyConf:
+def read_files(
+    conf: AnyConf, files: Sequence[str] = (), sections: Sections | None = None
+) -> AnyConf:
     """Read INI files and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``.
 
-    The files of the directory ``<file>.d`` are read after a file. Returns ``conf``. Raises
-    :class:`ConfigurationError` if a file cannot be read.
+    The files of the directory ``<file>.d`` are read after a file. ``sections`` are the sections of
+    the files, if they have been read before. Returns ``conf``. Raises :class:`ConfigurationError`
+    if a file cannot be read.
     """
     all_files = with_directories(files)
-    sections_of(all_files)  # its errors have file and line
+    sections = read_sections(all_files) if sections is None else sections
     try:
         conf(
             args=[],
             project="placement_sched",
             default_config_files=all_files,
             version="",
-            default_config_dirs=[] if files else None,
+            default_config_dirs=[],
         )
     except (cfg.Error, ValueError, OSError) as failure:
         raise ConfigurationError(f"configuration: {' '.join(str(failure).split())}") from None
-    sections = sections_of(list_files(conf))
     if isinstance(conf, Conf):
         conf.sections = sections
     if "api" in conf:  # it may have only some of the options, as for oslo.messaging
-        conf.clear_default(api.STRATEGY, "api")
         # OpenStack placement's default is keystone: a file that describes the identity service
         # expects it.
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
         if sections.get(api.KEYSTONE_GROUP) or any(name.startswith(prefix) for name in os.environ):
             conf.set_default(api.STRATEGY, "keystone", "api")
+        else:
+            conf.clear_default(api.STRATEGY, "api")
     return conf
 
 
@@ -123,14 +126,11 @@ def share_files(conf: Conf) -> Conf:
     Returns ``conf``. These objects are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a
     plugin registers later, in ``__init__`` or at first use, then have the values of the files.
     """
+    files = list_files(conf)
     for plugin_conf in (cfg.CONF, CONF):
-        if plugin_conf is not conf and _files_of(plugin_conf) != _files_of(conf):
-            read_files(plugin_conf, conf.config_file)
+        if "config_file" not in plugin_conf or list_files(plugin_conf) != files:
+            read_files(plugin_conf, files, conf.sections)
         elif plugin_conf is not conf:
             plugin_conf.reload_config_files()  # at once, as plugins may be reading options
     CONF.sections = conf.sections
     return conf
-
-
-def _files_of(conf: cfg.ConfigOpts) -> tuple[list[str], list[str]] | None:
-    return (conf.config_file, conf.config_dir) if "config_file" in conf else None

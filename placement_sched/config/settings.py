@@ -16,9 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-from oslo_config import cfg, types
+from oslo_config import cfg
 from oslo_config.sources import ConfigurationSource
 
 from placement_sched.config import sources
@@ -161,7 +160,9 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
 
 def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
     """Return group and name of an option, first the current, then the older names."""
-    older_names = [(old.group or group, old.name or name) for old in option.deprecated_opts]
+    older_names = [
+        (old.group or group, (old.name or name).replace("-", "_")) for old in option.deprecated_opts
+    ]
     return [(group, name), *older_names]
 
 
@@ -196,24 +197,6 @@ class AliasedBoolOpt(cfg.BoolOpt):
             except KeyError:
                 continue
         raise KeyError(self.dest)
-
-
-class HttpAddress(types.URI):
-    """Type of an ``http`` or ``https`` address with a valid port, unlike oslo.config's."""
-
-    def __init__(self) -> None:
-        super().__init__(max_length=2048, schemes=["http", "https"])
-
-    def __call__(self, value: Any) -> Any:
-        """Return the address.
-
-        Raises :class:`ValueError` if it has no host or a wrong port.
-        """
-        address = super().__call__(value)
-        parts = urlsplit(address)
-        if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
-            raise ValueError("the address has no host, or port 0")
-        return address
 
 
 class _Environment(ConfigurationSource):

@@ -3,10 +3,8 @@
 
 import json
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import inf, isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -42,13 +40,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A line ``name = value`` of a section, with the section's heading, or a variable."""
+    """A line ``name = value`` of a section, with the section's heading, or a variable.
+
+    ``file_number`` is the position of the file among the files.
+    """
 
     place: Place
     heading: Place
     group: str
     name: str
     value: str
+    file_number: int = 0
 
     @property
     def dest(self) -> str:
@@ -83,8 +85,7 @@ def with_directories(names: Iterable[str]) -> list[str]:
 
 def list_files(conf: cfg.ConfigOpts) -> list[str]:
     """Return the files that ``conf`` was read from, in order of precedence."""
-    folders = [sorted(Path(folder).glob("[!.]*.conf")) for folder in conf.config_dir or ()]
-    return [*(conf.config_file or ()), *(str(file) for files in folders for file in files)]
+    return list(conf.config_file or ())
 
 
 def named_files(conf: cfg.ConfigOpts) -> str:
@@ -103,16 +104,15 @@ def find_assignment(
     Within a file, the first of the names has precedence, and the last assignment to it.
     """
     for group, name in names:
-        variable = f"OS_{group.upper()}__{name.upper().replace('-', '_')}"
+        variable = f"OS_{group}__{name}".upper()
         if variable in environment:
             return assignment_of_variable(variable, group, name, environment[variable])
-    files = dict.fromkeys(line.place.file for lines in sections.values() for line in lines)
-    for file, (group, name) in product(reversed(files), names):
-        dest = name.replace("-", "_")
-        lines = [line for line in sections.get(group, ()) if line.place.file == file]
-        if matching := [line for line in lines if line.dest == dest]:
-            return matching[-1]
-    return None
+    lines = [line for group, _ in names for line in sections.get(group, ())]
+    return max(
+        (line for line in lines if (line.group, line.dest) in names),
+        key=lambda at: (at.file_number, -names.index((at.group, at.dest)), at.place.line),
+        default=None,
+    )
 
 
 def assignment_of_variable(variable: str, group: str, name: str, value: str) -> Assignment:
@@ -121,56 +121,42 @@ def assignment_of_variable(variable: str, group: str, name: str, value: str) -> 
     return Assignment(place, place, group, name, value)
 
 
-def sections_of(files: Iterable[str]) -> Sections:
+def read_sections(files: Iterable[str]) -> Sections:
     """Map the sections of files to their assignments.
 
-    Raises the errors of :class:`ConfigFile`.
+    Raises :class:`ConfigurationError`, with file and line.
     """
     sections: dict[str, list[Assignment]] = {}
-    for file in map(ConfigFile, files):
-        for heading in file.headings:
-            sections.setdefault(heading, [])
-        for assignment in file.assignments:
-            sections.setdefault(assignment.group, []).append(assignment)
-    return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
-
-
-class ConfigFile(iniparser.BaseParser):
-    """Assignments of an INI file, as oslo.config's parser reads them.
-
-    Raises :class:`ConfigurationError` with file and line.
-    """
-
-    def __init__(self, file: str) -> None:
-        self.assignments: list[Assignment] = []
-        self.headings: list[str] = []
-        self._file, self._group, self._heading = file, "DEFAULT", Place(file, 0)
-        self._first_lines: deque[int] = deque()
+    for number, file in enumerate(files):
         try:
-            self.parse(self._note_lines(Path(file).read_text(encoding="utf-8").splitlines()))
+            lines = Path(file).read_text(encoding="utf-8").splitlines()
+            _FileParser(file, number, sections).parse([*lines, ""])  # an empty line ends a value
         except iniparser.ParseError as wrong:
             raise ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)) from None
         except (OSError, UnicodeDecodeError) as failure:
             reason = getattr(failure, "strerror", None) or str(failure)
             raise ConfigurationError(reason, place=Place(file, 0)) from None
+    return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
 
-    def _note_lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield ``lines``, and note the first line of each assignment until it ends."""
-        for number, line in enumerate(lines, 1):
-            if line.strip() and line[0] not in " \t[#;":
-                self._first_lines.append(number)
-            yield line
+
+class _FileParser(iniparser.BaseParser):
+    """oslo.config's parser, which adds the assignments of a file to ``sections``."""
+
+    def __init__(self, file: str, number: int, sections: dict[str, list[Assignment]]) -> None:
+        self._file, self._number, self._sections = file, number, sections
+        self._heading, self._group = Place(file, 0), "DEFAULT"
 
     def assignment(self, key: str, value: list[str]) -> None:
-        """Store a complete assignment."""
-        place, text = Place(self._file, self._first_lines.popleft()), "\n".join(value)
-        self.assignments.append(Assignment(place, self._heading, self._group, key, text))
+        """Add an assignment, which the parser passes on after its last line."""
+        place = Place(self._file, self.lineno - len(value))
+        line = Assignment(place, self._heading, self._group, key, "\n".join(value), self._number)
+        self._sections.setdefault(self._group, []).append(line)
 
     def new_section(self, section: str) -> None:
-        """Store a section's name in oslo.config's case-insensitive form."""
+        """Begin a section, whose name is case-insensitive as in oslo.config."""
         self._heading = Place(self._file, self.lineno)
         self._group = "DEFAULT" if section.upper() == "DEFAULT" else section.lower()
-        self.headings.append(self._group)
+        self._sections.setdefault(self._group, [])
 
 
 def describe_reason(value: object, wrong: Exception) -> str:

@@ -17,7 +17,7 @@ from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.options.services import oslo_messaging
-from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings
+from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings, names_of
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
@@ -27,12 +27,7 @@ from placement_sched.notifications import announcer_of
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import (
-    OptionNames,
-    lines_of,
-    pci_aliases,
-    policies_for,
-)
+from placement_sched.scheduler.policies.registry import OptionNames, pci_aliases, policies_for
 from placement_sched.scheduler.request import neutron_of
 
 #: The namespace of oslo.messaging.
@@ -58,14 +53,8 @@ PACKAGES = "placement_sched.packages"
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
 #: Current and former groups of oslo.messaging that are unused here, and not misspelt names of the
 #: used groups.
-MESSAGING_GROUPS = frozenset(
-    {
-        "oslo_messaging_amqp",
-        "oslo_messaging_metrics",
-        "oslo_messaging_tracing",
-        "oslo_messaging_zmq",
-    }
-)
+_UNUSED = ("amqp", "metrics", "tracing", "zmq")
+MESSAGING_GROUPS = frozenset(f"oslo_messaging_{name}" for name in _UNUSED)
 #: Minimum similarity (0 to 1) of an unknown name and an option for the name to count as misspelt.
 #: Names of nova's other options are less similar.
 _MIN_SIMILARITY = 0.8
@@ -79,50 +68,30 @@ _MAX_LOGGED = 20
 class Catalogue:
     """All options that may stand in a configuration file, with deprecated names.
 
-    ``conf`` adds the options of third-party plugins. The names of options have underscores.
+    ``conf`` adds the options of third-party plugins. The names of options have underscores. The
+    options of oslo.messaging, which is slow to import, are added by :meth:`add_namespace`.
     """
 
     def __init__(self, conf: Conf) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
-        self._deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
-        self._has_messaging = False
+        self._older: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
         for group, names in _list_global_options():
             self._add(group, map(cfg.Opt, names))
         for namespace in NAMESPACES:
             if namespace != MESSAGING:
-                self._add_namespace(namespace)
+                self.add_namespace(namespace)
         for group, members in conf.registered.items():
             self._add(group, members.values())
 
     def find(self, group: str, name: str) -> tuple[str, cfg.Opt] | None:
-        """Return an option and its current group, by its current or a deprecated name, or None.
-
-        The first unknown name imports oslo.messaging, which is slow, and adds its options.
-        """
-        if option := self.options.get(group, {}).get(name):
-            return group, option
-        if (group, name) in self._deprecated or self._has_messaging:
-            return self._deprecated.get((group, name))
-        self._has_messaging = True
-        oslo_messaging()  # imports it without its warnings
-        self._add_namespace(MESSAGING)
-        return self.find(group, name)
+        """Return an option and its current group, by its current or a deprecated name, or None."""
+        option = self.options.get(group, {}).get(name)
+        return self._older.get((group, name)) if option is None else (group, option)
 
     def has_group(self, group: str) -> bool:
         """Return whether ``group`` has an option, by its current or a deprecated name."""
-        former_groups = (former for former, _ in chain(self._deprecated, WITHOUT_MEANING))
+        former_groups = (former for former, _ in chain(self._older, WITHOUT_MEANING))
         return group in self.options or group in former_groups
-
-    def groups_with(self, name: str) -> list[str]:
-        """Return this service's groups with this option, except groups of keystoneauth."""
-        return [
-            group
-            for group, options in self.options.items()
-            # Options of libraries in ``cfg.CONF`` have no type of their own.
-            if name in options
-            and group not in KEYSTONE_GROUPS
-            and type(options[name]) is not cfg.Opt
-        ]
 
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
         """Add the options of a group's ``auth_type``.
@@ -137,21 +106,17 @@ class Catalogue:
             raise ConfigurationError(f"[{group}] auth_type {auth_type}: {reason}") from broken
         self._add(group, options)
 
-    def _add_namespace(self, namespace: str) -> None:
+    def add_namespace(self, namespace: str) -> None:
+        """Add the options of an ``oslo.config.opts`` entry point."""
         for announced in entry_points(group="oslo.config.opts", name=namespace):
             for group, options in announced.load()():
-                name = group.name if isinstance(group, cfg.OptGroup) else group or "DEFAULT"
-                self._add(name, options)
+                self._add(str(getattr(group, "name", group) or "DEFAULT"), options)
 
     def _add(self, group: str, options: Iterable[cfg.Opt]) -> None:
         for option in options:
             self.options.setdefault(group, {})[option.dest] = option
-            for old in option.deprecated_opts:
-                name = (old.name or option.name).replace("-", "_")
-                if isinstance(option, AliasedBoolOpt):
-                    self.options[group][name] = option
-                else:
-                    self._deprecated[old.group or group, name] = (group, option)
+            for name in names_of(option, group, option.dest)[1:]:
+                self._older[name] = (group, option)
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
@@ -188,34 +153,26 @@ class Problem:
         return f"{self.place}: {kind}: {self.text}" if self.place else f"{kind}: {self.text}"
 
 
-def check_files(
-    files: Sequence[str],
-    environment: Mapping[str, str],
-    conf: Conf,
-    settings: Settings | None = None,
+def check_lines(
+    conf: Conf, environment: Mapping[str, str], settings: Settings | None = None
 ) -> list[Problem]:
-    """Check the lines of ``files`` and the variables ``OS_<GROUP>__<OPTION>``.
+    """Check the lines that ``conf`` has read and the variables ``OS_<GROUP>__<OPTION>``.
 
     ``conf`` has the options of third-party plugins. If the values are readable, ``settings`` have
-    them, and sections of ``files`` may be policies.
+    them, and sections may be policies.
     """
     conf.register_missing(CONF)  # some plugins register options when they are instantiated
     catalogue = Catalogue(conf)
-    problems: list[Problem] = []
-    written: list[Assignment] = []
-    for file in files:
-        try:
-            written += sources.ConfigFile(file).assignments
-        except ConfigurationError as wrong:
-            problems.append(_problem(wrong))
-    # Other programs also use OS_. Catalogue.find imports oslo.messaging for an unknown group.
-    written += (
+    written = sorted(
+        chain(*conf.sections.values()), key=lambda line: (line.file_number, line.place.line)
+    )
+    written += (  # other programs also use OS_
         variable
         for variable in _list_variables(environment)
         if variable.group.startswith("oslo_messaging_") or catalogue.has_group(variable.group)
     )
     unlisted = {} if settings is None else _find_unlisted_policies(settings)
-    return [*problems, *_check_lines(written, catalogue, unlisted)]
+    return list(_check_lines(written, catalogue, unlisted))
 
 
 def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
@@ -230,16 +187,12 @@ def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
     """Yield problems in the order of the lines, and each unknown group only once."""
-    faults: dict[Place, Problem] = {}
-    sections: set[str] = set()
-    for line in written:
-        if (line.group, line.dest) == ("scheduler", "policies"):
-            # The last line overrides the lines above it.
-            sections = {name.strip().lower() for name in line.value.split(",")}
-        if line.group not in KEYSTONE_GROUPS or line.dest != "auth_type":
-            continue
-        if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
-            faults[line.place] = Problem(line.place, fault.problem, group=line.group)
+    faults = _load_plugins(written, catalogue)
+    listed = [
+        each.value for each in written if (each.group, each.dest) == ("scheduler", "policies")
+    ]
+    # The last line overrides the lines above it.
+    sections = {name.strip().lower() for value in listed[-1:] for name in value.split(",")}
     for line in written:
         if line.place in faults:
             yield faults[line.place]
@@ -250,6 +203,23 @@ def _check_lines(
         elif line.group not in sections and line.place.line:
             sections.add(line.group)
             yield from _check_unknown_group(line, catalogue, unlisted)
+
+
+def _load_plugins(written: Sequence[Assignment], catalogue: Catalogue) -> dict[Place, Problem]:
+    """Add the options of ``auth_type`` plugins, and of oslo.messaging if a name is unknown.
+
+    Returns the errors of ``auth_type`` by line.
+    """
+    faults: dict[Place, Problem] = {}
+    for line in written:
+        if line.group in KEYSTONE_GROUPS and line.dest == "auth_type":
+            fault = _find_fault(catalogue.add_keystone_plugin, line.group, line.value)
+            if fault is not None:
+                faults[line.place] = Problem(line.place, fault.problem, group=line.group)
+    if any(catalogue.find(line.group, line.dest) is None for line in written):
+        oslo_messaging()  # imports it without its warnings
+        catalogue.add_namespace(MESSAGING)
+    return faults
 
 
 def _check_unknown_group(
@@ -272,26 +242,18 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
     """Check a line that sets ``option`` of ``group``."""
     has_old_name = (line.group, line.dest) != (group, option.dest)
     if has_old_name and not isinstance(option, AliasedBoolOpt):
-        yield _describe_old_name(line, group, option)
+        text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}"
+        yield Problem(line.place, text, fatal=False)
     elif option.deprecated_for_removal:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
         text = f"[{line.group}] {line.name} will be removed{reason}"
         yield Problem(line.place, text, fatal=False)
     if "$" not in line.value:  # oslo.config replaces $name by the value of another option on access
-        yield from _check_value(line, option)
-
-
-def _describe_old_name(line: Assignment, group: str, option: cfg.Opt) -> Problem:
-    text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}"
-    return Problem(line.place, text, fatal=False)
-
-
-def _check_value(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
-    try:
-        sources.convert_value(option, line.value)
-    except ValueError as wrong:
-        text = sources.wrong_value(line, option, wrong)
-        yield Problem(line.place, text, group=line.group)
+        try:
+            sources.convert_value(option, line.value)
+        except ValueError as wrong:
+            text = sources.wrong_value(line, option, wrong)
+            yield Problem(line.place, text, group=line.group)
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
@@ -300,9 +262,15 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     if unused is not None:
         return problem(f"[{line.group}] {line.name} is ignored: {unused}", fatal=False)
     text = f"there is no option [{line.group}] {line.name}"
-    if elsewhere := catalogue.groups_with(line.dest):
-        places = " and ".join(f"[{group}]" for group in elsewhere)
-        return problem(f"{text}; it exists in {places}")
+    elsewhere = [
+        f"[{group}]"
+        for group, options in catalogue.options.items()
+        # Options of libraries in ``cfg.CONF`` have no type of their own.
+        if group not in KEYSTONE_GROUPS
+        and type(options.get(line.dest, cfg.Opt("x"))) is not cfg.Opt
+    ]
+    if elsewhere:
+        return problem(f"{text}; it exists in {' and '.join(elsewhere)}")
     names = catalogue.options.get(line.group, ())
     if near := nearest(line.dest, names, alike=_MIN_SIMILARITY):
         return problem(f"{text}{did_you_mean(near, str)}", is_misspelt=True)
@@ -362,44 +330,13 @@ def check_settings(settings: Settings) -> list[Problem]:
 
 
 def check_policies(settings: Settings) -> list[Problem]:
-    """Check the policies that ``[scheduler] policies`` lists."""
-    try:
-        names = OptionNames(settings)
-    except ConfigurationError as wrong:
-        return [_problem(wrong)]
+    """Check each policy that ``[scheduler] policies`` lists, up to its first error."""
+    if fault := _find_fault(OptionNames, settings):
+        return [_problem(fault)]
     policies = policies_for(settings)
     listed = dict.fromkeys(policies.names) if policies.named else ()
-    return [problem for name in listed for problem in _check_policy(name, settings, names)]
-
-
-def _check_policy(name: str, settings: Settings, names: OptionNames) -> Iterator[Problem]:
-    try:
-        lines = lines_of(name, settings)
-    except ConfigurationError as wrong:
-        yield _problem(wrong)
-        return
-    problems = [problem for line in lines for problem in _check_policy_line(line, settings, names)]
-    yield from problems
-    if any(problem.fatal for problem in problems):
-        return
-    # All values have the right type, but the plugins of the policy may be impossible to create.
-    if fault := _find_fault(policies_for(settings).get, name):
-        yield _problem(fault)
-
-
-def _check_policy_line(
-    line: Assignment, settings: Settings, names: OptionNames
-) -> Iterator[Problem]:
-    try:
-        group, name = names.resolve_option(line)
-    except ConfigurationError as wrong:
-        yield _problem(wrong)
-        return
-    option = settings.registered[group][name]
-    has_old_name = line.dest.replace(".", "_") not in {name, f"{group}_{name}"}
-    if has_old_name and not isinstance(option, AliasedBoolOpt):
-        yield _describe_old_name(line, group, option)
-    yield from _check_value(line, option)
+    faults = (_find_fault(policies.check_section, name) for name in listed)
+    return [_problem(fault) for fault in faults if fault is not None]
 
 
 def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
@@ -426,10 +363,10 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
 
     Misspelt options come first, and each kind is in the order of the files.
     """
-    files = sources.list_files(settings.conf)
-    if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
+    has_variables = any("__" in name for name in os.environ if name.startswith("OS_"))
+    if not settings.sections and not has_variables:
         return []
-    problems = check_files(files, os.environ, settings.conf, settings)
+    problems = check_lines(settings.conf, os.environ, settings)
     ineffective = [problem for problem in problems if problem.without_effect]
     return sorted(ineffective, key=lambda problem: not problem.fatal)
 

@@ -15,7 +15,7 @@ from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.options import GROUPS
 from placement_sched.config.options.ignored import OF_NOVA, WITHOUT_MEANING
 from placement_sched.config.settings import AliasedBoolOpt, Settings
-from placement_sched.operations.config_check import check_files, check_settings
+from placement_sched.operations.config_check import check_lines, check_settings
 from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weights import all_weighers
 
@@ -109,7 +109,9 @@ def test_old_option_names_set_the_current_options_with_a_warning(tmp_path, is_de
         assert expected != getattr(getattr(default, new_group), new_name)
         assert getattr(getattr(settings, new_group), new_name) == expected
         assert getattr(getattr(old, new_group), new_name) == expected
-    assert list(map(str, check_files([file], {}, make_full_conf()))) == build_expected_warnings(
+    assert list(
+        map(str, check_lines(read_files(make_full_conf(), [file]), {}))
+    ) == build_expected_warnings(
         file,
         (
             f"[{group}] {name} is a deprecated name of [{new_group}] {new_name}"
@@ -135,7 +137,7 @@ def test_table_of_old_option_names_has_every_deprecated_name():
 
 def test_unchanged_option_names_are_accepted_without_warnings(tmp_path):
     file = write_nova_conf(tmp_path, [row[:3] for row in OPTIONS_WITH_UNCHANGED_NAMES])
-    assert check_files([file], {}, make_full_conf()) == []
+    assert check_lines(read_files(make_full_conf(), [file]), {}) == []
     settings = read_settings_of_file(file)
     assert [getattr(getattr(settings, row[0]), row[1]) for row in OPTIONS_WITH_UNCHANGED_NAMES] == [
         row[3] for row in OPTIONS_WITH_UNCHANGED_NAMES
@@ -163,7 +165,9 @@ def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
 
 def test_ignored_options_are_reported_with_line_and_reason(tmp_path):
     file = write_nova_conf(tmp_path, [(*option, "1") for option in OF_NOVA])
-    assert list(map(str, check_files([file], {}, make_full_conf()))) == build_expected_warnings(
+    assert list(
+        map(str, check_lines(read_files(make_full_conf(), [file]), {}))
+    ) == build_expected_warnings(
         file, (f"[{group}] {name} is ignored: {why}" for (group, name), why in OF_NOVA.items())
     )
 
@@ -243,8 +247,8 @@ def test_nova_conf_with_old_option_names_is_valid(era, monkeypatch):
     # Releases before placement had no placement database.
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
     file = str(OLD_FILES_FOLDER / f"{era}.conf")
-    conf = make_full_conf()
-    problems = [*check_files([file], {}, conf), *check_settings(read_settings([file], conf))]
+    settings = read_settings([file], make_full_conf())
+    problems = [*check_lines(settings.conf, {}), *check_settings(settings)]
     assert [str(problem) for problem in problems if problem.fatal] == []
 
 

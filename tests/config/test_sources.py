@@ -144,14 +144,22 @@ def test_policy_conf_in_the_conf_directory_is_the_last_file_read(placement_conf,
     assert conf.config_file[-1].endswith("policy.conf")
 
 
-def test_default_conf_directory_is_not_read_if_a_file_is_named(
-    placement_conf, tmp_path, monkeypatch
-):
+def test_conf_directory_in_the_home_directory_is_not_read(placement_conf, tmp_path, monkeypatch):
     own = tmp_path / ".placement_sched" / "placement_sched.conf.d"
     own.mkdir(parents=True)
     (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_settings([str(placement_conf)], new_conf()).scheduler.max_attempts != 9
+    for files in ([], [str(placement_conf)]):
+        assert read_settings(files, new_conf()).scheduler.max_attempts == 3
+
+
+def test_errors_name_the_line_of_the_last_file_in_any_order_of_sections(tmp_path):
+    first, last = tmp_path / "a.conf", tmp_path / "b.conf"
+    first.write_text("[api]\n[scheduler]\nmax_attempts = 1\n")
+    last.write_text("[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts =\n\n# x\n")
+    with pytest.raises(ConfigurationError) as failure:
+        read_settings([str(first), str(last)], new_conf())
+    assert str(failure.value.place) == f"{last}:4"
 
 
 def test_config_validate_names_the_line_of_an_error_in_a_directory(placement_conf, capsys):

@@ -3,15 +3,9 @@
 
 from collections.abc import Iterable
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
-from placement_sched.config.settings import (
-    MAX_INT,
-    MAX_WAIT,
-    HttpAddress,
-    deprecated_in_default,
-    with_help,
-)
+from placement_sched.config.settings import MAX_INT, MAX_WAIT, deprecated_in_default, with_help
 from placement_sched.config.sources import named_ratios
 from placement_sched.limits import MAX_HOST_FAILURES
 
@@ -30,6 +24,7 @@ POLICY_OPTIONS = frozenset(
         "failover_budget",
     )
 )
+_HTTP_ADDRESS = types.URI(max_length=2048, schemes=["http", "https"])
 
 SCHEDULER = with_help(
     cfg.StrOpt(
@@ -118,7 +113,7 @@ SCHEDULER = with_help(
     cfg.ListOpt("waiting_policies", default=[]),
     "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
     "in the background, at most once a minute, until they fit. Empty: none.",
-    cfg.ListOpt("waiting_webhook_urls", default=[], item_type=HttpAddress(), secret=True),
+    cfg.ListOpt("waiting_webhook_urls", default=[], item_type=_HTTP_ADDRESS, secret=True),
     "Addresses that receive a POST request once for each such request that would fit now. At most "
     "10 are used. Redirects are not followed, and an address has 5 seconds to answer with status "
     "2xx.",

@@ -14,7 +14,7 @@ from placement_sched.config.conf import server_options
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import Assignment, Place, convert_value
+from placement_sched.config.sources import Assignment, Place, convert_value, wrong_value
 from placement_sched.errors import ConfigurationError
 from placement_sched.limits import MAX_RATIO
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
@@ -85,12 +85,13 @@ def settings_of_policy(settings: Settings, overrides: Overrides) -> Settings:
     Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
     """
     for (group, name), lines in overrides.items():
-        place = lines[-1].place
+        place, option = lines[-1].place, settings.registered[group][name]
         value = [line.value for line in lines] if len(lines) > 1 else lines[0].value
         try:
-            typed = convert_value(settings.registered[group][name], value)
+            typed = convert_value(option, value)
         except ValueError as wrong:
-            raise ConfigurationError(f"{group}.{name}: {wrong}", place=place) from None
+            message = wrong_value(lines[-1], option, wrong)
+            raise ConfigurationError(message, place=place) from None
         settings = settings.with_values({(group, name): typed}, str(place))
     return settings
 
@@ -273,9 +274,12 @@ class Policies:
         for name in used:
             self.get(name)
         for name in self.names if self.named else ():
-            # The default policy must not have a section.
-            lines_of(name, self.default.settings)
-            self.get(name)
+            self.check_section(name)
+
+    def check_section(self, name: str) -> None:
+        """Raise :class:`ConfigurationError` if a listed policy has no section, or is unusable."""
+        lines_of(name, self.default.settings)  # the default policy must not have a section
+        self.get(name)
 
     def _read(self, name: str) -> SchedulingPolicy:
         default = self.default.settings

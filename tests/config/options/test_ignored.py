@@ -9,7 +9,7 @@ import re
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.settings import Settings
-from placement_sched.operations.config_check import Catalogue, check_files
+from placement_sched.operations.config_check import Catalogue, check_lines
 from placement_sched.scheduler.plugins import make_full_conf
 
 #: Options and possible values, by group.
@@ -93,7 +93,7 @@ def test_placement_conf_with_every_option_is_valid(tmp_path):
         for group, options in PLACEMENT_OPTIONS.items()
     )
     file.write_text("\n".join(sections))
-    problems = check_files([str(file)], {}, make_full_conf())
+    problems = check_lines(read_files(make_full_conf(), [str(file)]), {})
     assert [str(problem) for problem in problems if problem.fatal] == []
     reported = {problem.text.split(" is ignored")[0] for problem in problems}
     meaningless = {
@@ -110,5 +110,5 @@ def test_placement_conf_with_every_option_is_valid(tmp_path):
 def test_unknown_options_of_placement_groups_are_reported(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[profiler]\ncolour = red\n[placement]\nmax_allocation_candidate = 1\n")
-    problems = check_files([str(file)], {}, make_full_conf())
+    problems = check_lines(read_files(make_full_conf(), [str(file)]), {})
     assert [problem.fatal for problem in problems] == [False, True]
