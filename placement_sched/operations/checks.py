@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import orjson
 from oslo_policy import opts as policy_options
@@ -32,22 +31,18 @@ from placement_sched.store.checks import Invariant, Verified, Violation
 _PROVIDER = "provider {name} ({provider})"
 _MESSAGES: Mapping[Invariant, str] = {
     Invariant.OVER_CAPACITY: "{used} {resource_class} of " + _PROVIDER + " are allocated, over its "
-    "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}){times}",
+    "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}); "
+    "allocated at {written}, the inventory was written at {changed}{allowed}",
     Invariant.NO_INVENTORY: "consumer {consumer} holds {used} {resource_class} of "
     + _PROVIDER
     + ", which has no inventory of it",
     Invariant.NO_PROVIDER: "consumer {consumer} holds allocations of the provider number {number}, "
     "which does not exist",
-    Invariant.NO_CLASS: "consumer {consumer} holds allocations of the resource class number "
-    "{number}, which does not exist, of " + _PROVIDER,
     Invariant.NO_CONSUMER: "consumer {consumer} holds allocations and has no record",
     Invariant.ALLOCATED_TWICE: "consumer {consumer} has {times} allocations of {resource_class} of "
     + _PROVIDER
     + ", only one is allowed",
     Invariant.NO_ALLOCATIONS: "consumer {consumer} has a record and holds no allocations",
-    Invariant.NO_PROJECT: "consumer {consumer} is of the project number {number}, which does not "
-    "exist",
-    Invariant.CONSUMER_TWICE: "consumer {consumer} has {times} records, in different spellings",
     Invariant.NO_PARENT: _PROVIDER + " has the provider number {number} as parent, which does not "
     "exist",
     Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents form a cycle",
@@ -66,7 +61,6 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
     "on host {host}, but is not recorded",
 }
-_TIMES = "; allocated at {written}, the inventory was written at {changed}"
 _ALLOWED = ": allowed, if that reduced the inventory afterwards"
 #: The row counts that the result includes.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
@@ -105,31 +99,15 @@ def verify_invariants(database: Database) -> Verified:
 def _describe_violation(invariant: Invariant, row: Mapping[str, object]) -> Violation:
     if invariant is not Invariant.OVER_CAPACITY:
         return Violation(invariant, _MESSAGES[invariant].format(**row))
-    times, allowed = describe_shrunk(row)
     total, reserved, ratio = (row[column] for column in ("total", "reserved", "allocation_ratio"))
     about = {
         **row,
+        **{name: row[name] or "an unknown time" for name in ("changed", "written")},
         "used": int(row["used"]),  # type: ignore[call-overload]
         "capacity": capacity_of(total, reserved, ratio),  # type: ignore[arg-type]
-        "times": times,
+        "allowed": _ALLOWED if row["reduced"] else "",
     }
-    return Violation(invariant, _MESSAGES[invariant].format(**about), allowed)
-
-
-def describe_shrunk(row: Mapping[str, Any]) -> tuple[str, bool]:
-    """Describe an over-allocation, and return whether it is allowed.
-
-    ``row`` has the times of :func:`placement_sched.store.checks.over_capacity`. An over-allocation
-    is allowed if the inventory changed after its allocations, because the change may have reduced
-    it below them. It is also allowed if both times are the same second and the inventory was
-    created earlier.
-    """
-    changed, made, written = row["changed"], row["made"], row["written"]
-    is_later = bool(changed and written and changed > written)
-    is_at_once = bool(changed and changed == written and made and made < changed)
-    texts = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
-    allowed = is_later or is_at_once
-    return _TIMES.format(**texts) + (_ALLOWED if allowed else ""), allowed
+    return Violation(invariant, _MESSAGES[invariant].format(**about), bool(row["reduced"]))
 
 
 #: The default file of oslo.policy, and its fallback.

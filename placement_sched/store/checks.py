@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Connection, Select, Table, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, func, select
 
-from placement_sched.db import sql, tables
+from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
@@ -38,12 +38,9 @@ class Invariant(StrEnum):
     OVER_CAPACITY = "over_capacity"
     NO_INVENTORY = "allocation_without_inventory"
     NO_PROVIDER = "allocation_without_provider"
-    NO_CLASS = "allocation_of_unknown_class"
     NO_CONSUMER = "allocation_without_consumer"
     ALLOCATED_TWICE = "allocated_twice"
     NO_ALLOCATIONS = "consumer_without_allocations"
-    NO_PROJECT = "consumer_without_project"
-    CONSUMER_TWICE = "consumer_twice"
     NO_PARENT = "parent_unknown"
     PARENT_LOOP = "parent_loop"
     WRONG_ROOT = "wrong_root"
@@ -95,11 +92,8 @@ _SAME_INVENTORY = sa.and_(
 )
 #: The time at which an allocation was last written.
 WRITTEN = func.coalesce(_HELD.updated_at, _HELD.created_at)
-#: The times of an inventory's last change and of its creation.
-INVENTORY_TIMES = (
-    func.coalesce(_OWNED.updated_at, _OWNED.created_at).label("changed"),
-    _OWNED.created_at.label("made"),
-)
+#: The time at which an inventory was last changed.
+CHANGED = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
 _NAMES = (
     _PROVIDERS.uuid.label("provider"),
     _PROVIDERS.name,
@@ -119,34 +113,36 @@ _OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
 _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
-def over_capacity() -> Select[Any]:
+def is_reduced(written: Any) -> ColumnElement[bool]:
+    """Build the condition that an inventory may have been reduced below its allocations.
+
+    It was changed after its last allocation was ``written``, or changed in the same second but
+    created earlier.
+    """
+    at_once = sa.and_(written == CHANGED, _OWNED.created_at < CHANGED)
+    return sa.or_(written < CHANGED, at_once)
+
+
+def _over_capacity() -> Select[Any]:
     """Build the query of inventories with more allocations than capacity.
 
-    Three columns are times: ``changed`` of the inventory's last change, ``made`` of its creation,
-    and ``written`` of the last write of an allocation. Inventories that may have been reduced below
-    their allocations come last, so that a limit drops them first.
+    Inventories that may have been reduced below their allocations come last, so that a limit drops
+    them first.
     """
     # A negative amount, which no API writes, must not offset other allocations.
     positive_sum = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
     sums = select(func.coalesce(positive_sum, 0)).where(_SAME_INVENTORY).correlate(inventories)
     used = sums.scalar_subquery()
     last_written = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
-    changed = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
-    shrunk = sa.or_(
-        changed > last_written.scalar_subquery(),
-        sa.and_(changed == last_written.scalar_subquery(), _OWNED.created_at < changed),
-    )
+    written = last_written.scalar_subquery()
+    reduced = sa.case((is_reduced(written), 1), else_=0).label("reduced")
     query: Select[Any] = select(
         *_NAMES,
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
-        used.label("used"),
-        *INVENTORY_TIMES,
-        last_written.scalar_subquery().label("written"),
+        *(used.label("used"), CHANGED.label("changed"), written.label("written"), reduced),
     )
-    query = with_names(query.select_from(inventories), _OWNED).where(
-        is_over_capacity(inventories, used)
-    )
-    return query.order_by(sa.case((shrunk, 1), else_=0))
+    query = with_names(query.select_from(inventories), _OWNED)
+    return query.where(is_over_capacity(inventories, used)).order_by(reduced)
 
 
 def _without_inventory() -> Select[Any]:
@@ -170,13 +166,7 @@ def rows_without(owner: Table, column: Column[Any], *shown: Any, by: str = "id")
     return query.where(owner.c[by].is_(None), column.is_not(None))
 
 
-def with_provider(query: Select[Any], number: Column[Any]) -> Select[Any]:
-    """Add uuid and name of the provider with this id, NULL for a missing provider."""
-    names = (_PROVIDERS.uuid.label("provider"), _PROVIDERS.name)
-    return query.outerjoin(resource_providers, _PROVIDERS.id == number).add_columns(*names)
-
-
-def _spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
+def spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
     """Build the query of uuids in several rows, ignoring case and hyphens."""
     normalized = func.replace(func.lower(uuid), "-", "")
     spelling = func.lower(func.min(uuid)).label(name)
@@ -271,7 +261,7 @@ def _not_recorded() -> Select[Any]:
 
 #: The statement of each invariant, which returns a row for each violation.
 _QUERIES: Mapping[Invariant, Select[Any]] = {
-    Invariant.OVER_CAPACITY: over_capacity(),
+    Invariant.OVER_CAPACITY: _over_capacity(),
     Invariant.NO_INVENTORY: _without_inventory(),
     Invariant.NO_PROVIDER: rows_without(
         resource_providers,
@@ -279,28 +269,12 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
         _HOLDER,
         _HELD.resource_provider_id.label("number"),
     ),
-    Invariant.NO_CLASS: with_provider(
-        rows_without(
-            resource_classes,
-            _HELD.resource_class_id,
-            _HOLDER,
-            _HELD.resource_class_id.label("number"),
-        ),
-        _HELD.resource_provider_id,
-    ),
     Invariant.NO_CONSUMER: rows_without(
         consumers, _HELD.consumer_id, _HOLDER, by="uuid"
     ).distinct(),
     Invariant.ALLOCATED_TWICE: _allocated_twice(),
     Invariant.NO_ALLOCATIONS: _without_allocations(),
-    Invariant.NO_PROJECT: rows_without(
-        tables.projects,
-        _CONSUMERS.project_id,
-        _CONSUMERS.uuid.label("consumer"),
-        _CONSUMERS.project_id.label("number"),
-    ),
-    Invariant.CONSUMER_TWICE: _spelled_twice(_CONSUMERS.uuid, "consumer"),
-    Invariant.PROVIDER_TWICE: _spelled_twice(_PROVIDERS.uuid, "provider"),
+    Invariant.PROVIDER_TWICE: spelled_twice(_PROVIDERS.uuid, "provider"),
     **_group_queries(),
     Invariant.NOT_CLAIMED: _not_claimed(),
     Invariant.NOT_RECORDED: _not_recorded(),

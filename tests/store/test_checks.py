@@ -212,8 +212,8 @@ VIOLATIONS_BY_CHANGE = {
     ),
     "allocation of no class": (
         [build_allocation_insert(provider_id(CN1_UUID), ABSENT_ID, VM_3)],
-        {Invariant.NO_CLASS},
-        f"class number {ABSENT_ID}, which does not exist, of provider cn1 ({CN1_UUID})",
+        {Fault.NO_CLASS},
+        f"number {ABSENT_ID}, provider {CN1_UUID}",
     ),
     "allocation of no consumer": (
         [build_allocation_insert(provider_id(CN1_UUID), class_id("VCPU"), ABSENT_UUID)],
@@ -230,11 +230,7 @@ VIOLATIONS_BY_CHANGE = {
         {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
         f"consumer {VM_3} has a record and holds no allocations",
     ),
-    "no project": (
-        [build_consumer_update(VM_3, project_id=ABSENT_ID)],
-        {Invariant.NO_PROJECT},
-        f"consumer {VM_3} is of the project number {ABSENT_ID}, which does not exist",
-    ),
+    "no project": ([build_consumer_update(VM_3, project_id=ABSENT_ID)], {Fault.NO_PROJECT}, VM_3),
     "no user": ([build_consumer_update(VM_3, user_id=ABSENT_ID)], {Fault.NO_USER}, VM_3),
     "no consumer type": (
         [build_consumer_update(VM_3, consumer_type_id=ABSENT_ID)],
@@ -487,8 +483,8 @@ def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqli
         build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), lower.upper()),
     )
     (violation,) = verify(sqlite_database).violations
-    assert violation.invariant is Invariant.CONSUMER_TWICE
-    assert f"consumer {lower} has 2 records" in violation.detail
+    assert violation.invariant is Fault.CONSUMER_TWICE
+    assert f"consumer {lower}, times 2" in violation.detail
 
 
 #: Statements that violate no invariant.

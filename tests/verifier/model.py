@@ -12,6 +12,8 @@ class Fault(StrEnum):
     """A violated invariant."""
 
     UNITS = "units"
+    NO_CLASS = "allocation_of_unknown_class"
+    NO_PROJECT = "consumer_without_project"
     NO_USER = "consumer_without_user"
     NO_TYPE = "consumer_of_unknown_type"
     INVENTORY_NO_PROVIDER = "inventory_without_provider"
@@ -22,6 +24,7 @@ class Fault(StrEnum):
     UNKNOWN_AGGREGATE = "provider_in_unknown_aggregate"
     PROVIDER_GENERATION = "provider_generation"
     CONSUMER_GENERATION = "consumer_generation"
+    CONSUMER_TWICE = "consumer_twice"
     DECREASED_GENERATION = "generation_fell"
     NO_DECISION = "place_without_decision"
     CLAIM_DIFFERS = "claim_unlike_decision"

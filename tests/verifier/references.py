@@ -9,11 +9,12 @@ from sqlalchemy import Select, select
 
 from placement_sched.db import tables
 from placement_sched.store.checks import (
-    INVENTORY_TIMES,
+    CHANGED,
     WRITTEN,
+    is_reduced,
     rows_without,
+    spelled_twice,
     with_names,
-    with_provider,
 )
 from tests.verifier.model import Fault
 
@@ -33,9 +34,14 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     negative = select(uuid, _CONSUMERS.generation).where(_CONSUMERS.generation < 0)
     return {
         Fault.UNITS: _build_query_for_amounts_outside_units(),
+        Fault.NO_PROJECT: rows_without(tables.projects, _CONSUMERS.project_id, uuid),
         Fault.NO_USER: rows_without(tables.users, user, uuid),
         Fault.NO_TYPE: rows_without(tables.consumer_types, kind, uuid),
         Fault.CONSUMER_GENERATION: negative,
+        Fault.CONSUMER_TWICE: spelled_twice(uuid, "consumer"),
+        Fault.NO_CLASS: _build_query_for_broken_references(
+            tables.resource_classes, _ALLOCATIONS.resource_class_id, _ALLOCATIONS
+        ),
         Fault.INVENTORY_NO_PROVIDER: _build_query_for_rows_without_provider(_INVENTORIES, of_class),
         Fault.INVENTORY_NO_CLASS: _build_query_for_broken_references(
             tables.resource_classes, of_class, _INVENTORIES
@@ -63,7 +69,8 @@ def _build_query_for_rows_without_provider(columns: Any, other: Any) -> Select[A
 
 def _build_query_for_broken_references(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
     missing = rows_without(owner, column, column.label("number"))
-    return with_provider(missing, columns.resource_provider_id)
+    missing = missing.outerjoin(_PROVIDERS, _PROVIDERS.c.id == columns.resource_provider_id)
+    return missing.add_columns(_PROVIDERS.c.uuid.label("provider"), _PROVIDERS.c.name)
 
 
 def _build_query_for_amounts_outside_units() -> Select[Any]:
@@ -75,8 +82,8 @@ def _build_query_for_amounts_outside_units() -> Select[Any]:
         _ALLOCATIONS.consumer_id.label("consumer"),
         _ALLOCATIONS.used,
         *(_INVENTORIES[name] for name in ("min_unit", "max_unit", "step_size")),
-        *INVENTORY_TIMES,
-        WRITTEN.label("written"),
+        *(CHANGED.label("changed"), WRITTEN.label("written")),
+        is_reduced(WRITTEN).label("reduced"),
     )
     same = sa.and_(
         _ALLOCATIONS.resource_provider_id == _INVENTORIES.resource_provider_id,

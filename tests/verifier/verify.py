@@ -6,7 +6,6 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.operations import checks
-from placement_sched.operations.checks import describe_shrunk
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
 from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
@@ -34,7 +33,7 @@ def verify(database: Database) -> Verified:
 def _build_violation(fault: Fault, values: Mapping[str, Any]) -> Violation:
     # No inventory allows less than 1.
     may_be_allowed = fault is Fault.UNITS and values["used"] >= references.MIN_ALLOCATED_AMOUNT
-    allowed = may_be_allowed and describe_shrunk(values)[1]
+    allowed = may_be_allowed and bool(values["reduced"])
     return Violation(fault, describe_values(values), allowed)
 
 
