@@ -3,17 +3,18 @@
 
 Data and members are not stored here, and images cannot be imported.
 
-Source of patches and their two media types: glance's specification "Image API v2 HTTP PATCH media
-types". The operations are add, replace and remove. A path is a single name with ``~0`` for ``~``
-and ``~1`` for ``/``.
+Source of patches: glance's specification "Image API v2 HTTP PATCH media types". The operations are
+add, replace and remove. A path is a single name with ``~0`` for ``~`` and ``~1`` for ``/``.
 """
 
+import csv
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
+from oslo_utils.strutils import bool_from_string
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
@@ -35,10 +36,9 @@ from placement_sched.model import image as model
 from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, StoredImage, Viewer
 from placement_sched.model.names import UUID
-from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import flavors_images
 from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas.formats import in_seconds, moment, read
+from placement_sched.schemas.formats import in_seconds
 from placement_sched.schemas.parts import (
     IMAGE_FIELDS,
     IMAGE_IDS,
@@ -47,13 +47,7 @@ from placement_sched.schemas.parts import (
     TAG,
 )
 from placement_sched.schemas.validation import Schema
-from placement_sched.store.images import (
-    NEWEST_FIRST,
-    SORT_KEYS,
-    AttributeComparison,
-    ImageSearch,
-    search,
-)
+from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, ImageSearch, search
 
 _versions_blueprint = Blueprint("versions", __name__)
 
@@ -92,83 +86,41 @@ def _versions(call: ApiCall) -> dict[str, Any]:
 
 _schemas_blueprint = Blueprint("image_schemas", __name__)
 
-
-def _schema(description: str, kind: str | None = None, **keywords: Any) -> Json:
-    """Build the schema of a text, or of null and values of type ``kind``."""
-    return {"type": ["null", kind] if kind else "string", "description": description, **keywords}
-
-
-#: Attributes that clients may set (Image API reference, "Images").
-_SETTABLE: Json = {
-    name: {**IMAGE_FIELDS[name], "description": description}
-    for name, description in {
-        "name": "The name of the image.",
-        "visibility": "The visibility of the image to other projects.",
-        "owner": "The project that owns the image.",
-        "protected": "Whether the image cannot be deleted.",
-        "os_hidden": "Whether lists omit the image.",
-        "disk_format": "The format of the disk.",
-        "container_format": "The format of the container around the disk.",
-        "min_ram": "The memory in MB that the image needs to boot.",
-        "min_disk": "The disk in GB that the image needs to boot.",
-    }.items()
-}
+_TEXT: Json = {"type": "string"}
+_NULLABLE_TEXT: Json = {"type": ["null", "string"]}
 #: Read-only attributes. Setting them is 403, not 400, so that schemas allow them.
 _READ_ONLY: Json = {
-    "status": {**IMAGE_FIELDS["status"], "description": "The status of the image's data."},
-    "size": _schema("The size of the data in bytes.", "integer"),
-    "virtual_size": _schema("The size of the disk in bytes.", "integer"),
-    "checksum": _schema("The MD5 sum of the data.", "string", maxLength=32),
-    "os_hash_algo": _schema("The algorithm of os_hash_value.", "string", maxLength=64),
-    "os_hash_value": _schema("A secure hash of the data.", "string", maxLength=128),
-    "created_at": _schema("The time of creation."),
-    "updated_at": _schema("The time of the last change."),
-    "self": _schema("The address of the image."),
-    "file": _schema("The address of the image's data."),
-    "schema": _schema("The address of this schema."),
+    "status": IMAGE_FIELDS["status"],
+    **{name: {"type": ["null", "integer"]} for name in ("size", "virtual_size")},
+    "checksum": {**_NULLABLE_TEXT, "maxLength": 32},
+    "os_hash_algo": {**_NULLABLE_TEXT, "maxLength": 64},
+    "os_hash_value": {**_NULLABLE_TEXT, "maxLength": 128},
+    **dict.fromkeys(("created_at", "updated_at", "self", "file", "schema"), _TEXT),
 }
 #: Optional properties with a defined meaning.
 _PROPERTIES: Json = {
-    "architecture": _schema("The CPU architecture of the image."),
-    "os_distro": _schema("The distribution of the operating system."),
-    "os_version": _schema("The version of the operating system."),
-    "instance_uuid": _schema("The instance that the image was created from."),
-    "kernel_id": _schema("The image of the kernel, if the format needs it.")
-    | IMAGE_IDS["kernel_id"],
-    "ramdisk_id": _schema("The image of the ramdisk, if any.") | IMAGE_IDS["ramdisk_id"],
+    **dict.fromkeys(("architecture", "os_distro", "os_version", "instance_uuid"), _NULLABLE_TEXT),
+    **IMAGE_IDS,
 }
-#: The schemas of all attributes except tags, by name.
-ATTRIBUTES: Json = {
-    "id": _schema("The image's uuid.", pattern=UUID),
-    **_SETTABLE,
-    **{name: {**schema, "readOnly": True} for name, schema in _READ_ONLY.items()},
-    **{name: {**schema, "is_base": False} for name, schema in _PROPERTIES.items()},
+_IMAGE: Json = {
+    "type": "object",
+    "properties": {
+        "id": {**_TEXT, "pattern": UUID},
+        **IMAGE_FIELDS,
+        **{name: {**schema, "readOnly": True} for name, schema in _READ_ONLY.items()},
+        **{name: {**schema, "is_base": False} for name, schema in _PROPERTIES.items()},
+        "tags": {"type": "array", "items": TAG},
+    },
+    "propertyNames": IMAGE_PROPERTY_NAME,
+    "additionalProperties": IMAGE_PROPERTY,
 }
-
-_LINK_TEXT: Json = {"type": "string"}
-_SCHEMA_LINK: Json = {"rel": "describedby", "href": "{schema}"}
-_TAGS: Json = {
-    "type": "array",
-    "description": "The tags of the image.",
-    "items": {"type": "string", "maxLength": 255},
-}
-_IMAGE_SCHEMA: Json = {
-    "name": "image",
-    "properties": {**ATTRIBUTES, "tags": _TAGS},
-    "additionalProperties": _LINK_TEXT,
-    "links": [
-        {"rel": "self", "href": "{self}"},
-        {"rel": "enclosure", "href": "{file}"},
-        _SCHEMA_LINK,
-    ],
-}
+_IMAGE_SCHEMA: Json = {"name": "image", **_IMAGE}
 _IMAGES_SCHEMA: Json = {
     "name": "images",
     "properties": {
         "images": {"type": "array", "items": _IMAGE_SCHEMA},
-        **dict.fromkeys(("schema", "first", "next"), _LINK_TEXT),
+        **dict.fromkeys(("schema", "first", "next"), _TEXT),
     },
-    "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _SCHEMA_LINK],
 }
 
 
@@ -194,22 +146,12 @@ PAGE = 25
 #: Parameters that are not filters. ``member_status`` is for shared images, which do not exist here.
 _NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _VISIBILITIES = (*model.VISIBILITIES, "all")
-_LINKS = frozenset({"self", "file", "schema", "first", "next", "locations", "direct_url", "tags"})
+_NOT_FILTERED = frozenset((
+    "self", "file", "schema", "first", "next", "locations", "direct_url", "tags", "created_at",
+    "updated_at", "size", "size_min", "size_max", "virtual_size", "min_ram", "min_disk",
+))  # fmt: skip
 #: Attributes with filters of the form ``in:a,b``.
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")
-_NUMBERS = ("size", "virtual_size", "min_ram", "min_disk")
-_OPERATORS = ("gt", "gte", "eq", "neq", "lt", "lte")
-_MAX_BYTES = 2**63 - 1
-_WORDS = {"true": True, "false": False}
-_LOOSE_WORDS = {**_WORDS, **dict.fromkeys(("1", "yes", "on", "t", "y"), True)}
-_LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
-
-_IMAGE: Json = {
-    "type": "object",
-    "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
-    "propertyNames": IMAGE_PROPERTY_NAME,
-    "additionalProperties": IMAGE_PROPERTY,
-}
 CREATE = Schemas(_IMAGE)
 #: Each operation copies the attributes of the image, so that their number is limited.
 UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
@@ -217,9 +159,7 @@ _ATTRIBUTE = Schema(_IMAGE)
 _TAG = Schema(TAG)
 
 #: The patches of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
-CURRENT = "application/openstack-images-v2.1-json-patch"
-#: The patches of its draft 4: ``{"add": "/name", "value": ...}``.
-DRAFT = "application/openstack-images-v2.0-json-patch"
+_PATCH = "application/openstack-images-v2.1-json-patch"
 _OPERATIONS = ("add", "replace", "remove")
 _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
@@ -230,16 +170,13 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
     Raises :class:`Invalid`.
     """
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
-    if invalid := sorted(_LINKS & filters.keys()):
+    if invalid := sorted(_NOT_FILTERED & filters.keys()):
         raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
     anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
-    bounds: list[AttributeComparison] = []
     properties: dict[str, str] = {}
     for name, value in filters.items():
         if name in _FILTERS:
             anyof[name] = _FILTERS[name](name, value)
-        elif bound := _parse_bound(name, value):
-            bounds.append(bound)
         elif name != "visibility":
             properties[name] = value
     marker = call.value("marker")
@@ -251,7 +188,6 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
         viewer=viewer,
         visibility=visibility,
         anyof=anyof,
-        bounds=tuple(bounds),
         tags=frozenset(call.values("tag")),
         properties=properties,
         order=_parse_order(call),
@@ -262,11 +198,9 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
 
 def _parse_limit(call: ApiCall) -> int:
     value = call.value("limit")
-    return (
-        PAGE
-        if value is None
-        else min(_parse_number("limit", value, _MAX_BYTES), MAX_IMAGES_PER_PAGE)
-    )
+    if value is not None and not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII):
+        raise Invalid(f"limit param must be an integer of at least 0, not {value!r}")
+    return PAGE if value is None else min(int(value), MAX_IMAGES_PER_PAGE)
 
 
 def links_of(call: ApiCall, last: str | None) -> dict[str, str]:
@@ -285,55 +219,29 @@ def _parse_text(name: str, value: str) -> tuple[str, ...]:
     """
     values = [value]
     if name in _SEVERAL and value.startswith("in:"):
-        value = value.removeprefix("in:")
-        if not re.fullmatch(r'(?:"[^"]+"|[^",]+)(?:,(?:"[^"]+"|[^",]+))*', value, re.DOTALL):
+        try:
+            values = next(csv.reader([value.removeprefix("in:")], strict=True))
+        except csv.Error:
+            values = []
+        if not all(values or ("",)):
             raise Invalid(
                 f"Invalid filter value for {name}: {value!r} is not a comma-separated list "
                 "(quote values that contain commas)"
             )
-        values = [item.strip('"') for item in re.findall(r'"[^"]+"|[^",]+', value, re.DOTALL)]
     return tuple(item.lower() if name == "id" else item for item in values)
 
 
-def _parse_numbers(name: str, value: str) -> tuple[int, ...]:
-    return (_parse_number(name, value, _MAX_BYTES if "size" in name else MAX_INT),)
-
-
-def _parse_number(name: str, value: str, maximum: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII) or int(value) > maximum:
-        raise Invalid(f"{name} param must be an integer from 0 to {maximum}, not {value!r}")
-    return int(value)
-
-
 def _parse_boolean(name: str, value: str) -> tuple[bool, ...]:
-    """Parse ``true`` or ``false``, and looser spellings for ``os_hidden``."""
-    boolean = _LOOSE_WORDS.get(value.lower()) if name == "os_hidden" else _WORDS.get(value)
-    if boolean is None:
-        raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false")
-    return (boolean,)
+    try:
+        return (bool_from_string(value, strict=True),)
+    except ValueError:
+        raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false") from None
 
 
 _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
     **dict.fromkeys((*_SEVERAL, "owner"), _parse_text),
-    **dict.fromkeys(_NUMBERS, _parse_numbers),
     **dict.fromkeys(("protected", "os_hidden"), _parse_boolean),
 }
-
-
-def _parse_bound(name: str, value: str) -> AttributeComparison | None:
-    if name in {"created_at", "updated_at"}:
-        operator, colon, time = value.partition(":")
-        if not colon or operator not in _OPERATORS:
-            operator, time = "eq", value
-        # A plus sign that is not escaped is decoded as a blank.
-        time = re.sub(r" (\d\d:?\d\d)$", r"+\1", time)
-        return AttributeComparison(name, operator, read(moment, time, name))
-    attribute, _, end = name.rpartition("_")
-    if attribute in _NUMBERS and end in {"min", "max"}:
-        return AttributeComparison(
-            attribute, "gte" if end == "min" else "lte", *_parse_numbers(name, value)
-        )
-    return None
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
@@ -388,18 +296,14 @@ def show(call: ApiCall, image_id: str) -> ApiResponse:
     return ApiResponse(body=image_document(image))
 
 
-@blueprint.patch(
-    _ONE, policy="modify_image", body=UPDATE, content_types=(CURRENT, DRAFT), errors=(409,)
-)
+@blueprint.patch(_ONE, policy="modify_image", body=UPDATE, content_types=(_PATCH,), errors=(409,))
 def update(call: ApiCall, image_id: str) -> ApiResponse:
     """Apply all operations of a JSON patch to an image, or none."""
-    media_type, _, _ = (call.headers.get("Content-Type") or "").partition(";")
-    is_draft = media_type.strip().lower() == DRAFT
     changes = [
-        _parse_operation(operation, f"$[{index}]", is_draft=is_draft)
-        for index, operation in enumerate(call.body)
+        _parse_operation(operation, f"$[{index}]") for index, operation in enumerate(call.body)
     ]
-    image = change(call, flavors_images.update_image, image_id, changes, call.now())
+    operation, viewer = flavors_images.update_image, viewer_of(call)
+    image = call.write(operation, image_id.lower(), viewer, changes, call.now())
     return ApiResponse(body=image_document(image))
 
 
@@ -452,8 +356,14 @@ def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
     )
 
 
-def _parse_operation(operation: dict[str, Any], place: str, *, is_draft: bool) -> ImageChange:
-    verb, pointer = (_parse_draft if is_draft else _parse_rfc)(operation, place)
+def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
+    verb, pointer = operation.get("op"), operation.get("path")
+    if verb not in _OPERATIONS:
+        raise Invalid(
+            f'Operations must be one of {", ".join(_OPERATIONS)}, as the member "op" (at {place}).'
+        )
+    if "path" not in operation:
+        raise Invalid(f'Unable to find "path" in the operation (at {place}).')
     match = _POINTER.fullmatch(pointer) if isinstance(pointer, str) else None
     if match is None:
         raise Invalid(
@@ -468,36 +378,7 @@ def _parse_operation(operation: dict[str, Any], place: str, *, is_draft: bool) -
         raise Invalid(f'Operation "{verb}" requires a member named "value" (at {place}).')
     value = operation["value"]
     _ATTRIBUTE.check({name: value}, f"Invalid value of {name} in operation {place}")
-    return ImageChange(operation=verb, name=name, value=value, must_be_new=is_draft)
-
-
-def _parse_rfc(operation: dict[str, Any], place: str) -> tuple[str, Any]:
-    verb = operation.get("op")
-    if verb not in _OPERATIONS:
-        raise Invalid(
-            f'Operations must be one of {", ".join(_OPERATIONS)}, as the member "op" (at {place}).'
-        )
-    if "path" not in operation:
-        raise Invalid(f'Unable to find "path" in the operation (at {place}).')
-    return verb, operation["path"]
-
-
-def _parse_draft(operation: dict[str, Any], place: str) -> tuple[str, Any]:
-    verbs = [verb for verb in _OPERATIONS if verb in operation]
-    if len(verbs) != 1:
-        raise Invalid(
-            f"Operation objects must contain exactly one member named {', '.join(_OPERATIONS)} "
-            f"(at {place})."
-        )
-    return verbs[0], operation[verbs[0]]
-
-
-T = TypeVar("T")
-
-#: Attributes of image data, which is not stored here.
-_OF_DATA = ("checksum", "os_hash_algo", "os_hash_value")
-#: Attributes that are copied from the stored image.
-_STORED = (*IMAGE_FIELDS, "size", "virtual_size")
+    return ImageChange(operation=verb, name=name, value=value)
 
 
 def image_document(image: StoredImage) -> Json:
@@ -506,8 +387,8 @@ def image_document(image: StoredImage) -> Json:
     return {
         **image.properties,
         "id": image.uuid,
-        **{name: getattr(image, name) for name in _STORED},
-        **dict.fromkeys(_OF_DATA),
+        **{name: getattr(image, name) for name in (*IMAGE_FIELDS, "size", "virtual_size")},
+        **dict.fromkeys(("checksum", "os_hash_algo", "os_hash_value")),
         "tags": sorted(image.tags),
         "created_at": in_seconds(image.created_at),
         "updated_at": in_seconds(image.updated_at),
@@ -526,22 +407,15 @@ def viewer_of(call: ApiCall) -> Viewer:
     return Viewer(
         project_id=call.identity.project_id,
         is_admin=call.may("context_is_admin"),
-        may_give=frozenset(
-            visibility for visibility, rule in _VISIBILITY_RULES.items() if call.may(rule)
-        ),
+        may_give=frozenset(name for name, rule in _VISIBILITY_RULES.items() if call.may(rule)),
     )
-
-
-def change(call: ApiCall, operation: Callable[..., T], image_id: str, *arguments: Any) -> T:
-    """Run an operation of :mod:`placement_sched.operations.flavors_images` for the caller."""
-    return call.write(operation, image_id.lower(), viewer_of(call), *arguments)
 
 
 def apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
-    """Run an operation like :func:`change`, and answer without a body."""
-    change(call, operation, image_id, *arguments)
+    """Run an operation of :mod:`placement_sched.operations.flavors_images` for the caller."""
+    call.write(operation, image_id.lower(), viewer_of(call), *arguments)
     return ApiResponse(status=204)
 
 
@@ -588,13 +462,6 @@ def reject_members(_call: ApiCall, **_names: str) -> ApiResponse:
         "Images have no members here. Set the visibility of the image to community or public, or "
         "create a copy of the image that the other project owns."
     )
-
-
-@blueprint.get("/v2/info/import", policy="get_image")
-def import_methods(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
-    """Return the empty list of import methods (Image API reference, "Image Service Info")."""
-    methods = {"description": "Import methods available.", "type": "array", "value": []}
-    return ApiResponse(body={"import-methods": methods})
 
 
 _JSON = "application/json"

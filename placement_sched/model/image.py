@@ -52,36 +52,32 @@ def _version_predicate(value: Any) -> str:
     return predicate
 
 
-def _enum(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
-    canonical_values = {value: value for value in values} | dict(aliases or {})
+def _enum(
+    values: Collection[str], aliases: Mapping[str, str] | None = None, *, caseless: bool = False
+) -> _Reader:
+    lower_aliases = {key.lower(): value for key, value in (aliases or {}).items()}
+    canonical_values = {value: value for value in values} | lower_aliases
 
     def read(value: Any) -> str:
-        if isinstance(value, str) and value in canonical_values:
-            return canonical_values[value]
+        key = value.lower() if caseless and isinstance(value, str) else value
+        if isinstance(key, str) and key in canonical_values:
+            return canonical_values[key]
         raise ValueError(f"not one of {', '.join(sorted(values))}")
 
     return read
 
 
-def _caseless_enum(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
-    exact = _enum(values, {key.lower(): value for key, value in (aliases or {}).items()})
-
-    def read(value: Any) -> Any:
-        return exact(value.lower() if isinstance(value, str) else value)
-
-    return read
-
-
-_architecture = _caseless_enum(
-    names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"}
+_architecture = _enum(
+    names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"}, caseless=True
 )
 _bus = _enum(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
-_scsi_model = _caseless_enum(
+_scsi_model = _enum(
     ["buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi"],
     {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"},
+    caseless=True,
 )
 _VIF_MODELS = "virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov igb"
-_vif_model = _caseless_enum(
+_vif_model = _enum(
     [*_VIF_MODELS.split(), "vmxnet", "vmxnet3"],
     {
         "virtuale1000": "e1000",
@@ -91,6 +87,7 @@ _vif_model = _caseless_enum(
         "virtualvmxnet": "vmxnet",
         "virtualvmxnet3": "vmxnet3",
     },
+    caseless=True,
 )
 
 _BOOLEANS = (
@@ -150,12 +147,12 @@ READERS: Mapping[str, _Reader] = {
     "hw_rescue_bus": _bus,
     "hw_scsi_model": _scsi_model,
     "hw_vif_model": _vif_model,
-    "hw_vm_mode": _caseless_enum(names.VM_MODES, names.VM_MODE_ALIASES),
+    "hw_vm_mode": _enum(names.VM_MODES, names.VM_MODE_ALIASES, caseless=True),
     "img_block_device_mapping": _objects,
     "img_hv_requested_version": _version_predicate,
-    "img_hv_type": _caseless_enum(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
+    "img_hv_type": _enum(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES, caseless=True),
     "img_mappings": _objects,
-    "os_type": _caseless_enum(("linux", "windows")),
+    "os_type": _enum(("linux", "windows"), caseless=True),
 }
 
 #: Properties numbered per NUMA node from 0 without a gap, such as ``hw_numa_mem.0``. Their value is
@@ -327,18 +324,19 @@ class Image(_ImageFields, NovaObject):
         if document is None:
             return cls()
         values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        properties = document.get("properties") or {}
         return cls(
             **values,
             tags=tuple(document.get("tags") or ()),
-            properties=properties_from(document.get("properties") or {}),
+            properties=properties_from(properties),
             suffixed_traits=frozenset(
                 match["trait"]
-                for key, value in (document.get("properties") or {}).items()
+                for key, value in properties.items()
                 if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
             ),
             preferred_traits=frozenset(
                 key.removeprefix("trait:")
-                for key, value in (document.get("properties") or {}).items()
+                for key, value in properties.items()
                 if value == "preferred" and key.startswith("trait:")
             ),
         )

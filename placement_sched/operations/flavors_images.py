@@ -165,15 +165,11 @@ def _row_id(flavor: Flavor) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChange:
-    """A change of an attribute by a patch: add, replace or remove.
-
-    With ``must_be_new``, an ``add`` fails if the name exists, as in an early draft of JSON patch.
-    """
+    """A change of an attribute by a patch: add, replace or remove."""
 
     operation: str
     name: str
     value: Any = None
-    must_be_new: bool = False
 
 
 def check_settable(name: str) -> None:
@@ -218,8 +214,6 @@ def _apply_change(image: StoredImage, change: ImageChange) -> StoredImage:
     name, value = change.name, change.value
     check_settable(name)
     exists = name in SETTABLE or name in image.properties
-    if change.operation == "add" and exists and change.must_be_new:
-        raise Conflict(f"Property {name} already present.")
     if change.operation != "add" and not exists:
         raise Conflict(f"Property {name} does not exist.")
     if name not in SETTABLE:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images with their properties and tags, and image lists."""
 
-import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -34,27 +32,8 @@ SORT_KEYS = tuple(_SORT_KEYS.split())
 NEWEST_FIRST = (("created_at", True), ("id", True))
 #: Maximum number of images in a page that is read without measuring its size.
 _MAX_UNMEASURED = 26
-_OPERATORS = MappingProxyType(
-    {
-        "gt": operator.gt,
-        "gte": operator.ge,
-        "eq": operator.eq,
-        "neq": operator.ne,
-        "lt": operator.lt,
-        "lte": operator.le,
-    }
-)
 #: Values that NULL is sorted as: databases differ in the position of NULL.
 _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeComparison:
-    """Comparison of an image attribute with a value: gt, gte, eq, neq, lt or lte."""
-
-    attribute: str
-    operator: str
-    value: int | datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +48,7 @@ class ImageSearch:
 
     viewer: Viewer
     visibility: str | None = None
-    anyof: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
-    bounds: tuple[AttributeComparison, ...] = ()
+    anyof: Mapping[str, tuple[str | bool, ...]] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
     properties: Mapping[str, str] = field(default_factory=dict)
     order: tuple[tuple[str, bool], ...] = NEWEST_FIRST
@@ -250,10 +228,6 @@ def _conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
         *(
             _column(name).in_([int(v) if isinstance(v, bool) else v for v in values])
             for name, values in filters.anyof.items()
-        ),
-        *(
-            _OPERATORS[bound.operator](_column(bound.attribute), bound.value)
-            for bound in filters.bounds
         ),
         *_with_all(_TAGS.image_id, _TAGS.tag, filters.tags),
         *_with_all(

@@ -32,8 +32,7 @@ ROUTES_AND_VERSIONS_BY_API = {
 PARAMETERS_WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
         *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
-        *("name", "id", "status", "size", "size_min", "size_max", "min_ram"),
-        *("protected", "os_hidden", "created_at", "updated_at", "disk_format", "anything"),
+        *("name", "id", "status", "protected", "os_hidden", "disk_format", "anything"),
     )
 }
 #: Valid values by parameter. A schema has the valid values of an enumeration.

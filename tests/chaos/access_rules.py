@@ -126,7 +126,6 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /compute/v2.1/servers os_compute_api:servers GET=index
 /compute/v2.1/servers/detail os_compute_api:servers GET=detail
 /image/v2/images get_images GET=.
-/image/v2/info/import get_image GET=.
 /image/v2/schemas/image get_image GET=.
 /image/v2/schemas/images get_image GET=.
 /image/v2/images/<image_id>/members get_image GET=. POST=.

@@ -27,14 +27,11 @@ FLAVOR_EXTRA_SPECS = Version(2, 61)
 TRUSTED_CERTIFICATES = Version(2, 63)
 #: A server group has a policy and its rules, rather than policies and metadata.
 SERVER_GROUP_RULES = Version(2, 64)
-CHANGES_BEFORE = Version(2, 66)
 SERVER_GROUPS_OF_SERVER = Version(2, 71)
 LOCKED_REASON = Version(2, 73)
 #: Unknown query parameters are rejected, and a flavor without swap has 0 rather than "".
 CONSISTENT = Version(2, 75)
 IMAGE_CACHING = Version(2, 81)
-#: Callers who are not administrators may filter lists of servers by more fields.
-MORE_FILTERS = Version(2, 83)
 EXTRA_SPEC_VALIDATION = Version(2, 86)
 #: Hypervisors lose the fields that placement has, and show their uptime.
 LEAN_HYPERVISORS = Version(2, 88)

@@ -64,39 +64,31 @@ TAGS = ("tags", "tags-any", "not-tags", "not-tags-any")
 #: The fields that servers lack here: a list filtered by such a field is empty.
 _NEVER = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_WORDS, *TAGS[:2], _PINNED))
 #: The fields that are false, or 0, for every server.
-_ALWAYS_NO = frozenset(
-    ("auto_disk_config", "config_drive", "deleted", "is_public", "locked", "soft_deleted")
-)
-_ALWAYS_ZERO = frozenset(("launch_index", "progress"))
+_ALWAYS_NO = frozenset((
+    "auto_disk_config", "config_drive", "deleted", "is_public", "launch_index", "locked",
+    "progress", "soft_deleted",
+))  # fmt: skip
 
 #: The filters for callers without ``allow_all_filters``. As in nova, other filters are ignored.
-_FOR_ALL = frozenset(("all_tenants", "changes-since", "flavor", "image", "ip", "name", "status"))
-_STORED = ("availability_zone", "created_at", "power_state")
-_STATES = ("config_drive", "progress", "task_state", "user_id", "vm_state")
-_SINCE = (
-    (mv.SERVER_TAGS, TAGS),
-    (mv.CHANGES_BEFORE, ("changes-before",)),
-    (mv.LOCKED_REASON, ("locked",)),
-    (mv.MORE_FILTERS, (*_STORED, *_STATES, *_STARTED)),
-)
-_OTHERS = (*_STORED, "display_name", "project_id", "tenant_id")
+_FOR_ALL = frozenset((
+    "all_tenants", "availability_zone", "changes-before", "changes-since", "config_drive",
+    "flavor", "image", "ip", "locked", "name", "power_state", "progress", "status", "task_state",
+    "user_id", "vm_state", *_STARTED, *TAGS,
+))  # fmt: skip
+_OTHERS = ("display_name", "project_id", "tenant_id", "marker")
 #: The statuses of servers with a progress.
 _IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
 #: The parameters of lists that take any text.
-PARAMETERS = _FOR_ALL.union(
-    *(_EQUAL, _NEVER, TAGS, _ALWAYS_NO, _ALWAYS_ZERO, _OTHERS), ("marker", "changes-before")
-)
+PARAMETERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _OTHERS)
 _LIMITED: Json = {
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
     "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
     "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
 }
-_QUERY: Json = dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED
 LIST = Schemas(
     (mv.OLDEST, {"type": "object", "properties": _LIMITED}),
-    (mv.CONSISTENT, object_schema({name: _QUERY[name] for name in _QUERY if name != _PINNED})),
-    (mv.PINNED_ZONE, object_schema(_QUERY)),
+    (mv.CONSISTENT, object_schema(dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED)),
 )
 _HOST_STATUS = "os_compute_api:servers:show:host_status"
 _ATTRIBUTE = "OS-EXT-SRV-ATTR"
@@ -139,8 +131,7 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     """
     filters = dict(call.query)  # the last value of a repeated filter
     if not call.may(_ALL_FILTERS):
-        allowed = _FOR_ALL.union(*(names for since, names in _SINCE if call.version.has(since)))
-        filters = {key: value for key, value in filters.items() if key in allowed}
+        filters = {key: value for key, value in filters.items() if key in _FOR_ALL}
     all_projects = _parse_all_tenants(call, kind)
     if not all(_can_match(key, value) for key, value in filters.items()):
         return None
@@ -148,12 +139,14 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     if since is not None and until is not None and since > until:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
     marker, power = call.value("marker"), filters.get("power_state")
+    if power is not None and not re.fullmatch(r"[0-9]{1,9}", power, re.ASCII):
+        raise Invalid("power_state must be a number")
     project_id = filters.get("project_id", filters.get("tenant_id"))
     return ServersWanted(
         project_id=project_id if all_projects else call.identity.project_id,
         name=filters.get("name", filters.get("display_name")),
         statuses=frozenset(map(str.upper, call.values("status"))) or None,
-        power_state=None if power is None else _parse_power_state(power),
+        power_state=None if power is None else int(power),
         zone=filters.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,
         equal=_parse_equal(filters),
@@ -178,30 +171,19 @@ def _can_match(key: str, value: str) -> bool:
         return not value
     if key == "locked":
         return not boolean(value, f"locked must be a boolean, not {value!r}")
-    if key in _ALWAYS_NO:
-        return not bool_from_string(value)
-    return value == "0" if key in _ALWAYS_ZERO else True
+    return key not in _ALWAYS_NO or not value or not bool_from_string(value, default=True)
 
 
-def _parse_equal(filters: Mapping[str, str]) -> dict[str, str | datetime]:
-    equal: dict[str, str | datetime] = {
+def _parse_equal(filters: Mapping[str, str]) -> dict[str, str]:
+    return {
         column: usual_uuid(filters[key]) if key == "uuid" else filters[key]
         for key, column in _EQUAL.items()
         if key in filters
     }
-    created = _parse_time(filters, "created_at")
-    return equal if created is None else {**equal, "created_at": created}
 
 
 def _parse_time(filters: Mapping[str, str], key: str) -> datetime | None:
     return formats.read(formats.moment, filters[key], key) if key in filters else None
-
-
-def _parse_power_state(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise Invalid("power_state must be a number") from None
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:

@@ -464,7 +464,7 @@ class ServersWanted:
     power_state: int | None = None
     zone: str | None = None
     default_zone: str = ""
-    equal: Mapping[str, str | datetime] = field(default_factory=dict)
+    equal: Mapping[str, str] = field(default_factory=dict)
     changed_since: datetime | None = None
     changed_before: datetime | None = None
     sort: tuple[tuple[str, bool], ...] = NEWEST_FIRST
@@ -529,10 +529,10 @@ def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
     return func.instr(cast(_COLUMNS.display_name, mysql.BINARY), part) > 0
 
 
-def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
+def _equals(column: str, value: str) -> ColumnElement[bool]:
     """Build the condition that a column equals a value, ignoring the case of states."""
     if column in {"vm_state", "task_state"}:
-        return func.lower(_COLUMNS[column]) == str(value).lower()
+        return func.lower(_COLUMNS[column]) == value.lower()
     return _COLUMNS[column] == value
 
 

@@ -3,9 +3,8 @@
 
 import pytest
 
-from placement_sched.api.image import CURRENT
-
 IMAGES_URL = "/image/v2/images"
+PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
 #: Two projects that are not administrators.
 SHOP_MEMBER = {"X-Auth-Token": "bob:shop", "X-Roles": "member,reader"}
 BANK_MEMBER = {"X-Auth-Token": "eve:bank", "X-Roles": "member,reader"}
@@ -36,7 +35,7 @@ class ImageApi:
     def list_images(self, query="", status=200, **headers):
         return self.app.get(f"{IMAGES_URL}?{query}", headers=headers, status=status)
 
-    def patch_image(self, uuid, *operations, status=200, media_type=CURRENT, **headers):
+    def patch_image(self, uuid, *operations, status=200, media_type=PATCH_TYPE, **headers):
         return self.app.patch_json(
             f"{IMAGES_URL}/{uuid}",
             list(operations),

@@ -101,8 +101,8 @@ def test_only_the_owner_may_upload_and_any_viewer_may_download_image_data(image_
     image_api.send_request("GET", f"{private}/file", status=404, **BANK_MEMBER)
 
 
-def test_no_image_import_methods_and_stores_are_offered(sqlite_app):
-    assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
+def test_image_import_and_stores_are_404(sqlite_app):
+    sqlite_app.get("/image/v2/info/import", status=404)
     sqlite_app.get("/image/v2/info/stores", status=404)
 
 

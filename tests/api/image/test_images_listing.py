@@ -5,10 +5,8 @@ from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from sqlalchemy import update
 
 from placement_sched.app import create_app
-from placement_sched.db.tables import images
 from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import StoredImage
 from placement_sched.store.images import add as add_image
@@ -77,17 +75,13 @@ def test_query_parameters_filter_images(api_with_images):
         ("tag=X", set()),
         ("protected=true", {"c, d"}),
         ("protected=false", {"a", "b"}),
+        ("protected=True", {"c, d"}),
         ("os_hidden=true", {"hidden"}),
         ("os_hidden=True", {"hidden"}),
         ("os_hidden=false", {"a", "b", "c, d"}),
         ("disk_format=raw", {"a"}),
         ("disk_format=in:raw,qcow2", {"a", "b"}),
         ("container_format=bare", set()),
-        ("min_ram=5", {"a"}),
-        ("min_ram_min=1", {"a"}),
-        ("min_ram_max=4", {"b", "c, d"}),
-        ("size_min=0", set()),
-        ("size_max=10", set()),
         ("os_distro=win", {"a", "c, d"}),
         ("os_distro=in:win,Win", set()),
         ("os_distro=win&a.b=1", {"c, d"}),
@@ -106,19 +100,6 @@ def test_image_id_filter_ignores_case(api_with_images):
     assert len(api_with_images.list_image_names(f"id={uuids[2].upper()}")) == 1
 
 
-def test_image_size_filters_compare_numbers(api_with_images):
-    api_with_images.app.app.services.database.write(
-        lambda connection: connection.execute(
-            update(images).where(images.c.name == "b").values(size=5_000_000_000)
-        )
-    )
-    assert api_with_images.list_image_names("size_min=5000000000&size_max=5000000000") == ["b"]
-    assert api_with_images.list_image_names("size_min=5000000001") == []
-    assert api_with_images.list_image_names("size=5000000000") == ["b"]
-    (image,) = api_with_images.list_images("name=b").json["images"]
-    assert image["size"] == 5_000_000_000
-
-
 def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_image_api):
     for query, expected in [
         ("limit=-1", "limit"),
@@ -134,12 +115,10 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         ("sort=name&sort_dir=asc", "sort"),
         ("sort_key=name&sort_dir=asc&sort_dir=desc", "sort_dir"),
         ("visibility=secret", "visibility"),
-        ("protected=True", "protected"),
+        ("protected=perhaps", "protected"),
         ("os_hidden=perhaps", "os_hidden"),
-        ("size_min=x", "size_min"),
-        ("size_max=9223372036854775808", "size_max"),
-        ("created_at=yesterday", "created_at"),
-        ("updated_at=gt:", "updated_at"),
+        ("size_min=1", "size_min"),
+        ("created_at=gt:2026-01-01", "created_at"),
         ("name=in:", "name"),
         ('name=in:"a', "name"),
         ("name=in:a,,b", "name"),
@@ -149,36 +128,6 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         answer = sqlite_image_api.list_images(query, status=400).json
         assert answer["code"] == "400 Bad Request", query
         assert expected in answer["message"], query
-
-
-def test_image_time_filters_compare_times(api_with_hourly_clock):
-    for name in "abcd":
-        api_with_hourly_clock.create_and_get_uuid(name)  # created at 13, 15, 17 and 19 o'clock
-    services = api_with_hourly_clock.app.app.services
-    times = {name: CLOCK_START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
-    for name, created in times.items():
-        services.database.write(
-            lambda connection, name=name, created=created: connection.execute(
-                update(images)
-                .where(images.c.name == name)
-                .values(created_at=created, updated_at=created)
-            )
-        )
-    for query, names in [
-        ("created_at=gt:2026-01-01T15:00:00Z", "cd"),
-        ("created_at=gte:2026-01-01T15:00:00Z", "bcd"),
-        ("created_at=lt:2026-01-01T15:00:00", "a"),
-        ("created_at=lte:2026-01-01T15:00:00", "ab"),
-        ("created_at=eq:2026-01-01T15:00:00", "b"),
-        ("created_at=2026-01-01T15:00:00Z", "b"),
-        ("created_at=neq:2026-01-01T15:00:00", "acd"),
-        ("created_at=eq:2026-01-01T17:00:00%2B02:00", "b"),
-        ("created_at=eq:2026-01-01T17:00:00+02:00", "b"),
-        ("created_at=eq:2026-01-01T10:00:00-05:00", "b"),
-        ("updated_at=gte:2026-01-02", ""),
-        ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
-    ]:
-        assert sorted(api_with_hourly_clock.list_image_names(query)) == list(names), query
 
 
 def test_newest_images_are_listed_first(api_with_hourly_clock):
