@@ -5,12 +5,12 @@ The pattern ``host-[001-120]`` means ``host-001`` to ``host-120``.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
@@ -346,15 +346,14 @@ def expand(pattern: str) -> list[str]:
         if (ranges := match["ranges"]) is None:
             parts.append((match["plain"] or match["text"],))
         else:
-            parts.append(
-                [number for part in ranges.split(",") for number in _numbers(part, pattern)]
-            )
+            numbers = (number for part in ranges.split(",") for number in _numbers(part, pattern))
+            parts.append(list(islice(numbers, MAX_PATTERN_NAMES + 1)))
         if prod(map(len, parts)) > MAX_PATTERN_NAMES:
             raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
     return ["".join(combination) for combination in product(*parts)]
 
 
-def _numbers(part: str, pattern: str) -> Sequence[str]:
+def _numbers(part: str, pattern: str) -> Iterator[str]:
     match = _RANGE.fullmatch(part.strip())
     if match is None:
         message = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
@@ -362,9 +361,7 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
     first, last = match["first"], match["last"] or match["first"]
     if int(last) < int(first):
         raise DocumentError(f"{pattern!r}: the range {part.strip()} ends before it begins")
-    if int(last) - int(first) >= MAX_PATTERN_NAMES:
-        raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
-    return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
 
 
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:

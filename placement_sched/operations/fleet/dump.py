@@ -20,16 +20,7 @@ from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import (
-    MergeState,
-    ProviderState,
-    State,
-    derived_uuid,
-    escape,
-    fold,
-    natural_key,
-    patterns_for,
-)
+from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, natural_key
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
@@ -88,7 +79,7 @@ def _sorted(values: Mapping[str, Any]) -> Json:
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    return {} if value == derived_uuid(kind, *names) else {key: value}
+    return {} if value == cloud.derived_uuid(kind, *names) else {key: value}
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
@@ -98,11 +89,10 @@ def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]
         # 1 and 1.0 differ in a file, and so does the order of keys.
         key = json.dumps([list(names), entry], default=str)
         groups.setdefault(key, ([], entry))[0].append(names)
-    entries: list[Json] = []
-    for group, entry in groups.values():
-        patterns: Json = {key: patterns_for([names[key] for names in group]) for key in group[0]}
-        entries.append(patterns | entry)
-    return entries
+    return [
+        {key: cloud.patterns_for([names[key] for names in group]) for key in group[0]} | entry
+        for group, entry in groups.values()
+    ]
 
 
 def _flavor(state: cloud.FlavorState) -> Json:
@@ -139,7 +129,7 @@ def _aggregate(aggregate: HostAggregate) -> Json:
         **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **_nonempty(
             metadata=_sorted(aggregate.metadata),
-            hosts=fold(sorted(aggregate.hosts, key=natural_key)),
+            hosts=cloud.fold(sorted(aggregate.hosts, key=natural_key)),
         ),
     }
 
@@ -220,16 +210,16 @@ class _Writer:
     def _report(self, node: ComputeNode) -> Json:
         sizes = {name: getattr(node, name) for name in _SIZES}
         # The node of a report that has only sizes.
-        names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
+        names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derived_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._draft.defaults).node
         report = _differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
         return dict(json.loads(json.dumps(report)))
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider, with ``{root}`` for the name of its root provider."""
-        pattern = escape(provider.name)
+        pattern = cloud.escape(provider.name)
         if root and root in provider.name:
-            pattern = "{root}".join(map(escape, provider.name.split(root, 1)))
+            pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
         uuid = _explicit_id("uuid", provider.uuid, "provider", provider.name)
         lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
         entry = {"name": pattern, **uuid, **_nonempty(inventories=_inventories(provider), **lists)}
@@ -272,7 +262,7 @@ class _Writer:
     def _instance(self, instance: Instance) -> Json:
         entry: Json = {} if instance.host is not None else {"host": None}
         if instance.node != self._draft.only_node(instance.host):
-            entry["node"] = None if instance.node is None else escape(instance.node)
+            entry["node"] = None if instance.node is None else cloud.escape(instance.node)
         entry |= _differing(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
             entry["server_group"] = instance.server_group

@@ -213,8 +213,7 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     if not wanted:
         return {}
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
-    new = [(item.uuid, item.name, item.parent) for item in wanted.values()]
-    new = [row for row in new if row[0] not in present]
+    new = [(uuid, item.name, item.parent) for uuid, item in wanted.items() if uuid not in present]
     resource_providers.create_trees(connection, new, draft.now)
     stored = resource_providers.by_uuids(connection, wanted)
     renamed = {
@@ -390,10 +389,7 @@ def _serialize(value: Any) -> Any:
 
 
 class _DryRunError(Exception):
-    """Exception that rolls back a dry run.
-
-    Its arguments are the differences.
-    """
+    """Exception that rolls back a dry run, with the differences as arguments."""
 
 
 def load(

@@ -313,7 +313,10 @@ def _merge_aggregate(draft: MergeState, entry: Json) -> None:
 
 
 def _merge_instances(draft: MergeState, entry: Json) -> None:
-    names, uuids = _read_instance_names(entry)
+    derived = [derived_uuid("instance", name) for name in entry.get("name", ())]
+    if not (uuids := entry.get("uuid", derived)):
+        raise DocumentError("an instance requires a 'uuid' or a 'name'")
+    names = expand_entries(entry, "name", len(uuids))
     hosts = expand_entries(entry, "host", len(uuids))
     nodes = expand_entries(entry, "node", len(uuids))
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
@@ -336,14 +339,6 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
         if "node" in entry:
             changes["node"] = nodes[index]
         _put_instance(draft, uuid, changes, entry)
-
-
-def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    if "uuid" in entry:
-        return expand_entries(entry, "name", len(entry["uuid"])), entry["uuid"]
-    if "name" not in entry:
-        raise DocumentError("an instance requires a 'uuid' or a 'name'")
-    return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
 
 
 def _find(draft: MergeState, key: str, value: Json | str) -> Any:

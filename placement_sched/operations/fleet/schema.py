@@ -28,7 +28,6 @@ VERSION = 1
 
 _PATTERN: Json = {"type": "string", "maxLength": 65535}
 _PATTERNS: Json = {**_PATTERN, "type": ["string", "array"], "items": _PATTERN}
-_NULLABLE_TEXT: Json = {"type": ["string", "null"], "maxLength": 255}
 _LABEL: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 _TIME: Json = {"type": "string", "format": "moment"}
 #: Sizes of images are in bytes, in 64 bits.
@@ -126,8 +125,8 @@ _SERVER_GROUP = object_schema(
         "uuid": parts.UUID,
         "policy": parts.GROUP_POLICY,
         "rules": object_schema({MAX_SERVER_PER_HOST: parts.COUNT}),
-        "project": _NULLABLE_TEXT,
-        "user": _NULLABLE_TEXT,
+        "project": nullable(parts.VALUE),
+        "user": nullable(parts.VALUE),
     },
     "name",
 )
