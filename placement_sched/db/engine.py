@@ -8,7 +8,7 @@ import logging
 import select
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -73,17 +73,31 @@ _LAST_PORT = 65_535
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
-def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Make an engine connect with this package's connection class for the database.
+def replace_commits(engine: Engine) -> None:
+    """Let the attribute ``commit_with`` of a driver's connection replace its next COMMIT."""
+    dialect: Any = engine.dialect
+    commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
 
-    ``within`` is the maximum silence of the database in seconds, or None for no limit. With
-    ``marks`` MariaDB accepts a query of several statements (``MariaDBConnection.commit_with``).
-    """
-    driver = _import_driver(engine.dialect.name)
+    def do_commit(connection: Any) -> None:
+        driver = connection.dbapi_connection
+        if query := getattr(driver, "commit_with", None):
+            try:
+                with closing(connection.cursor()) as cursor:
+                    cursor.execute(query)
+            except error:  # COMMIT was not executed
+                with suppress(error):
+                    do_rollback(connection)
+                raise
+        else:
+            commit(connection)
+        driver.commit_with, driver.has_written = None, False
 
-    @event.listens_for(engine, "do_connect")
-    def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-        return driver.connect(arguments, options, within, marks=marks)
+    def do_rollback(connection: Any) -> None:
+        driver = connection.dbapi_connection
+        driver.commit_with, driver.has_written = None, False
+        rollback(connection)
+
+    dialect.do_commit, dialect.do_rollback = do_commit, do_rollback
 
 
 def _import_driver(kind: str) -> Any:
@@ -117,12 +131,17 @@ def limited_silence(connection: Connection, within: float | None) -> Iterator[No
         driver.limit_silence(previous)
 
 
-def leave_nodes_without_quorum(engine: Engine) -> None:
-    """Treat a connection to a Galera node without a quorum as lost."""
+def leave_faulty_connections(engine: Engine) -> None:
+    """Treat a connection as lost if its Galera node has no quorum, or repeats its answers.
+
+    If a change through another node aborts a statement, a Galera node may send the end of the
+    answer twice. PyMySQL then closes the connection at the next statement.
+    """
 
     @event.listens_for(engine, "handle_error")
     def mark_as_lost(context: ExceptionContext) -> None:
-        if context.original_exception.args[:1] == (NO_QUORUM,):
+        failure = context.original_exception
+        if failure.args[:1] == (NO_QUORUM,) or "Packet sequence" in str(failure):
             context.is_disconnect = True
 
 
@@ -201,12 +220,16 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             **pool,
         )
         replace_closed_connections(engine)
-        use_own_connections(engine, within, marks=not autocommit)
+        driver = _import_driver(engine.dialect.name)
+        event.listen(
+            engine, "do_connect", lambda _dialect, _record, *values: driver.connect(*values, within)
+        )
         if not autocommit:
+            replace_commits(engine)
             _roll_back_on_return(engine)
         if is_mysql:
             _set_session_variables(engine, options, read_timeout)
-            leave_nodes_without_quorum(engine)
+            leave_faulty_connections(engine)
         else:
             # Insert several rows with each statement. The driver would send row by row.
             engine.dialect.use_insertmanyvalues_wo_returning = True
@@ -380,14 +403,13 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
     """Return whether a driver's connection is open, which is always true on SQLite."""
     if dialect.name == "sqlite":
         return True
-    # PyMySQL's socket has no public name. It is None if this process closed the connection.
-    sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
     poll = select.poll()
     try:
-        if sock is None:
-            return False
-        poll.register(sock.fileno(), select.POLLIN)
-        return not poll.poll(0) or dialect.do_ping(connection)
+        if (descriptor := connection.fileno()) >= 0:
+            poll.register(descriptor, select.POLLIN)
+            if not poll.poll(0):
+                return True
+        return dialect.do_ping(connection)
     except (OSError, ValueError, dialect.loaded_dbapi.Error):
         return False
 

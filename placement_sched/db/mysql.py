@@ -2,110 +2,97 @@
 """MariaDB and MySQL connections by PyMySQL."""
 
 import socket
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import pymysql.connections
+from pymysql.connections import Connection
 from pymysql.constants import CLIENT, CR
-from pymysql.err import InternalError, MySQLError, OperationalError
+from pymysql.err import MySQLError, OperationalError
 
 from placement_sched.db.engine import KEEPALIVE_OPTIONS
 
 
 def connect(
-    arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None
 ) -> "MariaDBConnection":
-    """Open a connection with keepalive, and with a limit on silence in seconds.
-
-    With ``marks`` the server accepts a query of several statements.
-    """
-    if marks:
-        options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+    """Open a connection with keepalive, and with a limit on silence in seconds."""
+    # The query that replaces COMMIT has several statements.
+    options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+    options.setdefault("write_timeout", within)
     limit = options.pop("read_timeout", within)
     # PyMySQL sets no timeout for the server's greeting.
     greeting = options.get("connect_timeout")
     connection = MariaDBConnection(*arguments, read_timeout=greeting, **options)
     connection.limit_silence(limit)
-    enable_keepalive(connection)
     return connection
 
 
-def enable_keepalive(connection: Any) -> None:
-    """Set :data:`KEEPALIVE_OPTIONS` on the socket of a PyMySQL connection."""
-    sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
-    if sock.family == socket.AF_UNIX:
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, number in KEEPALIVE_OPTIONS.values():
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
+class MariaDBConnection(Connection):
+    """PyMySQL connection with a limit on silence."""
 
+    #: Whether the transaction has written (``engine.replace_commits`` resets it).
+    has_written = False
+    _read_timeout: float | None  # missing in the type stubs
+    _descriptor = -1
 
-class MariaDBConnection(pymysql.connections.Connection):
-    """PyMySQL connection with a limit on silence and with a replaceable COMMIT."""
+    def connect(self, sock: socket.socket | None = None) -> None:
+        """Connect, by TCP with :data:`KEEPALIVE_OPTIONS`."""
+        if not self.unix_socket:
+            source = (self.bind_address, 0) if self.bind_address else None
+            try:
+                sock = socket.create_connection(
+                    (self.host, self.port), self.connect_timeout, source
+                )
+            except OSError as failure:
+                message = f"Can't connect to MySQL server on {self.host!r} ({failure})"
+                raise OperationalError(CR.CR_CONN_HOST_ERROR, message) from failure
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, number in KEEPALIVE_OPTIONS.values():
+                if hasattr(socket, option):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
+            self._descriptor = sock.fileno()  # TLS replaces the object, but not its descriptor
+        super().connect(sock)
 
-    _result: Any  # missing in the type stubs, as the next three
-    _force_close: Any
-    _read_timeout: float | None
-    _write_timeout: float | None
-    #: The query that replaces the next COMMIT if the transaction has written.
-    commit_with: str | None = None
-    _has_written = False
+    def fileno(self) -> int:
+        """Return the descriptor of the socket, or -1 if it is closed or a Unix socket."""
+        return self._descriptor if self.open else -1
 
     def limit_silence(self, within: float | None) -> float | None:
         """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
-        previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
+        previous, self._read_timeout = self._read_timeout, within
         return previous
 
-    def _read_packet(self, *arguments: Any) -> Any:
-        try:
-            return super()._read_packet(*arguments)  # type: ignore[no-untyped-call]
-        except InternalError as failure:
-            if self.open:  # an error of the database
-                raise
-            raise self._lost(failure) from failure
-
-    def _read_query_result(self, unbuffered: bool = False) -> Any:
-        """Read a response, treating a malformed response as a lost connection.
-
-        If a change through another node aborts a statement, a Galera node may truncate the response
-        or send its end twice. The remainder would be read as the next response.
-        """
-        try:
-            affected = super()._read_query_result(unbuffered)  # type: ignore[misc]
-        except MySQLError:
-            raise
-        except Exception as failure:
-            raise self._lost(failure) from failure
-        if affected and self._result.description is None:
-            self._has_written = True
+    def query(self, sql: Any, unbuffered: bool = False) -> int:
+        """Execute a query."""
+        affected = self._execute(super().query, sql, unbuffered)
+        if affected and not (isinstance(sql, str) and sql.startswith(("SELECT", "SHOW"))):
+            self.has_written = True
         return affected
 
-    def _lost(self, failure: Exception) -> OperationalError:
-        self._force_close()
-        return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
+    def next_result(self, unbuffered: bool = False) -> int:
+        """Read the next result of a query of several statements."""
+        return self._execute(super().next_result, unbuffered)
 
-    def commit(self) -> None:
-        """Commit the transaction, by :attr:`commit_with` if it is set."""
-        query = self.commit_with if self._has_written else None
-        self._has_written, self.commit_with = False, None
-        if query is None:
-            super().commit()
-            return
+    def _execute(self, method: Callable[..., Any], *arguments: Any) -> int:
+        """Call a method, and treat a malformed response as a lost connection.
+
+        If a change through another node aborts a statement, a Galera node may truncate the
+        response. The remainder would be read as the next response.
+        """
         try:
-            self.query(query)
-            while self._result.has_next:
-                self.next_result()
-        except MySQLError:  # COMMIT was not executed
-            with suppress(MySQLError):
-                self.rollback()
+            return int(method(*arguments))
+        except (MySQLError, UnicodeError):
             raise
+        except Exception as failure:
+            self.close()
+            message = f"Lost connection to MySQL server ({failure})"
+            raise OperationalError(CR.CR_SERVER_LOST, message) from failure
 
-    def rollback(self) -> None:
-        """Roll back the transaction."""
-        self._has_written, self.commit_with = False, None
-        super().rollback()
+    def close(self) -> None:
+        """Close the connection, unless it is closed."""
+        if self.open:
+            super().close()
 
 
 def check_parameters(options: dict[str, Any]) -> None:
@@ -113,4 +100,4 @@ def check_parameters(options: dict[str, Any]) -> None:
 
     Raises an exception of any type.
     """
-    pymysql.connections.Connection(**options, defer_connect=True)
+    Connection(**options, defer_connect=True)

@@ -2,7 +2,6 @@
 """PostgreSQL connections by psycopg."""
 
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -12,26 +11,20 @@ from psycopg.pq import TransactionStatus
 
 
 def connect(
-    arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None
 ) -> "PostgreSQLConnection":
-    """Open a connection with a limit on silence in seconds.
-
-    ``marks`` needs no preparation.
-    """
-    del marks
+    """Open a connection with a limit on silence in seconds."""
     connection = PostgreSQLConnection.connect(*arguments, **options)
     connection.limit_silence(within)
     return connection
 
 
 class PostgreSQLConnection(psycopg.Connection[Any]):
-    """psycopg connection with a limit on silence and with a replaceable COMMIT."""
+    """psycopg connection with a limit on silence."""
 
     _within: float | None = None
     #: Whether the connection has its own session, without a pooler (db/failover.py).
     has_own_session = False
-    #: The query that replaces the next COMMIT: statements and COMMIT.
-    commit_with: str | None = None
 
     def limit_silence(self, within: float | None) -> float | None:
         """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
@@ -63,24 +56,6 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
                 self.close()
                 message = f"the database has sent nothing for {self._within:g} seconds"
                 raise psycopg.OperationalError(message) from TimeoutError()
-
-    def commit(self) -> None:
-        """Commit the transaction, by :attr:`commit_with` if it is set."""
-        query, self.commit_with = self.commit_with, None
-        if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
-            super().commit()
-            return
-        try:
-            self.execute(query.encode())
-        except psycopg.Error:  # COMMIT was not executed
-            with suppress(psycopg.Error):
-                self.rollback()
-            raise
-
-    def rollback(self) -> None:
-        """Roll back the transaction."""
-        self.commit_with = None
-        super().rollback()
 
 
 def check_parameters(options: dict[str, Any]) -> None:

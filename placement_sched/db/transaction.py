@@ -151,12 +151,15 @@ def new_mark() -> str:
 
 
 def mark_commit(connection: Connection, mark: str) -> None:
-    """Make the COMMIT of a transaction also insert ``mark``.
+    """Make the COMMIT of a transaction also insert ``mark``, if the transaction has written.
 
-    The driver sends the INSERT and the COMMIT in a single message.
+    The driver sends the INSERT and the COMMIT in a single message. PostgreSQL's INSERT itself
+    checks that the transaction has written.
     """
+    name = connection.dialect.name
     driver: Any = connection.connection.driver_connection
-    driver.commit_with = f"{_INSERT_MARK[connection.dialect.name] % mark}; COMMIT"
+    if name == "postgresql" or driver.has_written:
+        driver.commit_with = f"{_INSERT_MARK[name] % mark}; COMMIT"
 
 
 def is_done(read: _Read, mark: str) -> bool:

@@ -198,9 +198,8 @@ def test_database_connections_use_tcp_keepalive(open_database, kind):
 
     def read_socket_options(connection):
         driver = get_driver_connection(connection)
-        number = (driver._sock if kind == "mysql_server" else driver).fileno()
         names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
-        with socket.socket(fileno=os.dup(number)) as sock:
+        with socket.socket(fileno=os.dup(driver.fileno())) as sock:
             alive = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             options = (getattr(socket, name) for name in names)
             return [alive, *(sock.getsockopt(socket.IPPROTO_TCP, option) for option in options)]

@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError, PendingRollbackError
 
 from placement_sched.db.engine import database_url, parse_url
 from placement_sched.db.errors import is_worth_retrying, translate_errors
+from placement_sched.db.mysql import MariaDBConnection
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
 from placement_sched.nova.databases import NovaDatabase, NovaDatabaseUnavailable
@@ -70,7 +71,8 @@ def missing_package_of_pymysql(monkeypatch):
     def fail_to_connect(*_arguments):
         raise RuntimeError("'pynacl' package is required for ed25519_password auth method")
 
-    monkeypatch.setattr(pymysql.connections.Connection, "connect", fail_to_connect)
+    for connection in (pymysql.connections.Connection, MariaDBConnection):
+        monkeypatch.setattr(connection, "connect", fail_to_connect)
 
 
 @pytest.mark.usefixtures("missing_package_of_pymysql")

@@ -6,6 +6,7 @@ import pytest
 from pymysql.connections import MySQLResult
 from pymysql.constants import COMMAND
 from pymysql.protocol import MysqlPacket
+from sqlalchemy.exc import DBAPIError
 
 from tests.db.test_engine import get_driver_connection, query_both_engines
 from tests.db.test_engine import open_database as open_database  # noqa: PLC0414 - a fixture
@@ -48,13 +49,6 @@ def mariadb_connection(open_database, mysql_server):
         connection.invalidate()
 
 
-def test_mariadb_commit_of_a_read_leaves_no_commit_mark(mariadb_connection):
-    mariadb_connection.commit_with = "SELECT no_such_column; COMMIT"
-    mariadb_connection.query("SELECT 1")
-    mariadb_connection.commit()
-    assert mariadb_connection.commit_with is None
-
-
 def test_truncated_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch):
     monkeypatch.setattr(
         MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(EOF_PACKET, "utf8"))
@@ -64,10 +58,14 @@ def test_truncated_mariadb_result_is_a_lost_connection(mariadb_connection, monke
     assert not mariadb_connection.open
 
 
-def test_repeated_mariadb_end_packet_is_not_read_as_the_next_result(mariadb_connection):
-    mariadb_connection._execute_command(COMMAND.COM_QUERY, "SELECT 1")
-    for _ in range(2):  # the remaining packets have the numbers of this result
-        mariadb_connection._read_packet()
-    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
-        mariadb_connection.query("SELECT 2")
-    assert not mariadb_connection.open
+def test_repeated_mariadb_end_packet_is_not_read_as_the_next_result(open_database, mysql_server):
+    with open_database(mysql_server).writer.connect() as connection:
+        driver = get_driver_connection(connection)
+        driver._execute_command(COMMAND.COM_QUERY, "SELECT 1")
+        for _ in range(2):  # the remaining packets have the numbers of this result
+            driver._read_packet()
+        with pytest.raises(DBAPIError) as failure:
+            connection.exec_driver_sql("SELECT 2")
+        assert failure.value.connection_invalidated
+        assert connection.invalidated
+        assert not driver.open
