@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
-from multiprocessing.connection import wait
 from multiprocessing.sharedctypes import RawArray, RawValue
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,8 +59,6 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Seconds after SIGTERM in which running requests can finish.
 GRACE = 30
-#: Seconds in which a worker that ends with an error counts as unable to start.
-START = 5.5
 #: Seconds after which a worker hangs if its event loop does not run. The watchdog of systemd then
 #: gets no messages.
 HANGS_AFTER = 15
@@ -71,6 +68,8 @@ _BEATS = 1024
 _BEAT_PAUSE = 1.0
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
+#: Number of the option of prctl(2) for the signal that follows the end of the parent.
+_PR_SET_PDEATHSIG = 1
 #: Logging configuration of granian: messages go to the log of the service, with their times.
 _GRANIAN_LOGGING = {
     "formatters": {},
@@ -119,8 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
     multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
         "placement_sched",
-        address=resolve(host)[0],
-        port=port,
+        # With a socket of systemd, granian tests an address that is not used.
+        address="127.0.0.1" if passed else resolve(host)[0],
+        port=0 if passed else port,
         interface=Interfaces.ASGINL,
         # With HTTP/2 detection, granian does not close idle connections.
         http=HTTPModes.http1,
@@ -132,61 +132,47 @@ def run(arguments: argparse.Namespace) -> int:
         log_level=LogLevels.warning,
         log_dictconfig=_GRANIAN_LOGGING,
     )
-    server.passed = passed
     server.delay = settings.api.shutdown_delay
     server.notifier = Notifier()
     log_start(settings)
     logs.log_stacks_on_signal()
-    warn_of_idle(arguments.workers)
     server.live = LiveSettings(settings, in_use=lambda: policies_in_use(server.live.configured))
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
     server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
+    server.on_shutdown(partial(LOG.info, "stopped"))
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share_numbers(
                 resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
             )
         worker = _Worker(server.live, os.getpid(), server.stopping, server.beats)
-        server.serve(target_loader=worker.load, wrap_loader=False)
+        spawn = _accept_from(passed, server.backlog) if passed else None
+        server.serve(spawn, worker.load, wrap_loader=False)
     return 0
 
 
 class _Server(MPServer):
     """Granian's server, which reloads settings and replaces workers without end.
 
-    Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
-    worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
-    configuration again if it is valid, and keep their connections.
+    At SIGHUP granian replaces all workers, but here the workers read the configuration again if it
+    is valid, and keep their connections.
     """
 
     live: LiveSettings
     #: Seconds after SIGTERM in which requests are still answered.
     delay = 0.0
     notifier: Notifier
-    #: Listening socket passed by systemd.
-    passed: socket.socket | None = None
     #: Name of the signal that stops the server.
     stopped_by = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.started = os.getpid()
+        self.interrupt_children, self.respawned_wrks = _EndedWorkers(self), _Replacements()
         #: Whether ``delay`` has begun; shared with the workers.
         self.stopping = RawValue(ctypes.c_bool, False)
         #: Monotonic time of the last run of each worker's event loop (0 before the first run).
         self.beats = RawArray(ctypes.c_double, _BEATS)
-
-    def _init_shared_socket(self) -> None:
-        """Make workers accept from the socket that systemd passed, or from their own.
-
-        systemd keeps the socket open while the server restarts, so that connections wait.
-        """
-        if self.passed is None:
-            super()._init_shared_socket()  # type: ignore[no-untyped-call]
-            return
-        # False: not a Unix socket. granian has no types here.
-        listening: Any = SocketHolder(self.passed.fileno(), False, self.backlog)  # type: ignore[call-arg]
-        self._ssp, self._shd, self._sso = None, listening, self.passed
 
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
         """Reload the configuration in a thread, as a signal may interrupt a locked section."""
@@ -220,53 +206,57 @@ class _Server(MPServer):
         beats = [self.beats[worker.inner.pid % _BEATS] for worker in workers]
         return not any(0 < beat < oldest for beat in beats)
 
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Stop the workers, and kill workers that do not end within :data:`GRACE`."""
+        LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
+        super().shutdown(exit_code)  # type: ignore[no-untyped-call]
+
     def _stop_after_delay(self, stop: Callable[[], None]) -> None:
         LOG.info("stopping in %g s; /healthz/ready answers 503 now", self.delay)
         self.stopping.value = True
         time.sleep(self.delay)
         stop()
 
-    def shutdown(self, exit_code: int = 0) -> None:
-        """Stop the workers, and kill workers that do not end in time."""
-        LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
-        workers: list[Any] = self.wrks
-        for worker in workers:
-            worker.terminate()
-        deadline = time.monotonic() + GRACE
-        for worker in workers:
-            # Instead of join(), as a thread of granian waits for the same process.
-            if not wait([worker.inner.sentinel], max(deadline - time.monotonic(), 0)):
-                LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
-                worker.kill()
-                wait([worker.inner.sentinel], GRACE)
-        try:
-            super().shutdown(exit_code)  # type: ignore[no-untyped-call]
-        finally:
-            LOG.info("stopped")
 
-    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace each worker that ends, until a signal stops the server.
+class _EndedWorkers(list[int]):
+    """Ended workers, which granian replaces.
 
-        Also returns when a worker fails to start twice in a row.
-        """
-        while True:
-            self.main_loop_interrupt.wait()
-            self.main_loop_interrupt.clear()  # first, so that later events are not lost
-            if self.interrupt_signal:
-                return
-            ended = list(self.interrupt_children)
-            failed = {idx for idx in ended if _could_not_start(self.wrks[idx])}
-            if failed & self.respawned_wrks.keys():
-                return
-            del self.interrupt_children[: len(ended)]
-            self._respawn_workers(ended, spawn_target, target_loader)
-            for idx in set(ended) - failed:
-                del self.respawned_wrks[idx]
+    granian stops if a worker ends within 5.5 s after it was replaced. Here only a worker counts
+    that ended by itself, with an error.
+    """
+
+    def __init__(self, server: MPServer) -> None:
+        super().__init__()
+        self._server = server
+
+    def append(self, number: int) -> None:
+        """Add the number of a worker, in a thread of granian."""
+        workers: list[Any] = list(self._server.wrks)
+        if any(worker.idx == number and worker.inner.exitcode <= 0 for worker in workers):
+            self._server.respawned_wrks.pop(number, None)
+        super().append(number)
 
 
-def _could_not_start(worker: Any) -> bool:
-    """Return whether an ended worker failed by itself soon after its start."""
-    return bool(worker.inner.exitcode > 0 and time.monotonic() - worker.birth <= START)
+class _Replacements(dict[int, float]):
+    """Times when workers were replaced, by their numbers."""
+
+    def clear(self) -> None:
+        """Keep the times, which granian would forget as soon as another worker ends."""
+
+
+def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
+    """Return granian's function of a worker, but for the socket that systemd passed.
+
+    systemd keeps the socket open while the server restarts, so that connections wait.
+    """
+    # False: not a Unix socket. granian has no types here.
+    listening: Any = SocketHolder(passed.fileno(), False, backlog)  # type: ignore[call-arg]
+
+    def spawn(number: int, name: str, loader: Any, _sockets: Any, *others: Any) -> None:
+        sockets = (None, listening), passed
+        MPServer._spawn_asgi_worker(number, name, loader, sockets, *others)  # noqa: SLF001
+
+    return spawn
 
 
 class _Worker:
@@ -291,7 +281,7 @@ class _Worker:
         self._beats[os.getpid() % _BEATS] = 0
         loop.call_soon(self._beat, loop)
         _stop_at_first_signal(loop)
-        _run_every_second(self._leave_without_parent, "parent-watch")
+        _end_with_parent(self._parent)
         # glibc has an arena per thread and does not return its memory: a worker would keep the
         # memory of its largest response once per thread.
         with suppress(AttributeError, OSError):
@@ -321,10 +311,13 @@ class _Worker:
         self._beats[os.getpid() % _BEATS] = time.monotonic()
         loop.call_later(_BEAT_PAUSE, self._beat, loop)
 
-    def _leave_without_parent(self) -> None:
-        """Exit if the server process is gone, as an orphan would keep serving its port."""
-        if os.getppid() != self._parent:
-            os._exit(1)
+
+def _end_with_parent(parent: int) -> None:
+    """Let Linux kill this worker when the server ends, as it would keep serving the port."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
@@ -380,13 +373,6 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
     threading.Thread(target=work_on, name=name, daemon=True).start()
 
 
-def warn_of_idle(workers: int) -> None:
-    """Log a warning if there are more workers than cores, as a worker uses a single core."""
-    cores = len(os.sched_getaffinity(0))
-    if workers > max(cores, 2):  # a second worker answers while the first is busy or replaced
-        LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
-
-
 def check_noauth2(settings: Settings, host: str) -> None:
     """Reject the default noauth2 if other machines could use it.
 
@@ -402,21 +388,16 @@ def check_noauth2(settings: Settings, host: str) -> None:
         )
 
 
-def shows_console(settings: Settings, host: str) -> bool:
-    """Return whether the console is served at the listening address ``host``."""
-    enabled: bool | None = settings.console.enabled
-    if enabled is None:
-        return any(ip_address(address).is_loopback for address in resolve(host))
-    return enabled
-
-
 def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     address = f"[{host}]" if ":" in host else host
     sys.stdout.write(
         f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "
         f"auth {settings.api.auth_strategy}, workers {workers}{named_files(settings.conf)}\n"
     )
-    if shows_console(settings, host):
+    has_console: bool | None = settings.console.enabled
+    if has_console is None:
+        has_console = any(ip_address(name).is_loopback for name in resolve(host))
+    if has_console:
         sys.stdout.write(f"the console is at http://{address}:{port}/\n")
     sys.stdout.flush()
 
