@@ -14,17 +14,15 @@ import asyncio
 import logging
 import re
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import lru_cache, partial
 from http import HTTPStatus
 from io import BytesIO
 from threading import Thread
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from placement_sched.api.middleware import WSGI, StartResponse
@@ -53,11 +51,11 @@ MAX_DISCARDED_BYTES = 256 * 2**20
 REJECTED_BODY_KEY = "placement_sched.body_refused"
 #: Bytes to read at once from the stream of a server.
 _READ_SIZE = 2**18
-#: A host name or an address in brackets, with an optional port, or nothing (RFC 3986).
+#: A host name or an address in brackets, with an optional port, or nothing (RFC 3986). It has no
+#: comma, which joins repeated headers.
 _HOST = re.compile(
-    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+    r"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
 )
-_CHUNKED = b"chunked"
 _CONSTANT_ENVIRON = {
     "SCRIPT_NAME": "",
     "SERVER_SOFTWARE": "placement-sched",
@@ -71,11 +69,6 @@ _CONSTANT_ENVIRON = {
 _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _CONTENT_KEYS = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 _GONE = "http.disconnect"
-#: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is
-#: a readiness check.
-_HEALTH = "/healthz"
-_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
-_READINESS = f"{_HEALTH}/ready"
 
 
 class RejectedBody(NamedTuple):
@@ -96,9 +89,9 @@ TOO_LONG = RejectedBody(
     f"The headers are too large: at most {MAX_HEADER_BYTES} bytes for each header and "
     f"{MAX_HEADERS_BYTES} for all headers are allowed.",
 )
-SEVERAL_HOSTS = RejectedBody(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
 WRONG_HOST = RejectedBody(
-    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
+    HTTPStatus.BAD_REQUEST,
+    "The header Host is not a single host name or address, with or without a port.",
 )
 CODING = RejectedBody(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
 OVERLOADED = RejectedBody(
@@ -136,9 +129,12 @@ class Body:
     amount: int = 0
     held: int = 0
     rejection: RejectedBody | None = None
-    ended: bool = False
+    ended: bool = True
     dropped: bool = False
     pieces: list[bytes] = field(default_factory=list)
+
+
+_NO_BODY = Body()
 
 
 class BodyMemory:
@@ -154,56 +150,24 @@ class BodyMemory:
 
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
         """Read the body of a request within the limits."""
-        length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
-        body = Body(dropped=length is not None and length > self._max_bytes)
+        length = announced_length(environ)
+        body = self.begin(length)
         # With "Expect: 100-continue", a client does not send a body that is too large.
         is_waiting = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
-        if length is None or not body.dropped or not (is_waiting or length > MAX_DISCARDED_BYTES):
-            body.ended = await self._fill(body, length, receive)
+        is_unread = body.dropped and (is_waiting or (length or 0) > MAX_DISCARDED_BYTES)
+        body.ended = not is_unread and await self._fill(body, length, receive)
         body.data = b"".join(body.pieces)
         body.pieces.clear()
         if body.dropped and length is not None:
             body.amount = length
         return body
 
-    def release(self, body: Body) -> None:
-        """Release the memory of a body whose request has been answered."""
-        self._free_bytes += body.held
+    def begin(self, length: int | None) -> Body:
+        """Begin a body of ``length`` bytes (None: unknown), dropped if that is too long."""
+        return Body(dropped=length is not None and length > self._max_bytes)
 
-    async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
-        """Read a body of ``length`` bytes (None: unknown).
-
-        Returns whether it is complete.
-        """
-        now = asyncio.get_running_loop().time
-        end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
-        try:
-            async with asyncio.timeout_at(now() + MAX_BODY_WAIT) as deadline:
-                while length is None or body.amount < length:
-                    message = await receive()
-                    self._add(body, message.get("body", b""))
-                    if message["type"] == "http.disconnect":
-                        self._drop(body, INCOMPLETE)
-                        return False
-                    if not message.get("more_body", False):
-                        break
-                    if body.amount > MAX_DISCARDED_BYTES:
-                        return False
-                    if body.amount >= step:
-                        step = body.amount + BYTES_PER_WAIT
-                        deadline.reschedule(now() + MAX_BODY_WAIT)
-                    if body.dropped:
-                        deadline.reschedule(min(end, deadline.when() or end))
-        except TimeoutError:
-            if not body.dropped:
-                self._drop(body, SLOW)
-            return False
-        if length is not None and body.amount < length:
-            self._drop(body, INCOMPLETE)
-            return False
-        return True
-
-    def _add(self, body: Body, piece: bytes) -> None:
+    def add(self, body: Body, piece: bytes) -> None:
+        """Add a piece to a body, or drop the body if it is too long or the memory is full."""
         body.amount += len(piece)
         if body.dropped:
             return
@@ -217,11 +181,45 @@ class BodyMemory:
             body.held += more
             body.pieces.append(piece)
 
-    def _drop(self, body: Body, rejection: RejectedBody | None) -> None:
+    def release(self, body: Body) -> None:
+        """Release the memory of a body whose request has been answered."""
         self._free_bytes += body.held
-        body.held = 0
-        body.dropped = True
-        body.rejection = rejection
+
+    async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
+        """Read a body of ``length`` bytes (None: unknown).
+
+        Returns whether it is complete.
+        """
+        now = asyncio.get_running_loop().time
+        end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
+        has_more = True
+        try:
+            async with asyncio.timeout_at(now() + MAX_BODY_WAIT) as deadline:
+                while has_more and (length is None or body.amount < length):
+                    message = await receive()
+                    if message["type"] == _GONE:
+                        break
+                    self.add(body, message.get("body", b""))
+                    has_more = message.get("more_body", False)
+                    if has_more and body.amount > MAX_DISCARDED_BYTES:
+                        return False
+                    if body.amount >= step:
+                        step = body.amount + BYTES_PER_WAIT
+                        deadline.reschedule(now() + MAX_BODY_WAIT)
+                    if body.dropped:
+                        deadline.reschedule(min(end, deadline.when() or end))
+        except TimeoutError:
+            if not body.dropped:
+                self._drop(body, SLOW)
+            return False
+        if body.amount < (length or 0) or (length is None and has_more):
+            self._drop(body, INCOMPLETE)
+            return False
+        return True
+
+    def _drop(self, body: Body, rejection: RejectedBody | None) -> None:
+        self.release(body)
+        body.held, body.dropped, body.rejection = 0, True, rejection
         body.pieces.clear()
 
 
@@ -260,42 +258,35 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
 
     Returns whether the body was read.
     """
-    length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
+    length = announced_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REJECTED_BODY_KEY] = NO_LENGTH
         return False
     if length == 0:
         environ["wsgi.input"] = ReadBody()
         return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
-    data, amount = _read_stream(environ["wsgi.input"], length, max_bytes)
-    if length is not None and amount < length <= max_bytes:
+    bodies = BodyMemory(max_bytes, total=max_bytes)
+    body = bodies.begin(length)
+    end = length or MAX_DISCARDED_BYTES + 1
+    if end <= MAX_DISCARDED_BYTES or length is None:
+        read = environ["wsgi.input"].read
+        while body.amount < end and (piece := read(min(end - body.amount, _READ_SIZE))):
+            bodies.add(body, piece)
+    amount = length or body.amount
+    if body.amount < amount <= max_bytes:
         environ[REJECTED_BODY_KEY] = INCOMPLETE
         return False
-    set_body(environ, data, length or amount)
-    return (length or amount) <= MAX_DISCARDED_BYTES
+    set_body(environ, b"".join(body.pieces), amount)
+    return amount <= MAX_DISCARDED_BYTES
 
 
-def length_of(environ: Mapping[str, Any]) -> int:
-    """Return the announced length of a body, 0 if it is missing or invalid."""
+def announced_length(environ: Mapping[str, Any]) -> int | None:
+    """Return the announced length of a body, 0 if it is missing or invalid, None if chunked."""
+    if "HTTP_TRANSFER_ENCODING" in environ:
+        return None
     text: str = environ.get("CONTENT_LENGTH") or ""
     # The application rejects an invalid length that a server did not reject.
     return int(text) if text.isascii() and text.isdigit() else 0
-
-
-def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple[bytes, int]:
-    """Read a body, and return it (empty if above the limit) and its size in bytes."""
-    pieces: list[bytes] = []
-    amount = 0
-    if length is not None and length > MAX_DISCARDED_BYTES:
-        return b"", 0  # the body remains unread
-    end = MAX_DISCARDED_BYTES + 1 if length is None else length
-    while amount < end and (piece := stream.read(min(end - amount, _READ_SIZE))):
-        amount += len(piece)
-        if (length or amount) <= max_bytes:
-            pieces.append(piece)
-        else:
-            pieces.clear()
-    return b"".join(pieces), amount
 
 
 def _add_connection_close(start_response: StartResponse) -> StartResponse:
@@ -305,46 +296,19 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
     return start
 
 
-def check_headers(scope: Mapping[str, Any]) -> RejectedBody | None:
+def check_headers(scope: Scope, environ: Mapping[str, Any]) -> RejectedBody | None:
     """Return the error of a request with too long or ambiguous headers, or None."""
-    if _is_too_long(scope["headers"]):
+    sizes: dict[bytes, int] = {}
+    for name, value in scope["headers"]:
+        sizes[name] = sizes.get(name, 0) + len(name) + len(value)
+    if sum(sizes.values()) > MAX_HEADERS_BYTES or max(sizes.values(), default=0) > MAX_HEADER_BYTES:
         return TOO_LONG
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
     # RFC 9112, 3.2. granian adds an empty header if it is missing. Clients may also send that.
-    if len(hosts) > 1:
-        return SEVERAL_HOSTS
-    if hosts and not _HOST.fullmatch(hosts[0].strip(b" \t")):
+    if not _HOST.fullmatch(environ.get("HTTP_HOST", "").strip(" \t")):
         return WRONG_HOST
     # RFC 9112, 6.1: otherwise the encoded body would be read as the body itself.
-    codings = [value for name, value in scope["headers"] if name == b"transfer-encoding"]
-    if codings and b",".join(codings).strip(b" \t").lower() != _CHUNKED:
-        return CODING
-    return None
-
-
-def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    total = sum(len(name) + len(value) for name, value in headers)
-    if total <= MAX_HEADER_BYTES:
-        return False
-    lengths: Counter[bytes] = Counter()
-    for name, value in headers:
-        lengths[name] += len(name) + len(value)
-    return total > MAX_HEADERS_BYTES or max(lengths.values()) > MAX_HEADER_BYTES
-
-
-class WsgiResponse(NamedTuple):
-    """The WSGI application's answer, and a function to call once it is sent."""
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    content: bytes
-    close: Callable[[], None]
-
-
-class _WaitResult(Enum):
-    TURN = "a thread is free"
-    GONE = "the client is gone"
-    LATE = "the request has waited too long"
+    coding = environ.get("HTTP_TRANSFER_ENCODING", "chunked").strip(" \t").lower()
+    return None if coding == "chunked" else CODING
 
 
 class AsgiToWsgi:
@@ -369,32 +333,28 @@ class AsgiToWsgi:
         # Requests wait on the event loop, since they could not be removed from the executor.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = BodyMemory(limit, total=threads * limit)
-        self._queue_timeout = patience
+        self._queue_timeout = patience or None
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        environ = self._build_environ(scope)
-        body = None
+        environ = _build_environ(scope)
+        rejection = check_headers(scope, environ)
+        body = _NO_BODY
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
             set_body(environ, body.data, body.amount)
-        else:
-            environ["wsgi.input"] = ReadBody()
-        is_ended = body is None or body.ended
-        rejection = check_headers(scope)
         # A proxy may parse ambiguous headers differently, and find another begin of the next
         # request (request smuggling).
-        closes = rejection is not None or not is_ended
+        closes = rejection is not None or not body.ended
         respond = partial(self._respond, environ, send, closes)
         try:
-            rejection = rejection or (body.rejection if body else None)
-            disconnect = receive if is_ended else None
-            for sent in await self._answer(environ, rejection, respond, disconnect):
-                await sent
+            disconnect = receive if body.ended else None
+            sent = await self._answer(environ, rejection or body.rejection, respond, disconnect)
+            for message in sent:
+                await message
         finally:
-            if body is not None:
-                self._bodies.release(body)
+            self._bodies.release(body)
 
     async def _answer(
         self,
@@ -410,50 +370,29 @@ class AsgiToWsgi:
         ``receive`` is called to detect that the client is gone. It is None if a part of the body is
         unread.
         """
-        is_readiness = _is_readiness(environ)
-        if is_readiness and self._stopping():
+        check = _health_check(environ)
+        if check == "ready" and self._stopping():
             rejection = STOPPING
-        if rejection is not None or _is_liveness(environ):
+        if rejection is not None or check == "live":
             return respond(rejection)
-        threads = self._readiness if is_readiness else self._requests
-        if threads.locked():
-            result = await self._wait_for_turn(threads, receive)
-            if result is not _WaitResult.TURN:
-                return () if result is _WaitResult.GONE else respond(OVERLOADED)
-        else:
-            await threads.acquire()
+        threads = self._readiness if check else self._requests
+        must_wait, gone = threads.locked(), None
         try:
-            return await (_on_own_thread(respond) if is_readiness else self._on_thread(respond))
-        finally:
-            threads.release()
-
-    async def _wait_for_turn(
-        self, threads: asyncio.Semaphore, receive: Receive | None
-    ) -> "_WaitResult":
-        """Wait until a thread is free, the client is gone, or the time is over."""
-        turn = asyncio.create_task(threads.acquire())
-        gone = asyncio.create_task(_wait_for_disconnect(receive)) if receive else None
-        tasks: list[asyncio.Task[Any]] = [turn, gone] if gone else [turn]
-        timeout = self._queue_timeout or None
-        try:
-            await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # the server stops
-            if turn.done():
-                threads.release()
-            raise
+            async with asyncio.timeout(self._queue_timeout if must_wait else None) as deadline:
+                if must_wait and receive:
+                    gone = asyncio.create_task(_end_at_disconnect(receive, deadline))
+                await threads.acquire()
+        except TimeoutError:
+            return () if gone and gone.done() else respond(OVERLOADED)
         finally:
             if gone:
                 gone.cancel()
-            if not turn.done():
-                turn.cancel()
-        if turn.done():
-            return _WaitResult.TURN
-        return (
-            _WaitResult.GONE if gone and gone.done() and not gone.cancelled() else _WaitResult.LATE
-        )
-
-    async def _on_thread(self, respond: Callable[[], Sent]) -> Sent:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
+        try:
+            if check:
+                return await _on_own_thread(respond)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
+        finally:
+            threads.release()
 
     def _respond(
         self,
@@ -465,39 +404,39 @@ class AsgiToWsgi:
         """Answer and send on this thread, since the event loop may be busy for a while."""
         if rejection is not None:
             environ[REJECTED_BODY_KEY] = rejection
-        answer = _run_application(self._application, environ)
-        headers = answer.headers
+        status, headers, content, close = _run_application(self._application, environ)
         if closes or self._stopping():
             headers.append((b"connection", b"close"))
         sent = (
-            send({"type": "http.response.start", "status": answer.status, "headers": headers}),
-            send({"type": "http.response.body", "body": answer.content}),
+            send({"type": "http.response.start", "status": status, "headers": headers}),
+            send({"type": "http.response.body", "body": content}),
         )
         try:
-            answer.close()
+            close()
         except Exception:
             LOG.exception("the application failed after its answer to %s", environ["PATH_INFO"])
         return sent
 
-    def _build_environ(self, scope: Scope) -> dict[str, Any]:
-        """Return the WSGI environ of a request (PEP 3333), without its body."""
-        environ: dict[str, Any] = dict(_CONSTANT_ENVIRON)
-        for name, value in scope["headers"]:
-            key = _get_environ_key(name)
-            if key in environ:
-                separator = ";" if key == "HTTP_COOKIE" else ","
-                environ[key] += separator + value.decode("latin-1")
-            elif key:
-                environ[key] = value.decode("latin-1")
-        path: bytes = scope["raw_path"]
-        environ["REQUEST_METHOD"] = scope["method"]
-        environ["PATH_INFO"] = (unquote_to_bytes(path) if b"%" in path else path).decode("latin-1")
-        environ["QUERY_STRING"] = scope["query_string"].decode("latin-1")
-        environ["SERVER_PROTOCOL"] = _PROTOCOLS[scope["http_version"]]
-        environ["SERVER_NAME"], environ["SERVER_PORT"] = scope["server"]
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
-        environ["wsgi.url_scheme"] = scope["scheme"]
-        return environ
+
+def _build_environ(scope: Scope) -> dict[str, Any]:
+    """Return the WSGI environ of a request (PEP 3333), with an empty body."""
+    environ: dict[str, Any] = {**_CONSTANT_ENVIRON, "wsgi.input": ReadBody()}
+    for name, value in scope["headers"]:
+        key = _get_environ_key(name)
+        if key in environ:
+            separator = ";" if key == "HTTP_COOKIE" else ","
+            environ[key] += separator + value.decode("latin-1")
+        elif key:
+            environ[key] = value.decode("latin-1")
+    path: bytes = scope["raw_path"]
+    environ["REQUEST_METHOD"] = scope["method"]
+    environ["PATH_INFO"] = (unquote_to_bytes(path) if b"%" in path else path).decode("latin-1")
+    environ["QUERY_STRING"] = scope["query_string"].decode("latin-1")
+    environ["SERVER_PROTOCOL"] = _PROTOCOLS[scope["http_version"]]
+    environ["SERVER_NAME"], environ["SERVER_PORT"] = scope["server"]
+    environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
+    environ["wsgi.url_scheme"] = scope["scheme"]
+    return environ
 
 
 @lru_cache(maxsize=500)  # clients may invent names
@@ -508,19 +447,15 @@ def _get_environ_key(name: bytes) -> str:
     return _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
 
 
-def _is_liveness(environ: Mapping[str, Any]) -> bool:
-    return _health_path(environ) in _LIVENESS and not _is_readiness(environ)
-
-
-def _is_readiness(environ: Mapping[str, Any]) -> bool:
-    path = _health_path(environ)
-    if path == _HEALTH:  # parsed as in the application: letters may be escaped
-        return "ready" in parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
-    return path == _READINESS
-
-
-def _health_path(environ: Mapping[str, Any]) -> str:
-    return str(environ["PATH_INFO"]).removesuffix("/")
+def _health_check(environ: Mapping[str, Any]) -> str:
+    """Return ``live`` or ``ready`` for a path of ``api/health.py``, and "" for other paths."""
+    match environ["PATH_INFO"].removesuffix("/"):
+        case "/healthz":  # parsed as in the application: letters may be escaped
+            query = parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
+            return "ready" if "ready" in query else "live"
+        case "/healthz/live" | "/healthz/ready" as path:
+            return str(path.removeprefix("/healthz/"))
+    return ""
 
 
 def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
@@ -541,12 +476,17 @@ def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
     return future
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
+async def _end_at_disconnect(receive: Receive, deadline: asyncio.Timeout) -> None:
     while (await receive())["type"] != _GONE:
         pass
+    with suppress(RuntimeError):  # the time is over
+        deadline.reschedule(0)
 
 
-def _run_application(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
+def _run_application(
+    application: WSGI, environ: dict[str, Any]
+) -> tuple[int, list[tuple[bytes, bytes]], bytes, Callable[[], object]]:
+    """Return the answer's status, headers and content, and a function to call once it is sent."""
     starts: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
 
@@ -556,19 +496,15 @@ def _run_application(application: WSGI, environ: dict[str, Any]) -> WsgiResponse
         starts.append((status, headers))
         return pieces.append
 
-    close = _do_nothing
+    close: Callable[[], object] = bool
     try:
         parts = application(environ, start_response)
-        close = getattr(parts, "close", _do_nothing)
+        close = getattr(parts, "close", close)
         pieces.extend(parts)
         status, headers = starts[-1]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return WsgiResponse(int(status[:3]), encoded, b"".join(pieces), close)
+        return int(status[:3]), encoded, b"".join(pieces), close
     except Exception:
         LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
         message = b"The server failed; see its log."
-        return WsgiResponse(500, [(b"content-type", b"text/plain")], message, close)
-
-
-def _do_nothing() -> None:
-    pass
+        return 500, [(b"content-type", b"text/plain")], message, close
