@@ -146,9 +146,10 @@ PAGE = 25
 #: Parameters that are not filters. ``member_status`` is for shared images, which do not exist here.
 _NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _VISIBILITIES = (*model.VISIBILITIES, "all")
+_NUMBERS = ("size", "virtual_size", "min_ram", "min_disk")
 _NOT_FILTERED = frozenset((
     "self", "file", "schema", "first", "next", "locations", "direct_url", "tags", "created_at",
-    "updated_at", "size", "size_min", "size_max", "virtual_size", "min_ram", "min_disk",
+    "updated_at", *(f"{name}{end}" for name in _NUMBERS for end in ("", "_min", "_max")),
 ))  # fmt: skip
 #: Attributes with filters of the form ``in:a,b``.
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")

@@ -37,9 +37,8 @@ _READ_ONLY = frozenset((
     "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
     "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
 ))  # fmt: skip
-#: Names reserved by glance, which properties may not have.
+#: Names reserved by glance, which properties may not have, and so is the prefix ``os_glance``.
 _RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
-_RESERVED_PREFIX = "os_glance"
 #: Attributes that cannot change once an image has data.
 _DATA_FORMATS = frozenset({"disk_format", "container_format"})
 #: Visibilities that need a permission.
@@ -179,7 +178,7 @@ def check_settable(name: str) -> None:
     """
     if name in _READ_ONLY:
         raise Forbidden(f"Attribute '{name}' is read-only.")
-    if name in _RESERVED or name.startswith(_RESERVED_PREFIX):
+    if name in _RESERVED or name.startswith("os_glance"):
         raise Forbidden(f"Attribute '{name}' is reserved.")
 
 

@@ -92,7 +92,7 @@ _SAME_INVENTORY = sa.and_(
 )
 #: The time at which an allocation was last written.
 WRITTEN = func.coalesce(_HELD.updated_at, _HELD.created_at)
-#: The time at which an inventory was last changed.
+#: The time of an inventory's last change.
 CHANGED = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
 _NAMES = (
     _PROVIDERS.uuid.label("provider"),

@@ -234,7 +234,6 @@ SAMPLES = (
     Sample("image/images-show", "GET", f"{_IMAGES}/{IMAGE_UUID}"),
     Sample("image/images-list", "GET", f"{_IMAGES}?tag=windows&sort=name:asc&limit=2"),
     Sample("image/images-error", "GET", f"{_IMAGES}/{UNKNOWN_UUID}", status=404),
-    Sample("image/import_methods-list", "GET", "/image/v2/info/import"),
     # Scheduling
     Sample("scheduler/explain", "POST", f"{_SCHEDULER}/explain"),
     Sample("scheduler/explain-hosts", "POST", f"{_SCHEDULER}/explain"),

@@ -118,6 +118,7 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         ("protected=perhaps", "protected"),
         ("os_hidden=perhaps", "os_hidden"),
         ("size_min=1", "size_min"),
+        ("min_ram_max=1", "min_ram_max"),
         ("created_at=gt:2026-01-01", "created_at"),
         ("name=in:", "name"),
         ('name=in:"a', "name"),
