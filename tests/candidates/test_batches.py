@@ -212,6 +212,21 @@ def test_search_continues_after_empty_batches_of_trees(
     assert batch_sizes == [2, 2, 8, 19]
 
 
+def test_random_search_continues_with_growing_batches_of_trees_that_may_match(
+    database, settings, batch_sizes, monkeypatch
+):
+    """No tree matches, because the two cards of a request must differ. Each tree has a single card."""
+    for name, size in {"_MIN_BATCH": 2, "_MAX_BATCH": 7}.items():
+        monkeypatch.setattr(batches, name, size)
+    empty = _build_cloud_with_cards(60, set()).hosts
+    alone = [member for number in range(60, 72) for member in _build_host_tree(number, "A")]
+    load_cloud(database, build_cloud(*empty, *alone))
+    options = settings.with_overrides({**RANDOM_ORDER_OPTIONS, MAX_CANDIDATES: 2})
+    # With this seed the first batch has no tree that may match.
+    assert not find_candidates(database, CARDS_QUERY, options, seed=3).requests
+    assert batch_sizes == [2, 2, 7, 1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [5, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_random_candidates_are_equally_distributed_over_trees(

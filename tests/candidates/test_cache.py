@@ -4,13 +4,12 @@
 from random import Random
 from threading import Event, Thread
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import select, update
 
 from placement_sched.candidates import cache as cache_module
-from placement_sched.candidates.cache import ProviderCache
+from placement_sched.candidates.cache import CHECK_THREAD, COMPARE_PAUSE, LATE_PAUSE, ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
@@ -23,6 +22,7 @@ from tests.candidates.changing import FakeChangeLog, RandomCloudChanger
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reload import replace_cloud
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
+from tests.support.concurrency import join_threads
 from tests.support.statements import record_statements
 from tests.support.states import ManualClock
 
@@ -247,13 +247,85 @@ def test_requests_use_the_database_after_a_failed_cache_load(
     assert cache.refresh(connection)
 
 
+def test_cache_is_loaded_again_a_minute_after_a_failed_load(
+    connection, fake_change_log, clock, monkeypatch
+):
+    cache = ProviderCache(fake_change_log, clock=clock)
+    with monkeypatch.context() as broken:
+        broken.setattr(fake_change_log, "begin", None)
+        assert not cache.refresh(connection)
+    assert not cache.refresh(connection)
+    clock.now += 61
+    assert cache.refresh(connection)
+
+
+@pytest.fixture
+def background_cache(database_with_hosts, connection, fake_change_log, clock):
+    """A cache that was loaded and is checked by background threads."""
+    cache = ProviderCache(fake_change_log, clock=clock, opened=database_with_hosts.read)
+    cache.refresh(connection)
+    cache.wait(60)
+    return cache
+
+
+def test_late_changes_are_applied_by_each_background_check_of_the_cache(
+    connection, fake_change_log, clock, background_cache
+):
+    for _ in range(2):
+        fake_change_log.late_ids = frozenset({10**6})
+        assert background_cache.refresh(connection)
+        join_threads(CHECK_THREAD)
+        assert fake_change_log.late_ids
+        clock.now += LATE_PAUSE
+        assert background_cache.refresh(connection)
+        join_threads(CHECK_THREAD)
+        assert not fake_change_log.late_ids
+
+
+def test_cache_is_compared_with_the_database_in_the_background_after_a_pause(
+    database_with_hosts, connection, clock, background_cache
+):
+    pauses = [(COMPARE_PAUSE - 1, 0), (LATE_PAUSE, 3), (LATE_PAUSE, 3), (COMPARE_PAUSE, 6)]
+    for number, (pause, repairs) in enumerate(pauses):
+        changed = update(resource_providers).values(generation=100 + number)
+        _execute_statement(database_with_hosts, changed)
+        clock.now += pause
+        assert background_cache.refresh(connection)
+        join_threads(CHECK_THREAD)
+        assert background_cache.figures.repairs == repairs
+
+
+def test_failed_background_check_of_the_cache_is_logged_and_repeated(
+    connection, fake_change_log, clock, background_cache, monkeypatch, caplog
+):
+    def fail_to_read(_connection, _position):
+        raise Unavailable("the database does not answer")
+
+    caplog.set_level("INFO", cache_module.__name__)
+    fake_change_log.late_ids = frozenset({10**6})
+    clock.now += LATE_PAUSE
+    with monkeypatch.context() as broken:
+        broken.setattr(fake_change_log, "read_late_rows", fail_to_read)
+        assert background_cache.refresh(connection)
+        join_threads(CHECK_THREAD)
+    reason = "the provider cache could not be checked: Unavailable: the database does not answer"
+    assert reason in caplog.messages
+    clock.now += LATE_PAUSE
+    assert background_cache.refresh(connection)
+    join_threads(CHECK_THREAD)
+    assert not fake_change_log.late_ids
+
+
 def test_lost_connection_fails_the_cache_refresh(connection, fake_change_log, cache, monkeypatch):
     """A search in the database would use the same connection."""
 
     class LostConnectionError(Exception):
         connection_invalidated = True
 
-    monkeypatch.setattr(fake_change_log, "read", Mock(side_effect=LostConnectionError))
+    def lose_connection(_connection, _position):
+        raise LostConnectionError
+
+    monkeypatch.setattr(fake_change_log, "read", lose_connection)
     with pytest.raises(LostConnectionError):
         cache.refresh(connection)
 

@@ -237,6 +237,7 @@ INVALID_HARDWARE_VALUES = {
     "hw:mem_page_size": "huge",
     "hw:numa_mem.1": "0",
     "hw:redirected_usb_ports": "16",
+    "hw_video:ram_max_mb": "-1",
     "os:secure_boot": "optional",
     "pci_passthrough:alias": "a1",
     "quota:cpu_shares": "-1",

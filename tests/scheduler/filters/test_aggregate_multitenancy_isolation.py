@@ -39,3 +39,15 @@ def find_filter_rejection(project, *metadata):
 def test_host_of_other_projects_is_rejected(project, metadata, projects):
     reason = projects and f"requested by project {project}, the host is for {projects}"
     assert find_filter_rejection(project, *metadata) == reason
+
+
+def test_suggested_change_adds_the_project_and_lets_the_host_pass():
+    plugin, request = AggregateMultiTenancyIsolation(), build_spec(project_id="p9")
+    host = build_host_state(aggregates=build_aggregates({TENANT_METADATA_KEY: "p2,p1"}))
+    (change,) = plugin.suggested_changes(host, request)
+    assert (change.action, change.values) == (
+        "tag_aggregate",
+        {"key": TENANT_METADATA_KEY, "allowed": ["p1", "p2"]},
+    )
+    assert change.words == "add project p9 to filter_tenant_id of the host's aggregates"
+    assert find_rejection(plugin, host, change.spec) is None

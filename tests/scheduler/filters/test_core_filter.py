@@ -10,18 +10,20 @@ from tests.scheduler.filters.test_ratio_filters import build_host_with_usage, fi
 
 
 @pytest.mark.parametrize(
-    ("amount", "used", "ratio", "reason"),
+    ("total", "amount", "used", "ratio", "reason"),
     [
-        (4, 4, 1.0, None),
-        (8, 8, 2.0, None),
-        (5, 4, 1.0, "5 VCPU requested, 4 free of 8 x 1"),
-        (9, 0, 16.0, "9 VCPU requested, the host has 8 in all"),
+        (8, 4, 4, 1.0, None),
+        (8, 8, 8, 2.0, None),
+        (1, 1, 0, 1.0, None),
+        (2, 1, 0, 0.5, None),
+        (8, 5, 4, 1.0, "5 VCPU requested, 4 free of 8 x 1"),
+        (8, 9, 0, 16.0, "9 VCPU requested, the host has 8 in all"),
     ],
 )
-def test_host_passes_and_has_a_limit_if_enough_cpus_are_free(amount, used, ratio, reason):
-    host = build_host_with_usage(CoreFilter, 8, used, ratio)
+def test_host_passes_and_has_a_limit_if_enough_cpus_are_free(total, amount, used, ratio, reason):
+    host = build_host_with_usage(CoreFilter, total, used, ratio)
     assert find_filter_rejection(CoreFilter, host, amount) == reason
-    assert host.limits == ({} if reason else {"vcpu": 8 * ratio})
+    assert host.limits == ({} if reason else {"vcpu": total * ratio})
 
 
 def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
