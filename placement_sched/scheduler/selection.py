@@ -385,7 +385,7 @@ class HostSelector:
         Returns no hosts if any instance has no host. The resources of each instance are subtracted
         from its host in memory before the next instance, and the instance joins the server group.
         """
-        uuids = spec.instance_uuids or (None,) * spec.num_instances
+        uuids = spec.instance_uuids
         progress = self.begin(hosts, spec, remaining_capacity)
         selections: list[Selection] = []
         first: FilterWeighResult | None = None
