@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of images with JSON patches."""
 
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
 
+from tests.api.image.conftest import ImageApi
 from tests.support.concurrency import run_concurrently
 
 
@@ -68,9 +70,13 @@ def test_attributes_of_an_image_can_be_replaced(image_api, image_uuid):
     )
 
 
-def test_image_patch_with_an_invalid_operation_changes_nothing(image_api, image_uuid):
+def test_image_patch_with_an_invalid_operation_changes_nothing(settings, make_app):
+    now = datetime(2026, 1, 1)
+    image_api = ImageApi(make_app(settings, clock=lambda: now))
+    image_uuid = image_api.create_and_get_uuid("image", {"a": "1", "tags": ["t"]})
     before = image_api.show_image(image_uuid).json
     assert image_api.patch_image(image_uuid).json == before
+    now += timedelta(hours=1)
     image_api.patch_image(
         image_uuid, build_op("replace", "/name", "new"), build_op("remove", "/nothing"), status=409
     )
