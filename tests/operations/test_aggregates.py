@@ -4,7 +4,7 @@
 from functools import partial
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from placement_sched.db.tables import inventories, resource_classes, resource_providers
 from placement_sched.errors import Conflict, NotFound, Unavailable
@@ -421,10 +421,13 @@ def test_ratios_of_changed_policies_are_applied_at_the_start(sqlite_configured_c
     assert sqlite_configured_cloud.cloud.read_ratios() == DEFAULT_POLICY_RATIOS
 
 
-def test_ratios_of_unchanged_policies_are_applied_only_once(sqlite_configured_cloud, monkeypatch):
+def test_ratios_of_unchanged_policies_are_applied_only_once(sqlite_configured_cloud):
     sqlite_configured_cloud.update_ratios()
-    monkeypatch.setattr(aggregates, "apply", None)
+    cloud = sqlite_configured_cloud.cloud
+    changed = update(inventories).values(allocation_ratio=7.0)
+    cloud.database.write(lambda connection: connection.execute(changed))
     sqlite_configured_cloud.update_ratios()
+    assert cloud.read_ratios() == (7.0, 7.0, 7.0)
 
 
 def test_ratios_are_applied_later_if_the_database_is_unavailable_at_the_start(

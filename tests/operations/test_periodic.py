@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 import pytest
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import tables
 from placement_sched.db.leases import Lease
@@ -25,7 +26,7 @@ from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
-from tests.support.statements import record_statements
+from tests.support.statements import execute_statements, record_statements
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -219,14 +220,23 @@ def test_retention_of_0_keeps_all_decisions(database):
     assert _count_rows(database, tables.decisions) == 1
 
 
-def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database, monkeypatch):
-    trimmed = []
-    retention = build_row_deletion(database, seconds=60)
-    monkeypatch.setattr(retention, "_delete_changes_and_transaction_ids", lambda: trimmed.append(1))
-    monkeypatch.setattr(decisions, "purge", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        retention.run_round()
-    assert trimmed == [1]
+@pytest.mark.usefixtures("change_log_triggers")
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database_url):
+    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    _record_decision(database, 1, age=61)
+    _write_allocations(database, "one")
+    database.write(_make_provider_changes_old)
+    row_count = _count_rows(database, provider_changes)
+    trigger = "BEGIN SELECT RAISE(ABORT, 'decisions are kept'); END"
+    execute_statements(
+        database, f"CREATE TRIGGER kept BEFORE DELETE ON {tables.decisions.name} {trigger}"
+    )
+    with pytest.raises(IntegrityError, match="decisions are kept"):
+        build_row_deletion(database, seconds=60).run_round()
+    assert _count_rows(database, tables.decisions) == 1
+    assert _count_rows(database, provider_changes) < row_count
+    database.dispose()
 
 
 def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, monotonic_time):
@@ -500,15 +510,18 @@ def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, w
     assert len(webhook_outbox.take_sent_notices()) == 1
 
 
-def test_webhook_notices_stop_if_another_process_has_the_lease(
-    make_waiting_task, webhook_outbox, monkeypatch
-):
+def test_webhook_notices_stop_if_another_process_has_the_lease(make_waiting_task, webhook_outbox):
     app, task = make_waiting_task()
     _, successor = make_waiting_task()
     decisions = {record_decision_without_host(app, number) for number in (1, 2)}
     report_host(app)
-    held = iter([True, True, False])
-    monkeypatch.setattr(task._lease, "is_held", lambda: next(held))
+
+    def send_notice_and_hand_over_lease(address, body):
+        webhook_outbox(address, body)
+        task._lease.release()
+        assert successor._lease.is_held()
+
+    task._send = send_notice_and_hand_over_lease
     task.run_round()
     ((_, first),) = webhook_outbox.take_sent_notices()
     successor.run_round()

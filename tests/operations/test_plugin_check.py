@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Third-party plugins are checked before the first request."""
 
-from unittest.mock import Mock
-
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.operations import plugin_check, prepare
+from placement_sched.operations import plugin_check
 from placement_sched.operations.plugin_check import (
     check_source,
     dry_run,
@@ -189,13 +187,14 @@ def test_plugin_check_without_arguments_checks_enabled_plugins(write_filter):
     assert plugin_check.check_enabled(build_settings()) == []
 
 
-def test_full_disk_during_a_plugin_check_is_a_finding(write_filter, monkeypatch):
-    file = write_filter("acme_disk", "True")
-    kinds = load_classes(file)
-    full = Mock(side_effect=OSError("No space left on device"))
-    monkeypatch.setattr(prepare, "sync", full)
+def test_missing_temporary_folder_during_a_plugin_check_is_a_finding(
+    write_filter, monkeypatch, tmp_path
+):
+    kinds = load_classes(write_filter("acme_disk", "True"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     (finding,) = dry_run(kinds, build_settings())
-    assert finding.problem.endswith("dry run failed: No space left on device")
+    assert "the temporary database of the dry run failed: " in finding.problem
+    assert "No such file or directory" in finding.problem
 
 
 def test_method_missing_in_the_base_class_of_plugins_is_reported(write_filter):

@@ -169,30 +169,22 @@ def test_reported_numa_nodes_are_parsed_only_for_requests_with_numa_nodes(monkey
 
 
 def test_cpus_are_near_the_devices_of_the_first_candidate():
-    class FakeDeviceStats:
-        pools = ()
-
-        def __init__(self):
-            self.taken = []
-
-        def support_requests(self, _requests, mapping, cells):
-            return mapping == {"pci": ["p1"]} and [cell.id for cell in cells] == [1]
-
-        def apply_requests(self, _requests, mapping, cells):
-            self.taken.append((mapping, [cell.id for cell in cells]))
-
-    state = build_reported_host_state(numa_topology=build_reported_topology({}, {}))
-    state.pci_stats = FakeDeviceStats()
+    card = {"vendor_id": "8086", "product_id": "1520"}
+    pools = [{**card, "numa_node": node, "count": 1, "rp_uuid": f"p{node}"} for node in (0, 1)]
+    state = build_reported_host_state(
+        numa_topology=build_reported_topology({}, {}), pci_device_pools=pools
+    )
     state.allocation_candidates = [
-        {"allocations": {}, "mappings": {"pci": [provider]}} for provider in ("p1", "p0")
+        {"allocations": {}, "mappings": {"pci-0": [provider]}} for provider in ("p1", "p0")
     ]
+    device = {"count": 1, "alias_name": "nic", "request_id": "pci", "spec": [card]}
     spec = build_spec(
         numa_topology={"cells": [{"cpuset": [0], "memory": 512}]},
-        pci_requests={"requests": [{"count": 1}]},
+        pci_requests={"requests": [device]},
     )
     state.consume_from_request(spec)
     assert [cell.cpu_usage for cell in state.numa_topology.cells] == [0, 1]
-    assert state.pci_stats.taken == [({"pci": ["p1"]}, [1])]
+    assert [pool["rp_uuid"] for pool in state.pci_stats.pools] == ["p0"]
 
 
 def test_devices_and_cpus_are_of_the_same_numa_node():

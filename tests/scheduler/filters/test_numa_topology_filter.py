@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
+from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import CORES, THREAD_PAIRS, build_cell, build_cell_with_networks
@@ -124,26 +125,23 @@ def test_chosen_numa_nodes_are_near_the_networks(network):
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
 
 
-class FakePciDevicesByNumaNode:
-    """Devices of providers, each at the NUMA node of the provider's name."""
-
-    pools = ({"numa_node": 0, "count": 1}, {"numa_node": 1, "count": 1})
-
-    def support_requests(self, requests, mapping, cells):
-        assert isinstance(requests[0].count, int)
-        return [cell.id for cell in cells] == [int(entry) for entry in mapping["pci"]]
+PCI_CARD = {"vendor_id": "8086", "product_id": "1520"}
+#: A device of each of two providers. The name of a provider is the NUMA node of its device.
+PCI_POOLS = [{**PCI_CARD, "numa_node": node, "count": 1, "rp_uuid": str(node)} for node in (0, 1)]
 
 
 def build_pci_candidates(*providers):
-    return [{"allocations": {}, "mappings": {"pci": [provider]}} for provider in providers]
+    return [{"allocations": {}, "mappings": {"pci-0": [provider]}} for provider in providers]
 
 
-ONE_PCI_DEVICE_REQUEST = {"requests": [{"count": 1}]}
+ONE_PCI_DEVICE_REQUEST = {
+    "requests": [{"count": 1, "alias_name": "nic", "request_id": "pci", "spec": [PCI_CARD]}]
+}
 
 
 def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     host = build_host_with_cells(
-        build_cell(0, shared=[0]), build_cell(1), pci_stats=FakePciDevicesByNumaNode()
+        build_cell(0, shared=[0]), build_cell(1), pci_stats=PciPools.of(PCI_POOLS)
     )
     request = build_spec(numa_topology=ONE_NUMA_NODE, pci_requests=ONE_PCI_DEVICE_REQUEST)
     host.allocation_candidates = build_pci_candidates("1", "0", "1", "0")

@@ -6,7 +6,6 @@ The names of nova that are found in the source of a plugin.
 
 import sys
 from importlib import import_module
-from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +16,7 @@ from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.finder import NovaName, list_names
 from placement_sched.scheduler.plugins import read_settings
 from tests.support.repository import ROOT
+from tests.support.states import build_host_state
 
 PLUGIN_GUIDE_TEXT = (ROOT / "doc/source/bring_your_filters.rst").read_text()
 
@@ -108,7 +108,7 @@ def test_file_of_a_nova_fork_that_cannot_be_imported_is_reported_at_the_start(
 def test_nova_submodule_has_the_names_that_the_shim_adds(nova_shim):
     package = import_module("nova.scheduler.filters")
     assert package.utils is import_module("nova.scheduler.filters.utils")
-    assert package.utils.aggregate_values_from_key(Mock(aggregates=[]), "rack") == set()
+    assert package.utils.aggregate_values_from_key(build_host_state(), "rack") == set()
     assert package.utils.aggregate_values_from_db
 
 
