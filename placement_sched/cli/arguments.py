@@ -14,6 +14,8 @@ class Parser(argparse.ArgumentParser):
 
     #: Exit status for invalid arguments; a command may change it on its parser.
     complaint = 2
+    #: The subparsers of a group of commands.
+    commands: Any = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # An abbreviation that is unique now would become ambiguous with the next option.
@@ -23,13 +25,13 @@ class Parser(argparse.ArgumentParser):
 
     def add_subparsers(self, **kwargs: Any) -> Any:
         """Add subparsers for commands, whose names an error suggests."""
-        self._commands = super().add_subparsers(**kwargs)
-        return self._commands
+        self.commands = super().add_subparsers(**kwargs)
+        return self.commands
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a hint at the help, and exit."""
         if unknown := _UNKNOWN_COMMAND.match(message):
-            name, names = unknown[1], self._commands.choices
+            name, names = unknown[1], self.commands.choices
             message = f"unknown command {name!r}{_suggest(name, names)}"
         self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
@@ -88,6 +90,8 @@ class EmbeddedParser(Parser):
 
 #: Type of the result of ``parser.add_subparsers()``.
 Commands = Any
+#: Type of the result of ``parser.add_argument_group()``.
+ArgumentGroup = Any
 
 
 def add_command(

@@ -15,7 +15,7 @@ from typing import Any
 
 import shtab
 
-from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.arguments import Commands, Parser, add_command
 from placement_sched.cli.main import PROGRAM, make_parser, parse_arguments
 
 #: Command that installs the script, by shell.
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     shell: str = arguments.shell
     parser = make_parser((), whole=True)
     for _, command in all_commands(parser):
-        for action in command._actions:  # noqa: SLF001 - argparse has no public list of them
+        for action in command._actions:  # noqa: SLF001 - argparse has no public list of its arguments
             if action.metavar in {"FILE", "DIR"}:
                 completer: Any = shtab.FILE if action.metavar == "FILE" else shtab.DIRECTORY
                 action.complete = completer  # type: ignore[attr-defined] # shtab reads it
@@ -93,15 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def all_commands(
-    parser: argparse.ArgumentParser, name: str = PROGRAM
-) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+def all_commands(parser: Parser, name: str = PROGRAM) -> Iterator[tuple[str, Parser]]:
     """Yield each command, group of commands and the program itself, with its parser."""
     yield name, parser
-    for action in parser._actions:  # noqa: SLF001 - as above
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-            for word, command in action.choices.items():
-                yield from all_commands(command, f"{name} {word}")
+    for word, command in parser.commands.choices.items() if parser.commands else ():
+        yield from all_commands(command, f"{name} {word}")
 
 
 class _PrintNames(argparse.Action):

@@ -19,6 +19,7 @@ from keystoneauth1.exceptions import ClientException
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from placement_sched.cli.arguments import ArgumentGroup
 from placement_sched.clients.session import make_session, silence_library_logs
 from placement_sched.errors import Invalid
 
@@ -31,7 +32,7 @@ _AUTH_TYPES = {
 }
 
 
-def add_login_arguments(group: argparse._ArgumentGroup) -> None:
+def add_login_arguments(group: ArgumentGroup) -> None:
     """Add the options of a login."""
     group.add_argument(
         "--token", help="token for the URLs (default: $OS_TOKEN, or admin on this machine)"

@@ -54,6 +54,8 @@ _UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
 #: Sort keys, and whether each is descending. The last key must be unique.
 Order = Sequence[tuple[ColumnElement[Any], bool]]
 _ECHO = logging.getLogger("sqlalchemy.engine")
+#: Events about a statement. SQLAlchemy executes every statement if they have a listener.
+_EVENTS = ("before_execute", "before_cursor_execute", "after_cursor_execute", "after_execute")
 #: SQLAlchemy's marker for a list of values, whose length is known only at execution.
 _LIST_MARKER = "POSTCOMPILE"
 
@@ -423,11 +425,8 @@ class FrequentStatement:
 def _driver_options(connection: Connection) -> Mapping[str, bool] | None:
     """Return the options of the driver's ``execute``, or None if SQLAlchemy must be used."""
     driver: Any = connection.connection.driver_connection
-    if (
-        connection._has_events  # noqa: SLF001 - decision 6
-        or connection.engine._has_events  # noqa: SLF001
-        or _ECHO.isEnabledFor(logging.INFO)
-    ):
+    listeners = connection.dispatch
+    if any(getattr(listeners, name) for name in _EVENTS) or _ECHO.isEnabledFor(logging.INFO):
         return None
     match connection.dialect.name:
         case "postgresql":

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that pages and messages name exist and have valid options."""
 
-import argparse
 import ast
 import re
 import shlex
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from placement_sched.cli.arguments import Parser
 from placement_sched.cli.main import make_parser
 from tests.support.repository import PACKAGE
 
@@ -49,15 +49,12 @@ def generate_string_texts(tree: ast.AST) -> Iterator[str]:
             yield str(node.value)
 
 
-def list_subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def list_subcommands(parser: Parser) -> dict[str, Parser]:
     """Return the commands of a group, or nothing for a command."""
-    groups = [
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    ]
-    return dict(groups[0].choices) if groups else {}
+    return dict(parser.commands.choices) if parser.commands else {}
 
 
-def is_complete_command(parser: argparse.ArgumentParser) -> bool:
+def is_complete_command(parser: Parser) -> bool:
     """Return whether a group is also a command, such as nova-shadow."""
     return " " in parser.prog and parser.get_default("run") is not None
 
@@ -68,7 +65,7 @@ def check_command(text: str) -> None:
     first = COMMAND_WORD_PATTERN.match(words[0])
     if first is None or first.group() in WORDS_WITHOUT_COMMAND:
         return
-    parser: argparse.ArgumentParser = make_parser([first.group()])
+    parser: Parser = make_parser([first.group()])
     while commands := list_subcommands(parser):
         word = COMMAND_WORD_PATTERN.match(words.pop(0)) if words else None
         if is_complete_command(parser) and (word is None or word.group() not in commands):
@@ -93,9 +90,9 @@ def test_commands_on_console_pages_are_valid():
         assert not list_possible_next_subcommands(words), command
 
 
-def list_possible_next_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
+def list_possible_next_subcommands(words: list[str]) -> dict[str, Parser]:
     """Return the commands of the group that a line ends with, or nothing if it is complete."""
-    parser: argparse.ArgumentParser = make_parser(words)
+    parser: Parser = make_parser(words)
     for word in words:
         parser = list_subcommands(parser).get(word, parser)
     return {} if is_complete_command(parser) else list_subcommands(parser)

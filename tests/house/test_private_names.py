@@ -25,6 +25,7 @@ DOCUMENTED_NAMES = {
     "_getframe",
     "_make",
     "_replace",
+    "_upgrade_checks",  # by the docstring of oslo.upgradecheck's UpgradeCommands
 }
 #: Attributes of nova's weighers, which a third-party weigher may define.
 NOVA_ATTRIBUTES = {"_weight_multiplier"}

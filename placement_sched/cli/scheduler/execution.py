@@ -14,7 +14,7 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import EmbeddedParser
+from placement_sched.cli.arguments import ArgumentGroup, EmbeddedParser
 from placement_sched.cli.login import make_adapters
 from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
 from placement_sched.cli.scheduler.scheduler_client import SchedulerApi, open_scheduler
@@ -60,7 +60,7 @@ _STUCK_COLUMNS = (
 )
 
 
-def add_nova_url(group: argparse._ArgumentGroup) -> None:
+def add_nova_url(group: ArgumentGroup) -> None:
     """Add the option of nova's address."""
     group.add_argument(
         "--nova-url",
