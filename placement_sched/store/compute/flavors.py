@@ -38,9 +38,6 @@ _CONSTANT = ("disabled", "vcpu_weight")
 #: The sort keys of nova: all columns.
 SORT_KEYS = (*_TEXTS, *_CONSTANT, *sorted({str(c.name) for c in _FLAVORS} - {*_TEXTS}))
 _COLUMNS = embedded_flavors.c
-#: The cached flavors of this process by digest, and their maximum number.
-_CACHE: dict[str, Json] = {}
-_MAX_CACHED = 10_000
 
 
 def by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
@@ -325,21 +322,9 @@ def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
 
 
 def read_embedded(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
-    """Map digests to flavors.
-
-    The flavors are shared and must not be changed.
-    """
-    requested = set(digests)
-    # A digest identifies one text, so cached flavors never become outdated.
-    cached = {digest: flavor for digest in requested if (flavor := _CACHE.get(digest)) is not None}
-    if missing := requested - cached.keys():
-        texts = _select_by_digest(connection, missing, _COLUMNS.flavor)
-        new = {digest: orjson.loads(text) for digest, text in texts.items()}
-        if len(_CACHE) + len(new) > _MAX_CACHED:
-            _CACHE.clear()
-        _CACHE.update(new)
-        cached |= new
-    return cached
+    """Map digests to flavors."""
+    texts = _select_by_digest(connection, digests, _COLUMNS.flavor)
+    return {digest: orjson.loads(text) for digest, text in texts.items()}
 
 
 def _select_by_digest(
