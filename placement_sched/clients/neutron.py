@@ -91,7 +91,7 @@ class Neutron:
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.failed(
-                f"{self._service.place} answered {answer.text} to GET {path}; check that it is "
+                f"{self._service.place} answered {answer.text} to GET {path}. Check that it is "
                 "the address of neutron"
             )
         with self._service.reading(path):

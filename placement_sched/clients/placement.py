@@ -30,7 +30,7 @@ from placement_sched.model.aggregates import (
 )
 from placement_sched.model.retry import MAX_ATTEMPTS, retrying
 
-#: Maximum seconds of the first pause before the next attempt; later pauses are longer.
+#: Maximum seconds of the first pause before the next attempt. Later pauses are longer.
 MAX_PAUSE = 0.05
 
 #: The query parameter that selects the providers with an aggregate or trait.
@@ -220,7 +220,7 @@ class RemotePlacement:
         if written.status == 400:
             raise Invalid(written.text)
         if written.status != 200:
-            raise ConcurrentUpdate(f"concurrent updates; gave up after {MAX_ATTEMPTS} attempts")
+            raise ConcurrentUpdate(f"concurrent updates: {MAX_ATTEMPTS} attempts failed")
         return True
 
     def _wait(self, attempt: int) -> None:

@@ -34,7 +34,7 @@ TIMEOUT = 60
 RETRIES = 2
 
 #: The microversion for each type of service, and the release that added it. Placement's aggregates
-#: have a generation since 1.19; compute aggregates have uuids since 2.41, hypervisors since 2.53
+#: have a generation since 1.19. Compute aggregates have uuids since 2.41, hypervisors since 2.53
 #: ("Microversion history" of both references).
 MICROVERSIONS: Mapping[str, tuple[str, str]] = {
     "placement": ("1.19", "Rocky"),
@@ -159,9 +159,9 @@ class RemoteService:
             return response
         hint = ""
         if response.status == 401:
-            hint = "; is the token right?"
+            hint = ". Is the token right?"
         elif response.status == 404 and not isinstance(document, dict):
-            hint = "; is the address that of the API itself?"
+            hint = ". Is the address that of the API itself?"
         raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:

@@ -129,8 +129,8 @@ def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
         ("403 Forbidden", NEUTRON_ERROR_BODY, "answered 403 Forbidden (The resource is gone.)"),
         ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
         ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
-        ("404 Not Found", b"nginx", "check that it is the address of neutron"),
-        ("404 Not Found", {"message": "no route"}, "check that it is the address of neutron"),
+        ("404 Not Found", b"nginx", "Check that it is the address of neutron"),
+        ("404 Not Found", {"message": "no route"}, "Check that it is the address of neutron"),
     ):
         neutron_service.failure = (status, body)
         assert words in call_and_get_failure_detail(lambda: neutron.port(PORT)), status

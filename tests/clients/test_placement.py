@@ -243,7 +243,7 @@ def test_malformed_response_of_placement_is_reported():
         ),
         (
             *({PROVIDERS_PATH: {"errors": [{"detail": "who are\nyou"}]}}, ROCKY_VERSION, 401),
-            "401 told (who are you) to GET /resource_providers; is the token right?",
+            "401 told (who are you) to GET /resource_providers. Is the token right?",
         ),
         (
             *({PROVIDERS_PATH: {"errors": [{"detail": "Minimum 1.0"}]}}, None, 406),

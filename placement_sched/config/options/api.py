@@ -19,7 +19,7 @@ API = with_help(
         default="noauth2",
         choices=[
             ("keystone", "tokens are validated by keystonemiddleware"),
-            ("noauth2", "the token is user[:project]; user admin is an administrator"),
+            ("noauth2", "the token is user[:project], and user admin is an administrator"),
         ],
         deprecated_group="DEFAULT",
     ),
@@ -28,12 +28,12 @@ API = with_help(
     "port: unless it is set here explicitly, placement-sched serve listens on a loopback address "
     "only, and the WSGI entry points refuse to start.",
     cfg.IntOpt("max_request_body_size", default=16 * 1024 * 1024, min=1024),
-    "Maximum size of a request body in bytes; a larger body is answered with 413. JSON bodies are "
+    "Maximum size of a request body in bytes. A larger body is answered with 413. JSON bodies are "
     "limited to 1 MiB, except reports of many compute nodes and reshaper requests.",
     cfg.IntOpt("max_query_string_size", default=65_000, min=1024),
-    "Maximum size of a query string in bytes, percent-encoded as sent; a longer query is answered "
+    "Maximum size of a query string in bytes, percent-encoded as sent. A longer query is answered "
     "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve answers a "
-    "URL of 65535 bytes or more with 414, without a body; a larger value is useful only with "
+    "URL of 65535 bytes or more with 414, without a body, so a larger value is useful only with "
     "another server.",
     cfg.FloatOpt("queue_timeout", default=30.0, min=0, max=MAX_INT),
     "Maximum seconds that a request waits in the queue of an overloaded placement-sched serve. "

@@ -45,7 +45,7 @@ DEFAULT = with_help(
     "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
     cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=MAX_INT),
     "Maximum seconds for running requests of placement-sched nova-scheduler to finish after "
-    "SIGTERM; 0: no limit.",
+    "SIGTERM. 0: no limit.",
 )
 
 API_DATABASE = with_help(
@@ -65,8 +65,8 @@ PCI = with_help(
     cfg.MultiStrOpt("alias", default=[], mutable=True, **deprecated_in_default("pci_alias")),
     "Alias of PCI devices, which the extra spec pci_passthrough:alias requests: a JSON object with "
     "the keys name, vendor_id, product_id, device_type (type-PCI, type-PF or type-VF), numa_policy "
-    "(required, legacy, preferred or socket), resource_class, traits and live_migratable; "
-    'repeatable. Lines with the same name are alternatives. Example: {"name": "nic", '
+    "(required, legacy, preferred or socket), resource_class, traits and live_migratable "
+    '(repeatable). Lines with the same name are alternatives. Example: {"name": "nic", '
     '"vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}.',
 )
 

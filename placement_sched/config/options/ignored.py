@@ -16,16 +16,16 @@ _RETRIES = (
     "is unavailable, and each request tries to connect again"
 )
 _STANDBYS = (
-    "requests use only the database of connection, as in OpenStack placement; with "
+    "requests use only the database of connection, as in OpenStack placement. With "
     "[placement] providers_in_memory they rarely read it"
 )
-_PROFILER = "this service does not support osprofiler; /metrics shows the times of requests"
+_PROFILER = "this service does not support osprofiler, but /metrics shows the times of requests"
 
 _BUS = "the topic of nova's requests is always scheduler, as in nova since Ocata"
 _HOST_MANAGER = "host states are built from the reports of hosts, in the same way for all types"
 _TRACKING = (
     "the instances of a host are read from the database when a request needs them, so that filters "
-    "always see the recorded instances; nova-compute uses the option when it announces instances"
+    "always see the recorded instances. nova-compute uses the option when it announces instances"
 )
 _BARE_METAL = (
     "bare metal nodes are requested by their resource class, and [filter_scheduler] "
@@ -102,7 +102,7 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "reserved_host_memory_mb"): _RESERVED,
         ("DEFAULT", "reserved_huge_pages"): _RESERVED,
         ("DEFAULT", "default_schedule_zone"): (
-            "the caller sends the zone; in nova, nova-api fills in this default"
+            "the caller sends the zone. In nova, nova-api fills in this default"
         ),
         ("scheduler", "discover_hosts_in_cells_interval"): (
             "this service never writes nova's host mappings: for new hosts run nova-manage "

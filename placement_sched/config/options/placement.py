@@ -13,7 +13,7 @@ PLACEMENT = with_help(
     "Answer GET /allocation_candidates with a uniform random sample of the candidates instead of "
     "the first by provider id. Without a limit only the order changes.",
     cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, max=MAX_INT, mutable=True),
-    "Maximum number of candidates in a response, even if the caller sets a higher limit; -1: no "
+    "Maximum number of candidates in a response, even if the caller sets a higher limit. -1: no "
     "maximum.",
     cfg.StrOpt(
         "allocation_candidates_generation_strategy",
@@ -32,11 +32,11 @@ PLACEMENT = with_help(
     "Maximum work, in steps, to combine groups, trees and sharing providers for a request for "
     "candidates. A step is a provider tried for a group (several steps with many groups or "
     "same_subtree rules), or 40 characters of a candidate (5 steps for a candidate with a single "
-    "group, more with more groups and providers). A request that needs more is answered with 400; "
+    "group, more with more groups and providers). A request that needs more is answered with 400. "
     "0: no limit. A million steps take about a second, or 40 MB of candidates.",
     cfg.IntOpt("max_request_groups", default=64, min=1, mutable=True),
     "Maximum number of groups (resources, resources1, resources_NET, ...) in a request for "
-    "candidates; a request with more is answered with 400.",
+    "candidates. A request with more is answered with 400.",
     cfg.IntOpt("max_member_of", default=256, min=1, mutable=True),
     "Maximum number of aggregate sets (member_of, unless forbidden) in a request for candidates. "
     "If groups, trees and sharing providers are combined, the sets of the unsuffixed group count "
@@ -58,14 +58,14 @@ PLACEMENT_DATABASE = with_help(
     "SQLAlchemy URL of the database: sqlite:///file, postgresql://user@host/db or "
     "mysql://user@host/db. It may be the database of an OpenStack placement. Without any "
     "configuration file it is an SQLite file placement_sched.db in the working directory, whose "
-    "schema is created at start; a configuration file without a database is rejected.",
+    "schema is created at start. A configuration file without a database is rejected.",
     cfg.StrOpt("connection_parameters", default=""),
     "Parameters to append to the URL in connection, as param1=value1&param2=value2.",
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (always done for SQLite). Otherwise run "
     "placement-sched db sync.",
     cfg.IntOpt("max_pool_size", default=5, min=0, max=MAX_INT),
-    "Number of connections that each worker keeps open, for reading and for writing each; 0: all "
+    "Number of connections that each worker keeps open, for reading and for writing each. 0: all "
     "that it has opened.",
     cfg.IntOpt("max_overflow", default=50, min=0, max=MAX_INT),
     "Maximum number of temporary connections above max_pool_size.",
@@ -74,13 +74,13 @@ PLACEMENT_DATABASE = with_help(
     cfg.IntOpt(
         "connection_recycle_time", default=3600, min=-1, max=MAX_INT, deprecated_name="idle_timeout"
     ),
-    "Seconds after which an idle connection is replaced; -1: never.",
+    "Seconds after which an idle connection is replaced. -1: never.",
     cfg.IntOpt("lock_timeout", default=10, min=1, max=MAX_WAIT),
     "Maximum seconds that a statement waits for the lock of another writer (SQLite's busy timeout, "
     "lock_timeout of PostgreSQL, innodb_lock_wait_timeout of MariaDB).",
     cfg.IntOpt("read_timeout", default=60, min=0, max=MAX_WAIT),
     "Maximum seconds of a reading statement, before the database aborts it and the request is "
-    "answered with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB); 0: no "
+    "answered with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB). 0: no "
     "limit. Most statements take milliseconds. It is also the maximum time of a candidate search "
     "with several statements.",
     cfg.StrOpt("mysql_sql_mode", default="TRADITIONAL"),
@@ -89,7 +89,7 @@ PLACEMENT_DATABASE = with_help(
     "Whether SQLite waits for the disk at critical moments (synchronous = NORMAL). False is "
     "faster, but a power failure may then damage the database.",
     cfg.IntOpt("connection_debug", default=0, min=0, max=100),
-    "Logging of SQL: from 50 on, statements with their parameters; at 100, also the rows.",
+    "Logging of SQL: from 50 on, statements with their parameters. At 100, also the rows.",
     cfg.BoolOpt("connection_trace", default=False),
     "Whether to append a comment with the function and line of this service to each statement, "
     "for the logs of the database.",

@@ -49,13 +49,13 @@ SCHEDULER = with_help(
     cfg.ListOpt("request_filters", default=[], mutable=True),
     "Request filters in the order in which they run: names of shipped filters, or dotted paths of "
     "additional classes. Shipped filters that are not listed run before them, in their default "
-    "order; a filter cannot be disabled by omitting it. "
+    "order. A filter cannot be disabled by omitting it. "
     "placement_sched.scheduler.request_filters.all_request_filters means all shipped filters.",
     cfg.StrOpt("json_config_location", **deprecated_in_default("scheduler_json_config_location")),
     "Path of a JSON file of options that are read per request, as "
     '{"filter_scheduler.ram_weight_multiplier": -1.0}. They take precedence over the '
     "configuration, except the section of a scheduling policy. The file is read at the start and "
-    "at SIGHUP; while it is invalid, the previous settings remain in effect.",
+    "at SIGHUP. While it is invalid, the previous settings remain in effect.",
     cfg.BoolOpt("strict_extra_specs", default=False, mutable=True),
     "Reject a request (400) if its flavor has an invalid extra spec resources:, trait: or "
     "group_policy, which nova logs and ignores. If false, the extra spec is ignored here, too, "
@@ -83,7 +83,7 @@ SCHEDULER = with_help(
     ),
     "Methods that select the scheduling policy of a request, in this order: hint, "
     "availability_zone, tenant, extra_specs, or dotted paths of classes. The first method that "
-    "finds aggregates of a single policy selects it; otherwise the default policy applies.",
+    "finds aggregates of a single policy selects it. Otherwise the default policy applies.",
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Reject the hosts of aggregates that have a policy for requests under the default policy. "
     "If false, only the enabled filters decide.",
@@ -91,10 +91,10 @@ SCHEDULER = with_help(
     "Maximum seconds of a simulation (changes of explain and capacity, plan, rebalance). On "
     "PostgreSQL and MariaDB, writers of the rows that it changes wait at most this long.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=MAX_INT),
-    "Seconds after which decisions, and runs of plans that are not running, are deleted; 0: never.",
+    "Seconds after which decisions, and runs of plans that are not running, are deleted. 0: never.",
     cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=MAX_INT, mutable=True),
     "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
-    "enough; after that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
+    "enough. After that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
     "same limit.",
     cfg.IntOpt("failover_interval", default=0, min=0, max=MAX_INT, mutable=True),
     "Seconds between two background computations of the failover capacity, in a process of any "
@@ -109,7 +109,7 @@ SCHEDULER = with_help(
     "undetermined. 0: no limit.",
     cfg.ListOpt("capacity_flavors", default=[], mutable=True),
     "Flavors, by name or id, whose remaining capacity /metrics shows, in total and for each "
-    "zone; at most 50. It is counted in the background, at most once a minute.",
+    "zone (at most 50). It is counted in the background, at most once a minute.",
     cfg.ListOpt("waiting_policies", default=[]),
     "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
     "in the background, at most once a minute, until they fit. Empty: none.",
@@ -122,7 +122,7 @@ SCHEDULER = with_help(
     cfg.IntOpt("waiting_webhook_attempts", default=5, min=1, max=1000),
     "Maximum number of attempts to notify the addresses of a request, at most once a minute.",
     cfg.IntOpt("workers", min=1),
-    "Number of worker processes of placement-sched nova-scheduler; unset, the number of "
+    "Number of worker processes of placement-sched nova-scheduler. Unset: the number of "
     "processors.",
     cfg.StrOpt("metrics_listen"),
     "Address of placement-sched nova-scheduler's /metrics for Prometheus, /healthz and "
@@ -142,7 +142,7 @@ FILTER_SCHEDULER = with_help(
         mutable=True,
         **deprecated_in_default("scheduler_available_filters"),
     ),
-    "Filter classes that may be enabled, as dotted paths; repeatable. "
+    "Filter classes that may be enabled, as dotted paths (repeatable). "
     "nova.scheduler.filters.all_filters also means all shipped filters.",
     cfg.ListOpt(
         "enabled_filters",
@@ -187,7 +187,7 @@ FILTER_SCHEDULER = with_help(
 
 METRICS = with_help(
     cfg.FloatOpt("weight_multiplier", default=1.0, mutable=True),
-    "Multiplier of MetricsWeigher; a negative value reverses the order. The metadata "
+    "Multiplier of MetricsWeigher. A negative value reverses the order. The metadata "
     "metrics_weight_multiplier of a host's aggregates override it.",
     cfg.ListOpt(
         "weight_setting",
@@ -203,7 +203,7 @@ METRICS = with_help(
     "cpu.percent=-1.0,numa.membw.current=0.5.",
     cfg.BoolOpt("required", default=True, mutable=True),
     "If true, a host that reaches MetricsWeigher without one of these metrics fails the whole "
-    "request; enable MetricsFilter to reject such hosts first. If false, the host gets the weight "
+    "request. Enable MetricsFilter to reject such hosts first. If false, the host gets the weight "
     "weight_of_unavailable.",
     cfg.FloatOpt("weight_of_unavailable", default=-10000.0, mutable=True),
     "Weight of a host without one of these metrics, if they are not required.",

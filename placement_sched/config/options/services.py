@@ -18,7 +18,7 @@ from oslo_config import cfg
 
 from placement_sched.config.settings import MAX_INT, deprecated_in_default, with_help
 
-#: Maximum seconds to wait for a response; nova has no limit by default.
+#: Maximum seconds to wait for a response. Nova has no limit by default.
 TIMEOUT = 10
 
 NEUTRON = with_help(
@@ -33,7 +33,7 @@ TRUSTED_COMPUTING = with_help(
     cfg.StrOpt("attestation_server", deprecated_name="server"),
     "Host name or address of the attestation service that TrustedFilter queries.",
     cfg.StrOpt("attestation_server_ca_file", deprecated_name="server_ca_file"),
-    "CA bundle for verifying the attestation service's certificate; unset, the CAs of this "
+    "CA bundle for verifying the attestation service's certificate. Unset: the CAs of this "
     "machine.",
     cfg.PortOpt("attestation_port", default=8443, deprecated_name="port"),
     "Port of the attestation service.",
@@ -67,7 +67,7 @@ NOTIFICATIONS = with_help(
     ),
     "Format of notifications, which are sent if [oslo_messaging_notifications] driver is set.",
     cfg.ListOpt("versioned_notifications_topics", default=["versioned_notifications"]),
-    "Topics of versioned notifications; consumers read the queues <topic>.info and <topic>.error.",
+    "Topics of versioned notifications. Consumers read the queues <topic>.info and <topic>.error.",
     cfg.BoolOpt("notify_on_run_instance", default=False),
     "Whether to send scheduler.run_instance.start and .end, too, for consumers that were "
     "written for the schedulers of Icehouse and earlier. They are never versioned.",
@@ -77,11 +77,11 @@ _MESSAGING_OPTIONS = with_help(
     "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
     "no notifications are sent.",
     cfg.StrOpt("transport_url", secret=True),
-    "URL of the message bus for notifications; unset, [DEFAULT] transport_url.",
+    "URL of the message bus for notifications. Unset: [DEFAULT] transport_url.",
     cfg.ListOpt("topics", default=["notifications"]),
     "Topics of unversioned notifications.",
     cfg.IntOpt("retry", default=-1),
-    "Maximum number of retries to send a notification; -1: no limit.",
+    "Maximum number of retries to send a notification. -1: no limit.",
 )
 
 
