@@ -9,9 +9,9 @@ all limits.
 # Requests
 #: Bytes of a JSON body, except for routes that accept many resources in a request.
 MAX_JSON_BYTES = 2**20
-#: Values of a JSON body; more values take a second to parse and check.
+#: Values of a JSON body. More values take a second to parse and check.
 MAX_JSON_VALUES = 250_000
-#: Nesting depth of a JSON body; Python's functions fail at some hundreds.
+#: Nesting depth of a JSON body. Python's functions fail at some hundreds.
 MAX_JSON_DEPTH = 100
 #: Bytes of a header in all of its lines: processing headers, such as roles, takes time.
 MAX_HEADER_BYTES = 16 * 1024
@@ -31,11 +31,11 @@ MAX_VALUE_CHARACTERS = 120
 MAX_CONDITIONS = 1_000
 #: Inventories, traits or aggregates of a provider in a request.
 MAX_PROVIDER_ITEMS = 5_000
-#: Inventories, and providers, of a reshaper request; a request at all limits takes a second of CPU.
+#: Inventories, and providers, of a reshaper request. A request at all limits takes a second of CPU.
 MAX_RESHAPER_INVENTORIES = 5_000
 #: Consumers of a reshaper request.
 MAX_RESHAPER_CONSUMERS = 2_500
-#: Amounts allocated to several consumers in a request; twice as many take a second of CPU.
+#: Amounts allocated to several consumers in a request. Twice as many take a second of CPU.
 MAX_ALLOCATION_AMOUNTS = 10_000
 #: Characters of the name of a trait (OpenStack placement's column).
 MAX_TRAIT_CHARACTERS = 255
@@ -59,7 +59,7 @@ MAX_FORBIDDEN_AGGREGATES = 5_000
 MAX_NAMES = 10_000
 #: Networks of a request: each may cost a request to neutron.
 MAX_NETWORKS = 100
-#: Segments of a network in a request; a network with more is sent by its id.
+#: Segments of a network in a request. A network with more is sent by its id.
 MAX_SEGMENTS = 1_000
 #: Bytes of flavor and image, times the instances: each instance records them.
 MAX_RECORDED_BYTES = 10_000_000

@@ -49,7 +49,7 @@ _FORMATS = ("container_format", "disk_format", "min_ram", "min_disk")
 _CELL = ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
 _PCI_REQUEST = ("count", "alias_name", "request_id", "numa_policy")
 LOG = log.getLogger(__name__)
-#: Drivers that send nothing; the configuration sample has an empty driver.
+#: Drivers that send nothing. The configuration sample has an empty driver.
 _NO_DRIVER = frozenset({"", "noop"})
 #: The entry point group of the values of ``driver``.
 _DRIVERS = "oslo.messaging.notify.drivers"
@@ -120,11 +120,11 @@ def _unversioned_spec(event: Event) -> Json:
     unset = dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at"))
     return {
         "num_instances": spec.num_instances,
-        # The known fields of the image; empty without an image.
+        # The known fields of the image. Empty without an image.
         "image": {}
         if spec.image == Image()
         else {name: value for name, value in image.items() if value is not None},
-        # All keys of nova's flavor; the timestamps are unknown.
+        # All keys of nova's flavor. The timestamps are unknown.
         "instance_type": {
             "id": spec.flavor.id,
             **_build_flavor(spec.flavor),
@@ -351,7 +351,7 @@ class Bus:
         available = sorted(entry_points(group=_DRIVERS).names)
         for name in drivers:
             if name not in available:
-                text = f"unknown driver {name!r}; there are {', '.join(available)}"
+                text = f"unknown driver {name!r}. There are: {', '.join(available)}"
                 raise ConfigurationError(f"[{MESSAGING_GROUP}] driver: {text}")
         library = oslo_messaging()
         set_exchange()

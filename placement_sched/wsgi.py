@@ -64,8 +64,8 @@ def check_noauth2(settings: Settings) -> None:
     file_names = ", ".join(find_files())
     files = f"read from {file_names}" if file_names else f"{FILES} is not set"
     raise ConfigurationError(
-        f"refusing to serve: the configuration ({files}) sets neither [api] {STRATEGY} nor "
-        f"an option of [{KEYSTONE_GROUP}]; set [api] {STRATEGY} = keystone and "
+        f"cannot serve: the configuration ({files}) sets neither [api] {STRATEGY} nor "
+        f"an option of [{KEYSTONE_GROUP}]. Set [api] {STRATEGY} = keystone and "
         f"[{KEYSTONE_GROUP}], or [api] {STRATEGY} = noauth2, which admits every client, in a file "
         f"that {FILES} names"
     )

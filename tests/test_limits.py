@@ -156,7 +156,7 @@ def test_capacity_request_has_at_most_25_flavors(cloud_app):
     body["flavors"].append(make_flavor(name="more"))
     status, text = post_body(cloud_app, "capacity", body)
     assert status == 400
-    assert "is too long; at most 25 items (at $.flavors)" in text
+    assert "is too long: at most 25 items (at $.flavors)" in text
 
 
 def test_plan_has_at_most_25_flavors(cloud_app):
@@ -169,7 +169,7 @@ def test_plan_has_at_most_25_flavors(cloud_app):
         cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]}
     )
     assert status == 400
-    assert "is too long; at most 25 items (at $.flavors)" in text
+    assert "is too long: at most 25 items (at $.flavors)" in text
 
 
 def test_request_has_at_most_2000_compute_node_reports(cloud_app):

@@ -105,7 +105,7 @@ def run_flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def test_flask_refuses_to_serve_without_a_configured_auth_strategy(tmp_path, command):
     process = run_flask(tmp_path, *command)
     assert process.returncode != 0
-    assert process.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
+    assert process.stderr.startswith("placement_sched.wsgi: cannot serve: ")
 
 
 def test_flask_lists_every_route(tmp_path):
@@ -130,8 +130,8 @@ def test_wsgi_server_ends_without_a_configured_auth_strategy(
     assert running.process.returncode != 0 or server == "uwsgi --lazy-apps"
     (line,) = lines  # each worker logs the same line
     assert line == (
-        "placement_sched.wsgi: refusing to serve: the configuration (PLACEMENT_SCHED_CONFIG is "
-        "not set) sets neither [api] auth_strategy nor an option of [keystone_authtoken]; set "
+        "placement_sched.wsgi: cannot serve: the configuration (PLACEMENT_SCHED_CONFIG is "
+        "not set) sets neither [api] auth_strategy nor an option of [keystone_authtoken]. Set "
         "[api] auth_strategy = keystone and [keystone_authtoken], or [api] auth_strategy = "
         "noauth2, which admits every client, in a file that PLACEMENT_SCHED_CONFIG names"
     )
@@ -216,7 +216,7 @@ def test_server_with_noauth2_in_its_configuration_file_responds(start_wsgi, tmp_
         running.wait_for_first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"})
         == 200
     )
-    assert "there is no option [api] auth_stratgy; did you mean auth_strategy?" in (
+    assert "there is no option [api] auth_stratgy. Did you mean auth_strategy?" in (
         running.log.read_text()
     )
 

@@ -327,7 +327,7 @@ class Application(flask.Flask):
             detail = error.detail
             if detail == NOT_FOUND:
                 apis = ", ".join(filter(None, self._apis))
-                detail = f"Nothing is served at this path; APIs: {apis}"
+                detail = f"Nothing is served at this path. APIs: {apis}"
             answer = ApiResponse(status=status, body=plain_error(request.environ, status, detail))
         else:
             context = ErrorContext(

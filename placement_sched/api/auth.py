@@ -102,7 +102,7 @@ class Identity:
         owner = self.project_id if noun == "project" else self.user_id
         if len(owner) > _MAX_ID:
             problem = f"The caller's {noun} id has {len(owner)} characters"
-            raise Invalid(f"{problem}; at most {_MAX_ID} can be stored")
+            raise Invalid(f"{problem}, but at most {_MAX_ID} can be stored")
         return owner
 
 
@@ -118,7 +118,7 @@ def noauth2(headers: Headers) -> Identity:
     """
     token = headers.get("X-Auth-Token")
     if not token:
-        raise Unauthorized("No X-Auth-Token was given; with noauth2 it is user[:project]")
+        raise Unauthorized("No X-Auth-Token was given. With noauth2 it is user[:project]")
     user, _, project = token.partition(":")
     has_default_roles = user == "admin" and headers.get("X-Roles") is None
     roles = ("admin",) if has_default_roles else _read_roles(headers, "X-Roles")

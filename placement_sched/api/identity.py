@@ -48,7 +48,7 @@ def show(call: ApiCall) -> ApiResponse:
 )
 def reject_request(call: ApiCall, below: str) -> ApiResponse:  # noqa: ARG001 - a handler's
     """Reject every request for projects, users and tokens."""
-    raise Forbidden("This service does not store identities; use Keystone.")
+    raise Forbidden("This service does not store identities. Use Keystone.")
 
 
 def _version(call: ApiCall) -> dict[str, Any]:

@@ -103,7 +103,9 @@ class Policy:
             message = f"Policy does not allow {rule} to be performed."
             scope, scopes = identity.scope(), self._scopes.get(rule, ())
             if scopes and scope not in scopes:
-                message += f" The token has {scope} scope; the rule accepts {' or '.join(scopes)}."
+                message += (
+                    f" The token has {scope} scope, but the rule accepts {' or '.join(scopes)}."
+                )
                 LOG.warning("%s", message)
             raise Forbidden(message)
 
@@ -138,7 +140,7 @@ class Policy:
             if stamps != previous:
                 self._read = _LoadedRules(_create_enforcer(self._settings, self._rules))
         except ConfigurationError as error:
-            LOG.error("%s; keeping the previous rules", error)  # noqa: TRY400 - the whole reason
+            LOG.error("%s (the previous rules remain in effect)", error)  # noqa: TRY400 - the whole reason
             self._read = _LoadedRules(self._read.enforcer)
         finally:
             self._reload_lock.release()
@@ -221,7 +223,7 @@ def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforc
     # oslo.policy logs references to missing rules, and cycles.
     enforcer.check_rules()
     if enforcer.policy_path is None and is_explicit(settings.conf, "oslo_policy", "policy_file"):
-        LOG.warning("there is no policy file %s; the default rules apply", enforcer.policy_file)
+        LOG.warning("there is no policy file %s, so the default rules apply", enforcer.policy_file)
     # A name without a colon may be a helper rule of the file.
     valid_names = {rule.name for rule in rules}
     for name in sorted(enforcer.file_rules):

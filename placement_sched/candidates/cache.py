@@ -372,7 +372,7 @@ class ProviderCache:
 
     def _get_columns(self) -> ProviderColumns:
         if self._cloud is None:
-            raise Unavailable("the provider cache is being reloaded; try again")
+            raise Unavailable("the provider cache is being reloaded. Try again")
         return self._cloud
 
     @contextmanager

@@ -266,7 +266,7 @@ class WorkBudget:
         """
         if monotonic() > self._deadline:
             raise Unavailable(
-                "the search took longer than [placement_database] read_timeout; request less"
+                "the search took longer than [placement_database] read_timeout. Request less"
             )
         self._remaining -= steps
         if self._remaining < 0:

@@ -404,7 +404,7 @@ class SearchRun(NamedTuple):
     def cut_step(self) -> reports.StepReport:
         """Build the step for a tree that serves but lies beyond a limit."""
         step = self.limit_step(1)
-        reason = "it changed while the request was evaluated; try again"
+        reason = "it changed while the request was evaluated. Try again"
         changes: tuple[SuggestedChange, ...] = ()
         if self.found.limited:
             limit = f"the limit of {step.detail} hosts"

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 class Parser(argparse.ArgumentParser):
     """Argument parser that reports an error in a single line on stderr."""
 
-    #: Exit status for invalid arguments; a command may change it on its parser.
+    #: Exit status for invalid arguments. A command may change it on its parser.
     complaint = 2
     #: The subparsers of a group of commands.
     commands: Any = None
@@ -136,7 +136,7 @@ def add_files(parser: Parser, *, of_parent: bool = False) -> None:
         action="append",
         default=default,
         help="configuration file in INI format, followed by the *.conf files of the directory "
-        "FILE.d; repeatable, later files override earlier files (default: the files that "
+        "FILE.d (repeatable: later files override earlier files, default: the files that "
         "PLACEMENT_SCHED_CONFIG names, or /etc/placement/placement.conf and "
         "/etc/placement_sched/placement_sched.conf, if they exist)",
     )
@@ -146,7 +146,7 @@ def add_files(parser: Parser, *, of_parent: bool = False) -> None:
         metavar="DIR",
         action=_Directory,
         default=default,
-        help="directory of configuration files (*.conf), read in order of name; repeatable",
+        help="directory of configuration files (*.conf), read in order of name (repeatable)",
     )
 
 

@@ -63,13 +63,13 @@ def _run_version(arguments: argparse.Namespace) -> int:
     if state.tables and state.revisions:
         origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}
         owner = (
-            f"; OpenStack placement's database of {origin['releases'] or 'an unknown release'}, "
+            f", OpenStack placement's database of {origin['releases'] or 'an unknown release'}, "
             f"revision {name}, {'' if state.adopted else 'not '}adopted"
         )
         if not state.adopted:
             owner += " (placement-sched db adopt takes it over)"
     elif state.foreign:
-        owner = "; its placement tables were not created by this service"
+        owner = ", with placement tables that this service did not create"
     schema = f"{place}: schema at revision {revision or 'none'}, newest {newest}"
     report = {
         "database": place,

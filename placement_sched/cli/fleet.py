@@ -36,11 +36,13 @@ _MAX_VALUE = 60
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "fleet", "describe a whole cloud in a readable file")
-    summary = "apply a file to the cloud, in a single transaction; absent sections are not changed"
+    summary = (
+        "apply a file to the cloud, in a single transaction, without changes to absent sections"
+    )
     epilog = "The page fleet of the documentation describes the file."
     parser = add_command(group, "load", summary, run_load, epilog=epilog)
     parser.add_examples("cloud.yaml --dry-run", "cloud.yaml")
-    parser.add_argument("file", metavar="FILE", help="the file, in YAML; - is standard input")
+    parser.add_argument("file", metavar="FILE", help="the file, in YAML (-: standard input)")
     parser.add_argument(
         "--dry-run", action="store_true", help="show the changes without making them"
     )

@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             package = f"pip install 'placement-sched[{_EXTRAS[failure.name]}]'"
             return _fail(f"{failure.name} is not installed: {package}", arguments.failure)
         defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
-        return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
+        return _fail(f"{defect} (a defect: --debug shows the traceback)", arguments.failure)
     return status_code
 
 
@@ -218,7 +218,7 @@ def _fail(sentence: str, status: int) -> int:
 def _system_error(failure: OSError) -> str:
     """Describe an error of the operating system with the file, such as a full disk."""
     reason = failure.strerror or one_line(failure)
-    # An error of a file has its name; without a name it is about our output.
+    # An error of a file has its name. Without a name it is about our output.
     of_output = failure.filename is None and failure.errno in _FULL
     try:
         # Unwritten output is still in the buffer unless it was larger, and fails again.

@@ -48,7 +48,7 @@ from placement_sched.store import decisions
 
 _HEADINGS = ("", "read", "new", "changed", "gone")
 _SIGNS = {"new": "+", "changed": "~", "gone": "-"}
-#: Maximum number of printed names of a kind; --format json has all names.
+#: Maximum number of printed names of a kind. --format json has all names.
 _MAX_NAMES = 10
 _SHADOW_EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
@@ -136,7 +136,7 @@ def differences_of(findings: SyncReport) -> Iterator[str]:
 def faults_of(findings: SyncReport) -> Iterator[str]:
     """Yield the cells that did not answer and the objects that cannot be recorded."""
     for cell in findings.away:
-        yield f"{cell}: its database does not answer; its records were not changed"
+        yield f"{cell}: its database does not answer, so its records were not changed"
     yield from map(str, findings.issues)
 
 
@@ -238,7 +238,7 @@ def _add_sync(group: Commands) -> None:
             "  0  the records match nova\n"
             "  1  --check found differences\n"
             "  2  the databases could not be read\n"
-            "  3  the database of a cell did not answer; all other records match nova"
+            "  3  the database of a cell did not answer, all other records match nova"
         ),
         failure=SyncExit.FAILED,
     )
@@ -280,7 +280,7 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
     number = findings.differing
     if check:
         differ = count_noun(number, "difference") if number else "no differences"
-        yield f"{place}: {differ}; nothing was written"
+        yield f"{place}: {differ}, nothing was written"
     else:
         result = f"{number} brought up to date" if number else "was up to date"
         yield f"{place}: {result} in {findings.seconds:.1f} s"

@@ -39,7 +39,7 @@ _UUID_LENGTH = 36
 _UNITS = ("MiB", "GiB", "TiB")
 #: Index of the unit of a resource class.
 _UNIT_OF = {"MEMORY_MB": 0, "DISK_GB": 1}
-#: Heading, key and columns of each printed part; the column names are the keys of a row.
+#: Heading, key and columns of each printed part. The column names are the keys of a row.
 _PLAN_PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),
     ("Moves, in this order", "moves", ("Instance", "From", "To", "Reason")),
@@ -144,7 +144,7 @@ def show_waiting(label: str) -> Iterator[None]:
 def show_progress(label: str) -> Iterator[Progress]:
     """Yield a function that advances a progress bar, which only a terminal shows."""
     console = Console(stderr=True)
-    # Output to a terminal is printed above the bar; output to a file or pipe is not redirected.
+    # Output to a terminal is printed above the bar. Output to a file or pipe is not redirected.
     past = sys.stdout.isatty()
     off = not console.is_terminal
     with progress.Progress(
@@ -294,8 +294,9 @@ def _find(columns: Sequence[Column], name: str) -> Column:
     if _normalise_name(name) not in by_key:
         names = [column.name for column in columns]
         near = suggest_name("column", name, names)
-        there_are = "" if "there are" in near else f"; there are: {', '.join(names)}"
-        raise Invalid(f"there is no column {name!r}{near}{there_are}")
+        if "There are" not in near:
+            near += f"{' ' if near else '. '}There are: {', '.join(names)}"
+        raise Invalid(f"there is no column {name!r}{near}")
     return by_key[_normalise_name(name)]
 
 

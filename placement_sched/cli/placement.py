@@ -102,14 +102,14 @@ def _add_sync_options(parser: argparse.ArgumentParser) -> None:
         "--url",
         metavar="URL",
         help="the placement API to change (http://controller/placement), "
-        "of OpenStack placement or of this service; microversion "
+        "of OpenStack placement or of this service, with microversion "
         f"{MICROVERSIONS['placement'][0]} or newer",
     )
     services.add_argument(
         "--compute-url",
         metavar="URL",
         help="the compute API to read host aggregates from (http://controller:8774/v2.1), of "
-        f"nova or of this service; microversion {MICROVERSIONS['compute'][0]} or newer",
+        f"nova or of this service, with microversion {MICROVERSIONS['compute'][0]} or newer",
     )
     add_login_arguments(services)
 
@@ -128,8 +128,8 @@ def _add_sync(group: Commands) -> None:
     parser.add_argument(
         "--remove-stale",
         action="store_true",
-        help="also remove providers of compute nodes from aggregates without their host; "
-        "otherwise such providers are only reported",
+        help="also remove providers of compute nodes from aggregates without their host "
+        "(otherwise such providers are only reported)",
     )
     _add_sync_options(parser)
     as_nova = "as of sync_aggregates, and two more"
@@ -149,7 +149,7 @@ def _add_sync(group: Commands) -> None:
         metavar="FILE",
         type=Path,
         help="with --url or --os-cloud: record added traits in this file, so that they can be "
-        "removed when no aggregate requires them; without the file, traits are not removed",
+        "removed when no aggregate requires them (without the file, traits are not removed)",
     )
     _add_sync_options(parser)
 
@@ -175,7 +175,7 @@ def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
         ]
         lines.append(f"{aggregate.name}: {'; '.join(counts)}")
     if run.stale:
-        lines.append(f"{len(run.stale)} stale memberships remain; --remove-stale removes them")
+        lines.append(f"{len(run.stale)} stale memberships remain. --remove-stale removes them")
     elif not run.problems:
         number = count_noun(len(run.hosts.aggregates), "host aggregate")
         lines.append(f"{number}, no differences in placement")
@@ -202,7 +202,7 @@ def _run_sync_traits(arguments: argparse.Namespace) -> int:
         lines.append("all providers have the traits that aggregates require")
     if not has_record:
         lines.append(
-            "traits are not removed without a record of added traits; --state FILE creates a record"
+            "traits are not removed without a record of added traits. --state FILE creates a record"
         )
     return _print_sync(arguments, run, document, lines)
 
@@ -321,7 +321,7 @@ def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:
     for violation in result.allowed:
         yield f"allowed: {violation.invariant}: {violation.detail}"
     for invariant in sorted(result.cut):
-        yield f"{invariant}: more violations exist; only the first {MAX_VIOLATIONS} are listed"
+        yield f"{invariant}: more violations exist, but only the first {MAX_VIOLATIONS} are listed"
     if not result.violations:
         yield "all invariants hold"
         return
@@ -356,10 +356,10 @@ def _add_audit(group: shared.Commands) -> None:
             "  1    an unexpected error occurred\n"
             "  3    orphaned allocations were found\n"
             "  4    orphaned allocations were found and all deleted\n"
-            "  5    an aggregate names an unknown policy, or a host has several policies;\n"
+            "  5    an aggregate names an unknown policy, or a host has several policies:\n"
             "       orphaned allocations are still reported and deleted\n"
             "  6    some consumers could not be verified, because the instances of their hosts\n"
-            "       are not recorded here; their allocations were not deleted\n"
+            "       are not recorded here: their allocations were not deleted\n"
             "  7    with --invariants: an invariant is violated (0: all hold)\n"
             "  127  wrong input"
         ),
@@ -381,7 +381,7 @@ def _add_audit(group: shared.Commands) -> None:
         action="append",
         default=[],
         help="treat this consumer as orphaned if it is not a recorded instance, even if it "
-        "could not be verified; repeatable",
+        "could not be verified (repeatable)",
     )
     parser.add_argument(
         "--invariants",
@@ -433,7 +433,7 @@ def _audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     hint = (
         f"placement-sched: not deleted: the allocations of {consumers}, which "
         "may be instances or migrations that are not recorded here. nova-manage placement audit "
-        "verifies the consumers of nova; to delete the allocations of a consumer anyway, name it "
+        "verifies the consumers of nova. To delete the allocations of a consumer anyway, name it "
         "with --consumer"
     )
     if any(entry.has_type for entry in unverified):

@@ -93,7 +93,7 @@ def register(commands: Commands) -> None:
         metavar="HOST:PORT",
         help="address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778",
     )
-    port_help = "port to listen on; 0 selects a free port (default: %(default)s)"
+    port_help = "port to listen on (0 selects a free port, default: %(default)s)"
     parser.add_argument("--port", type=_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=positive_number, default=1, help=workers_help)
@@ -212,7 +212,7 @@ class _Server(MPServer):
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
     def _stop_after_delay(self, stop: Callable[[], None]) -> None:
-        LOG.info("stopping in %g s; /healthz/ready answers 503 now", self.delay)
+        LOG.info("stopping in %g s. /healthz/ready answers 503 now", self.delay)
         self.stopping.value = True
         time.sleep(self.delay)
         stop()

@@ -19,7 +19,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Error
 from placement_sched.scheduler.plugins import read_settings
 
-#: Maximum number of concurrent connections of a worker; others wait to be accepted.
+#: Maximum number of concurrent connections of a worker. Others wait to be accepted.
 CONNECTIONS = 1024
 #: Maximum number of other open files of a worker: database, logs, metrics.
 OTHER_FILES = 256

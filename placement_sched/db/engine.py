@@ -295,7 +295,7 @@ def _set_session_variables(engine: Engine, options: OptionGroup, seconds: int) -
         "group_concat_max_len=1048576"
     )
     if seconds:
-        # The setting has different names on MariaDB and MySQL; each ignores the other's comment.
+        # The setting has different names on MariaDB and MySQL. Each ignores the other's comment.
         text += (
             f" /*M!100101 , max_statement_time={seconds} */"
             f" /*!50708 , max_execution_time={seconds * 1000} */"
@@ -336,7 +336,7 @@ def _sqlite_engine(
     if url.database in {None, "", ":memory:"}:
         raise ConfigurationError(
             "[placement_database] connection: an in-memory SQLite database cannot be shared by "
-            "the connections of a server; use a file"
+            "the connections of a server. Use a file"
         )
     engine = create_engine(url, connect_args={"timeout": options.lock_timeout}, **pool)
     synchronous = "NORMAL" if options.sqlite_synchronous else "OFF"

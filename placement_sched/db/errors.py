@@ -24,10 +24,10 @@ from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailab
 from placement_sched.model.request_stats import request_stats
 
 #: The message if another writer holds a lock for too long.
-LOCKED = "the database is locked by another writer; try again"
+LOCKED = "the database is locked by another writer. Try again"
 
 #: The message if the database rejects writes: a standby, or a file without permission.
-READ_ONLY = "the database is read-only at the moment and takes no writes; try again later"
+READ_ONLY = "the database is read-only at the moment and takes no writes. Try again later"
 _SILENT = "the database does not answer: neither it nor the network in between sends anything"
 _NO_CONNECTION = "no connection to the database can be made as configured"
 #: Maximum number of attempts to get an open connection from the pool.
@@ -65,9 +65,9 @@ _SENTENCES = (
     (_LOCKED, LOCKED),
     ({NO_QUORUM}, "the database is a cluster node without a quorum, or not ready yet"),
     (_FULL, _CANNOT_WRITE),
-    (_FILES, "the database cannot read its own files; see its log for the reason"),
-    (_LATE, "the query took longer than [placement_database] read_timeout; simplify it"),
-    (_CONCURRENT, "the transaction conflicted with concurrent writers; try again"),
+    (_FILES, "the database cannot read its own files. See its log for the reason"),
+    (_LATE, "the query took longer than [placement_database] read_timeout. Simplify it"),
+    (_CONCURRENT, "the transaction conflicted with concurrent writers. Try again"),
 )
 # Why a connection fails: error codes, parts of the message (PostgreSQL gives no codes), and the
 # sentence for clients.
@@ -248,14 +248,14 @@ def _describe_error(failure: DBAPIError) -> str | None:
         return "the file is not an SQLite database"
     if code in _NO_TABLE or "no such table" in text:
         return (
-            "the database has no schema of this service; run placement-sched db sync, or db adopt "
+            "the database has no schema of this service. Run placement-sched db sync, or db adopt "
             "if OpenStack placement made it"
         )
     if "database is locked" in text:
         return LOCKED
     if code in _DENIED:
         reason = _driver_message(failure)
-        return f"the database user of the connection lacks a privilege; grant it: {reason}"
+        return f"the database user of the connection lacks a privilege. Grant it: {reason}"
     if _is_read_only(code):
         return READ_ONLY
     if any(words in text for words in _FULL_WORDS):

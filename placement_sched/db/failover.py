@@ -27,7 +27,7 @@ from sqlalchemy.exc import DisconnectionError
 
 LOG = log.getLogger(__name__)
 
-#: An epoch as a comparable value; None for SQLite, which has a single epoch.
+#: An epoch as a comparable value. None for SQLite, which has a single epoch.
 ServerEpoch = Hashable | None
 
 #: The key of a connection's ``info`` for its epoch.
@@ -69,7 +69,7 @@ class Histories:
     """
 
     def __init__(self) -> None:
-        #: The epoch of the connection opened last; None before the first connection.
+        #: The epoch of the connection opened last. None before the first connection.
         self.current: ServerEpoch = None
 
     def follow(self, engine: Engine) -> None:

@@ -182,8 +182,8 @@ def _ensure_triggers(database: Database) -> None:
         is_complete = not missing_triggers(connection)
     if reason is not None:
         LOG.warning(
-            "[placement] providers_in_memory has no effect, because changes cannot be logged: %s; "
-            "set it to false",
+            "[placement] providers_in_memory has no effect, because changes cannot be logged: %s. "
+            "Set it to false",
             reason,
         )
     elif not is_complete:
@@ -268,7 +268,7 @@ def check_revision(found: str | None) -> None:
         )
     raise NewerSchema(
         f"the database schema is at revision {found} of a newer release, but this release has "
-        f"revisions up to {newest_revision()}; start the newer release, or restore a backup from "
+        f"revisions up to {newest_revision()}. Start the newer release, or restore a backup from "
         "before the upgrade"
     )
 
@@ -290,7 +290,7 @@ class PlacementSchema:
     Columns are given as ``table.column``.
     """
 
-    #: The contents of its version table; empty without such a table.
+    #: The contents of its version table. Empty without such a table.
     revisions: tuple[str, ...]
     #: All tables of the database.
     existing: frozenset[str]

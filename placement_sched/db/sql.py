@@ -32,7 +32,7 @@ V = TypeVar("V", int, str)
 
 #: A condition of a statement.
 Condition = ColumnElement[bool]
-#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535; statements have others.
+#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535. Statements have others.
 SIZE = 30_000
 #: Maximum number of rows for a list of parameters. A JSON document is faster for more rows.
 _MAX_ROWS_WITHOUT_JSON = 10

@@ -337,7 +337,7 @@ server_groups = with_uuid(
 
 #: Traits that sync_traits set on providers, and the aggregates whose metadata required them. The
 #: provider's uuid and the trait's name are recorded, because either may be deleted before the row.
-#: The provider's id distinguishes it from a later provider with the same uuid; old releases
+#: The provider's id distinguishes it from a later provider with the same uuid. Old releases
 #: recorded none.
 synced_traits = new_table(
     "sched_synced_traits",
@@ -421,7 +421,7 @@ plan_moves = new_table(
     sa.PrimaryKeyConstraint("run_uuid", "instance_uuid"),
 )
 
-#: The cells of nova. ``read_at`` is the time when a cell's database last answered; ``away_since``
+#: The cells of nova. ``read_at`` is the time when a cell's database last answered. ``away_since``
 #: and ``failure`` are the begin of and the reason for its unavailability.
 cells = with_uuid(
     "sched_cells",

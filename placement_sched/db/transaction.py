@@ -137,7 +137,7 @@ LOCK_WAIT = 2
 #: SQLite's virtual machine steps between two checks of the deadline.
 _STEPS = 10_000
 _LATE = (
-    "the simulation took longer than [scheduler] what_if_timeout; simplify the request, or raise "
+    "the simulation took longer than [scheduler] what_if_timeout. Simplify the request, or raise "
     "the option"
 )
 
@@ -401,7 +401,7 @@ class Database:
             self.reader.dispose()
             is_committed = is_done(self.read, mark)
             LOG.warning(
-                "the answer to COMMIT was lost; the transaction was %s",
+                "the answer to COMMIT was lost. The transaction was %s",
                 "committed" if is_committed else "not committed",
             )
             if not is_committed:
@@ -570,7 +570,7 @@ def _limit_statements(connection: Connection, seconds: float) -> Iterator[str]:
         yield f"SET LOCAL statement_timeout = {whole_seconds * 1000}"
         yield f"SET LOCAL lock_timeout = {LOCK_WAIT * 1000}"
     else:
-        # The setting has different names on MariaDB and MySQL; each ignores the other's comment.
+        # The setting has different names on MariaDB and MySQL. Each ignores the other's comment.
         yield (
             f"SET SESSION innodb_lock_wait_timeout={LOCK_WAIT} "
             f"/*M!100101 , max_statement_time={whole_seconds} */ "

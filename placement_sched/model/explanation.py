@@ -236,8 +236,8 @@ class CandidatesReport:
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
-                    f"; the limit of candidates ({step.option}) left out "
-                    f"{_hosts(step.before - step.after)} before: raise the limit, or set "
+                    f". The limit of candidates ({step.option}) left out "
+                    f"{_hosts(step.before - step.after)} before. Raise the limit, or set "
                     "[placement] allocation_candidates_generation_strategy = breadth-first"
                 )
         return ""
@@ -559,7 +559,7 @@ class Funnel:
         return EmptyStage(
             "later_instance",
             last_filter.name,
-            f"{words}; for the next instance {last_filter.words}",
+            f"{words}, and for the next instance {last_filter.words}",
         )
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:

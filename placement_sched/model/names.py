@@ -122,7 +122,7 @@ def nearest(
 def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
     """Return the end of a message that suggests names, or an empty text."""
     all_shown = " or ".join(map(shown, names))
-    return f"; did you mean {all_shown}?" if all_shown else ""
+    return f". Did you mean {all_shown}?" if all_shown else ""
 
 
 #: Maximum number of existing names in a message without a similar name.
@@ -134,7 +134,7 @@ _ROUTES = {
     "image": "GET /image/v2/images",
     "node": "placement-sched host list (GET /scheduler/v1/hosts)",
     "option": "placement-sched config sample",
-    "plugin": "the page Plugins of the documentation",
+    "plugin": "The page Plugins of the documentation",
     "policy": "placement-sched policy list (GET /scheduler/v1/policies)",
     "provider": "GET /placement/resource_providers",
     "resource class": "GET /placement/resource_classes",
@@ -162,8 +162,8 @@ def suggest_names(
     if suggestion := did_you_mean(near, shown):
         return suggestion
     if all_names := ", ".join(there_are):
-        return f"; there are: {all_names}"
-    return f"; {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
+        return f". There are: {all_names}"
+    return f". {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
 
 
 def suggest_name(
@@ -180,7 +180,7 @@ def suggest_name(
     """
     names = set(existing)
     if not names:
-        return "; there are none"
+        return ". There are none"
     return suggest_names(noun, nearest(name, names, alike=alike), names_if_few(names), shown)
 
 

@@ -626,7 +626,7 @@ def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:
 def _require_object(document: Document, noun: str) -> Document | None:
     value = document.get(noun)
     if isinstance(value, str):
-        raise NotFound(f"There is no stored {noun} {value!r}; give the {noun} as an object.")
+        raise NotFound(f"There is no stored {noun} {value!r}. Give the {noun} as an object.")
     return value
 
 

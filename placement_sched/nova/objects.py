@@ -239,7 +239,7 @@ def short_text(value: Any, place: str) -> str | None:
     checked: str | None = text(value, place)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
         raise UnreadableObject(
-            f"{place} has {len(checked)} characters; at most {MAX_SHORT_TEXT} are allowed"
+            f"{place} has {len(checked)} characters, but at most {MAX_SHORT_TEXT} are allowed"
         )
     return checked
 

@@ -254,7 +254,7 @@ def _server_group(primitive: Any, place: str) -> Json | None:
     if policy not in POLICIES:
         allowed = ", ".join(POLICIES)
         raise UnreadableObject(
-            f"{place}.policy: unknown server group policy {policy!r}; expected one of {allowed}"
+            f"{place}.policy: unknown server group policy {policy!r}. Valid policies: {allowed}"
         )
     try:
         rules = {name: int(value) for name, value in (group.pop("_rules", None) or {}).items()}
@@ -312,8 +312,8 @@ def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> 
     if primitive is None:
         # Calls of 4.0 to 4.2 have dictionaries, without the uuids of the instances to claim for.
         raise UnreadableObject(
-            "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported; "
-            "unset [upgrade_levels] scheduler of nova-conductor, or set it to 4.5"
+            "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported. "
+            "Unset [upgrade_levels] scheduler of nova-conductor, or set it to 4.5"
         )
     document = _SPEC.read(primitive, PLACE)
     if document.get("instance_group") is None:

@@ -218,7 +218,7 @@ def run(
     def log_death(service: Any, worker: int, status: int) -> None:
         name = f"worker {worker + 1}" if service == served else "the process that follows nova"
         reason = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        LOG.warning("%s ended (%s); starting another", name, reason)
+        LOG.warning("%s ended (%s). Another process starts", name, reason)
 
     def log_stop() -> None:
         notifier.stop()

@@ -150,15 +150,15 @@ def check_adopted(database: Database) -> None:
     if not schema.revisions:
         raise NotAdopted(
             "the database has tables that this service did not create "
-            f"({shorten_names(sorted(schema.tables))}); nothing was changed. Use an empty "
+            f"({shorten_names(sorted(schema.tables))}). Nothing was changed. Use an empty "
             "database, or run placement-sched db adopt if OpenStack placement created them"
         )
     revision = ", ".join(schema.revisions)
     releases = REVISIONS.get(revision)
     made_by = f"{revision}, {releases}" if releases else revision
     raise NotAdopted(
-        f"the database belongs to OpenStack placement (revision {made_by}) and is not adopted; "
-        "nothing was changed. Run placement-sched db adopt to take it over"
+        f"the database belongs to OpenStack placement (revision {made_by}) and is not adopted. "
+        "Nothing was changed. Run placement-sched db adopt to take it over"
     )
 
 
@@ -169,23 +169,23 @@ def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
         missing -= set(_XENA_ADDS)
     if not schema.tables:
         problem = (
-            "the database has no tables of OpenStack placement, so there is nothing to adopt; "
-            "placement-sched db sync creates a schema"
+            "the database has no tables of OpenStack placement, so there is nothing to adopt. "
+            "Create a schema with placement-sched db sync"
         )
     elif not schema.revisions and ours:
         problem = (
-            "the database already belongs to this service, not to OpenStack placement; "
-            "placement-sched db sync upgrades it"
+            "the database already belongs to this service, not to OpenStack placement. "
+            "Upgrade it with placement-sched db sync"
         )
     elif not schema.revisions:
         problem = (
             "the database has tables of OpenStack placement, but no revision in "
-            f"{migrate.OPENSTACK_SCHEMA_VERSION_TABLE}; run placement-manage db stamp"
+            f"{migrate.OPENSTACK_SCHEMA_VERSION_TABLE}. Run placement-manage db stamp"
         )
     elif revision in TOO_OLD:
         problem = (
-            f"OpenStack placement's schema is at revision {revision}, older than Train; "
-            "upgrade it to Train or later with placement-manage db sync"
+            f"OpenStack placement's schema is at revision {revision}, older than Train. "
+            "Upgrade it to Train or later with placement-manage db sync"
         )
     elif revision is None or revision not in REVISIONS:
         problem = (
@@ -195,7 +195,7 @@ def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
     elif missing:
         problem = (
             f"OpenStack placement's schema is marked as revision {revision}, but lacks "
-            f"{shorten_names(sorted(missing))}; its placement-manage db sync may have "
+            f"{shorten_names(sorted(missing))}. Its placement-manage db sync may have "
             "been interrupted"
         )
     else:
@@ -215,12 +215,12 @@ def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
     if counted.roots_without_node:
         notes.append(
             f"{counted.roots_without_node} root providers are not hosts yet: placement-sched nova "
-            "adopt --config-file nova.conf records the compute nodes of a nova; others report them "
+            "adopt --config-file nova.conf records the compute nodes of a nova. Report others "
             "under the provider's uuid (PUT /scheduler/v1/compute_nodes/{uuid})"
         )
     if counted.overfull_inventories:
         notes.append(
-            f"{counted.overfull_inventories} inventories are over-allocated; "
+            f"{counted.overfull_inventories} inventories are over-allocated, so "
             "nothing more is allocated from them until this is repaired"
         )
     if counted.without_root or counted.incomplete_consumers:

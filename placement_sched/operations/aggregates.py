@@ -247,7 +247,7 @@ class RatioUpdater(PeriodicTask):
         self._done, self._history = settings, history
         if changed:
             LOG.info(
-                "allocation ratios of policies: the inventories of %d providers were updated; "
+                "allocation ratios of policies: the inventories of %d providers were updated, and "
                 "%d hosts are in aggregates with a policy",
                 changed,
                 hosts,
@@ -439,7 +439,7 @@ def _check_zone_of_added(
     if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {zone}: "
-            f"{shorten_names(sorted(busy))}; move the instances first."
+            f"{shorten_names(sorted(busy))}. Move the instances first."
         )
 
 
@@ -450,7 +450,7 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
     if host_aggregates.hosts_with_instances(connection, [host]):
         raise Conflict(
             f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
-            f"leave availability zone {aggregate.availability_zone}; move the instances first."
+            f"leave availability zone {aggregate.availability_zone}. Move the instances first."
         )
 
 

@@ -174,8 +174,8 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
         f"the usage of projects. {fix}",
         names
         and f"{len(names)} standard traits or resource classes are not in the database, such as "
-        f"{names[0]}. The server adds them when it starts; "
-        '"placement-sched db sync" does so now.',
+        f"{names[0]}. The server adds them when it starts. "
+        'Run "placement-sched db sync" to add them now.',
     )
     return {
         name: Result(code, str(text)) if text else Result(Code.SUCCESS)

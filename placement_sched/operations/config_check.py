@@ -270,7 +270,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
         and type(options.get(line.dest, cfg.Opt("x"))) is not cfg.Opt
     ]
     if elsewhere:
-        return problem(f"{text}; it exists in {' and '.join(elsewhere)}")
+        return problem(f"{text}, but it exists in {' and '.join(elsewhere)}")
     names = catalogue.options.get(line.group, ())
     if near := nearest(line.dest, names, alike=_MIN_SIMILARITY):
         return problem(f"{text}{did_you_mean(near, str)}", is_misspelt=True)
@@ -387,7 +387,7 @@ def log_start(settings: Settings, *, of_nova: bool = False) -> None:
         LOG.warning("%s: %s", problem.place, problem.text)
     if len(relevant) > _MAX_LOGGED:
         LOG.warning(
-            "%d more lines of the configuration have no effect; placement-sched config validate "
+            "%d more lines of the configuration have no effect. placement-sched config validate "
             "lists them",
             len(relevant) - _MAX_LOGGED,
         )

@@ -287,15 +287,15 @@ REQUESTS = (
     SampleRequest(
         "plain",
         "A plain Linux server",
-        "2 vCPUs, 4 GiB, 40 GB of disk; the image is built for x86_64.",
+        "2 vCPUs, 4 GiB, 40 GB of disk, with an image built for x86_64.",
         "Each stage shows how many hosts it rejected and why, with an example.",
         _spec("plain", ("m.medium", 2, 4_096, 40)),
     ),
     SampleRequest(
         "windows",
         "A Windows server",
-        f"4 vCPUs, 8 GiB; the image has trait:{WINDOWS_TRAIT}=required.",
-        "The licensed-windows aggregate is open to it; only its hosts remain.",
+        f"4 vCPUs, 8 GiB, with an image that has trait:{WINDOWS_TRAIT}=required.",
+        "The licensed-windows aggregate is open to it, so only its hosts remain.",
         _spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
     ),
     SampleRequest(
@@ -347,7 +347,7 @@ class DemoPlacement:
     """The result of a request: its explanation and its claimed selections.
 
     ``selected`` has the selection of each instance, with its uuid as ``instance``. If it is empty,
-    ``refused`` is the reason.
+    ``rejection`` is the reason.
     """
 
     request: SampleRequest
@@ -406,7 +406,7 @@ def _write_config(directory: Path) -> Path:
     database, config = directory / DATABASE_NAME, directory / CONFIG_NAME
     for path in (database, config):
         if path.exists():
-            raise Invalid(f"{path} already exists; use another directory, or remove it")
+            raise Invalid(f"{path} already exists. Use another directory, or remove it")
     url = str(database.resolve())
     if "?" in url or not url.isprintable():
         raise Invalid(f"{directory}: '?' and control characters are not allowed in a database URL")

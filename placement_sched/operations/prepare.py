@@ -34,7 +34,7 @@ MAX_PREPARING = 3
 _MAX_WAIT = 3.0
 #: Net allocations of objects that start a garbage collection (Python's default: 700).
 _GC_THRESHOLD = 10_000
-_BUSY = "the database is being prepared; try again"
+_BUSY = "the database is being prepared. Try again"
 #: A typical query, with the limit of nova.
 _WARM_UP_QUERY = CandidatesQuery(
     groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
@@ -84,7 +84,7 @@ def check_schema_revision(database: Database) -> None:
         check_revision(revision)
         raise Unavailable(
             f"the database schema is at revision {revision or 'none'}, this release requires "
-            f"{wanted}; run placement-sched db sync"
+            f"{wanted}. Run placement-sched db sync"
         )
     database.enable_commit_marks()
 

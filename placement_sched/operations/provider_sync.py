@@ -256,7 +256,7 @@ class SyncRun:
                 code = SyncCode.SEVERAL_NODES
                 detail = (
                     f"host {host} has {number} compute nodes, and which of their providers is "
-                    "meant is ambiguous; use openstack resource provider aggregate set"
+                    "meant is ambiguous. Use openstack resource provider aggregate set"
                 )
             elif number == 0 and host in self.hosts.known:
                 code, detail = SyncCode.NO_NODE, f"host {host} has a service, but no compute node"

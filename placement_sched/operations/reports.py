@@ -70,7 +70,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
         # MariaDB compares names without case, and finds a provider whose name only changes case.
         if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
-                f"The name {provider.name} is already used by resource provider {provider.uuid}; a "
+                f"The name {provider.name} is already used by resource provider {provider.uuid}. A "
                 "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
                 code="scheduler.duplicate",
             )
@@ -82,7 +82,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     locked = resource_providers.lock(connection, ids.values())
     if deleted := sorted(uuid for uuid, number in ids.items() if number not in locked):
         raise ConcurrentUpdate(
-            f"Resource provider {deleted[0]} has just been deleted; try again.",
+            f"Resource provider {deleted[0]} has just been deleted. Try again.",
             code="scheduler.concurrent_update",
         )
     reported = {ids[node.uuid]: inventories_of(node) for node in nodes}

@@ -111,7 +111,7 @@ def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse)
     return InUse(
         f"{in_use.detail} Of all consumers with allocations of this host, {words}. placement-sched "
         "placement audit --delete deletes the allocations that instances left on a host that is "
-        f"down; {remove} deletes those of any consumer.",
+        f"down. {remove} deletes the allocations of any consumer.",
         code=in_use.code,
     )
 

@@ -92,7 +92,7 @@ _ATTRIBUTES_WITH_PARTS = (
 _GROUP = {
     "name": "group",
     "pattern": "[a-zA-Z0-9_-]{0,64}",
-    "description": "The suffix of the request group; empty for the unsuffixed group.",
+    "description": "The suffix of the request group, empty for the unsuffixed group.",
 }
 _CUSTOM = "CUSTOM_[A-Z0-9_]+"
 

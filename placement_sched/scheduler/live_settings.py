@@ -130,7 +130,7 @@ def _keep_previous(read: Callable[[], T]) -> T | None:
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
         problem = one_line(failure)
     # Logged here, because in the handler the log would repeat the exception.
-    LOG.error("%s; keeping the previous settings", problem)
+    LOG.error("%s (the previous settings remain in effect)", problem)
     return None
 
 

@@ -156,7 +156,7 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
     try:
         check_rebuild(database, request_spec_from(document))
     except Invalid as error:
-        LOG.warning("%s; the hint is ignored", error.detail)
+        LOG.warning("%s (the hint is ignored)", error.detail)
         hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
     return {**document, "scheduler_hints": hints}
 

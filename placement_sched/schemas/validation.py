@@ -257,10 +257,10 @@ def _describe_size(keyword: str, limit: int) -> str:
     noun = _COUNTED[keyword[3:]]
     if keyword.startswith("min"):
         words = "does not have enough properties" if noun == "properties" else "is too short"
-        return "should be non-empty" if limit == 1 else f"{words}; at least {limit} {noun}"
+        return "should be non-empty" if limit == 1 else f"{words}: at least {limit} {noun}"
     words = "has too many properties" if noun == "properties" else "is too long"
     limited = noun if limit != 1 else _SINGULAR[noun]
-    return f"{words if limit else 'is expected to be empty'}; at most {limit} {limited}"
+    return f"{words if limit else 'is expected to be empty'}: at most {limit} {limited}"
 
 
 def _describe_unknown_keys(fault: Fault) -> str:
@@ -363,7 +363,7 @@ class Reader:
             is_key = False
         takes_only_text = set(_list_types(fault.schema)) - {"null"} == {"string"}
         if self._texts is not None and fault.keyword == "type" and takes_only_text:
-            problem += "; put it in quotes"
+            problem += ". Put it in quotes"
         return DocumentError(problem, *keys, at_key=is_key, fault=data)
 
 

@@ -28,7 +28,7 @@ _FLAGS = ("protected", "os_hidden")
 #: Attributes that a list can be sorted by.
 _SORT_KEYS = "name status container_format disk_format size id created_at updated_at"
 SORT_KEYS = tuple(_SORT_KEYS.split())
-#: The default order of a list; ties are broken by id.
+#: The default order of a list. Ties are broken by id.
 NEWEST_FIRST = (("created_at", True), ("id", True))
 #: Maximum number of images in a page that is read without measuring its size.
 _MAX_UNMEASURED = 26

@@ -133,7 +133,7 @@ def test_policy_rules_stay_in_effect_if_their_file_becomes_invalid(
         app.get("/placement/traits", headers=ADMIN_HEADERS, status=403)
     (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert f"policy_file {rules_file}" in message
-    assert "keeping the previous rules" in message
+    assert "the previous rules remain in effect" in message
     rules_file.write_text('"placement:traits:list": "role:admin"\n')
     app.get("/placement/traits", headers=ADMIN_HEADERS, status=200)
 
@@ -321,7 +321,7 @@ def test_system_or_domain_token_is_out_of_scope_even_for_administrators(sqlite_a
         for path in paths:
             caplog.clear()
             answer = sqlite_app.get(path, headers={**ADMIN_HEADERS, header: "all"}, status=403)
-            message = f"The token has {scope} scope; the rule accepts project."
+            message = f"The token has {scope} scope, but the rule accepts project."
             assert "Policy does not allow" in answer.text, path
             assert message in answer.text, path
             assert message in caplog.text, path

@@ -112,7 +112,11 @@ REJECTION_EXAMPLES = {
     "a storage of a root that is forbidden to a suffixed group": (
         CLOUD_WITH_FORBIDDEN_ROOT,
         CandidatesQuery(groups=(_forbid_aggregate_a(build_request_group("1", DISK_GB=1)),)),
-        {"combination": ["only its sharing providers match; reported under another tree"]},
+        {
+            "combination": [
+                "only its sharing providers match, which are reported under another tree"
+            ]
+        },
     ),
     "too few providers for isolated groups": (
         SRIOV_CARD_CLOUD,

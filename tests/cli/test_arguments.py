@@ -20,19 +20,19 @@ def test_help_of_a_command_has_the_config_file_option(command, capsys):
 @pytest.mark.parametrize(
     ("command_line", "program", "error"),
     [
-        ("explian --vcpus 1", "", "unknown command 'explian'; did you mean 'explain'?"),
-        ("help hots list", "", "unknown command 'hots'; did you mean 'host'?"),
+        ("explian --vcpus 1", "", "unknown command 'explian'. Did you mean 'explain'?"),
+        ("help hots list", "", "unknown command 'hots'. Did you mean 'host'?"),
         ("zzzz", "", "unknown command 'zzzz'"),
-        ("db snyc", " db", "unknown command 'snyc'; did you mean 'sync'?"),
+        ("db snyc", " db", "unknown command 'snyc'. Did you mean 'sync'?"),
         (
             "db sync --form json",
             " db sync",
-            "unrecognized arguments: --form json; did you mean '--format'?",
+            "unrecognized arguments: --form json. Did you mean '--format'?",
         ),
         (
             "db sync --config-fil=x",
             " db sync",
-            "unrecognized arguments: --config-fil=x; did you mean '--config-file'?",
+            "unrecognized arguments: --config-fil=x. Did you mean '--config-file'?",
         ),
         ("db sync --qwertz", " db sync", "unrecognized arguments: --qwertz"),
         ("db sync word", " db sync", "unrecognized arguments: word"),
@@ -51,7 +51,7 @@ def test_invalid_option_of_placement_audit_exits_with_127(capsys):
     with pytest.raises(SystemExit) as end:
         main(["placement", "audit", "--delet"])
     assert end.value.code == 127
-    assert "did you mean '--delete'?" in capsys.readouterr().err
+    assert "Did you mean '--delete'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -107,11 +107,11 @@ def test_ignored_slave_connection_is_a_warning(validate_conf):
 
 #: Group and line of an error, and its message with the place of the group and option.
 INVALID_OPTION_LINES = [
-    ("scheduler", "max_atempts = 3", "there is no option {}; did you mean max_attempts?\n"),
+    ("scheduler", "max_atempts = 3", "there is no option {}. Did you mean max_attempts?\n"),
     (
         "scheduler",
         "host_subset_size = 3",
-        "there is no option {}; it exists in [filter_scheduler]\n",
+        "there is no option {}, but it exists in [filter_scheduler]\n",
     ),
     ("scheduler", "max_attempts = many", "{} has a wrong value: 'many' is not an integer\n"),
     (
@@ -125,7 +125,7 @@ INVALID_OPTION_LINES = [
         "{} has a wrong value: inf is not a finite",
     ),
     ("keystone_authtoken", "auth_type = nonsense", "{} nonsense is not installed\n"),
-    ("metrics", "weight_seting = x", "there is no option {}; did you mean weight_setting?\n"),
+    ("metrics", "weight_seting = x", "there is no option {}. Did you mean weight_setting?\n"),
     ("neutron", "auth_type = nonsense", "{} nonsense is not installed"),
     ("neutron", "endpoint_overide = x", "there is no option {};"),
     ("notifications", "notification_format = json", "{} has a wrong value: "),
@@ -134,7 +134,7 @@ INVALID_OPTION_LINES = [
 INVALID_CONF_TEXTS = [
     (
         "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
-        "a.conf:1: error: unknown group [schedular]; did you mean [scheduler]?\n",
+        "a.conf:1: error: unknown group [schedular]. Did you mean [scheduler]?\n",
     ),
     (
         "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  A\n[api]\nauth_strategy = x\n",
@@ -161,7 +161,7 @@ INVALID_CONF_TEXTS = [
     ("[neutron]\nauth_type = password\n", "error: [neutron]: Auth plugin requires parameters"),
     (
         f"{NOTIFICATIONS_SECTION}driver = mesagingv2\n",
-        f"error: {NOTIFICATIONS_SECTION[:-1]} driver: unknown driver 'mesagingv2'; there",
+        f"error: {NOTIFICATIONS_SECTION[:-1]} driver: unknown driver 'mesagingv2'. There",
     ),
     (
         f"{NOTIFICATIONS_SECTION}driver = messagingv2\ntransport_url = rabit://bus/\n",
@@ -321,7 +321,7 @@ def test_json_of_config_validate_has_file_and_line_of_each_problem(validate_conf
         "severity": "error",
         "file": "a.conf",
         "line": 2,
-        "problem": "there is no option [api] auth_stratgy; did you mean auth_strategy?",
+        "problem": "there is no option [api] auth_stratgy. Did you mean auth_strategy?",
     }
 
 
@@ -353,7 +353,7 @@ def test_pending_database_upgrade_is_a_warning(
         status, printed, _ = run_config_validate("--database")
         assert status == 0
         assert printed.startswith("warning: the database schema is at revision none")
-        assert "run placement-sched db sync" in printed
+        assert "Run placement-sched db sync" in printed
         by_itself = {"PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
         assert run_config_validate("--database", **by_itself)[1] == VALID_CONFIG_MESSAGE
         assert run_main("db", "sync")[0] == 0

@@ -167,7 +167,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
         f"{NEWEST_REVISION}"
     )
     assert run_main("db", "version")[1].endswith(
-        f"schema at revision none, newest {newest_revision()}; {owner}, not adopted "
+        f"schema at revision none, newest {newest_revision()}, {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
     )
     tables_before = list_table_names(url_of_openstack_database)
@@ -175,8 +175,8 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     assert (status, printed) == (1, "")
     assert error == (
         "placement-sched: the database belongs to OpenStack placement "
-        f"(revision {NEWEST_REVISION}, 2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; "
-        "nothing was changed. Run placement-sched db adopt to take it over\n"
+        f"(revision {NEWEST_REVISION}, 2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted. "
+        "Nothing was changed. Run placement-sched db adopt to take it over\n"
     )
     assert list_table_names(url_of_openstack_database) == tables_before
     assert run_main("db", "adopt")[0] == run_main("db", "sync")[0] == 0

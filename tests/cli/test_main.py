@@ -180,7 +180,7 @@ def test_unexpected_error_of_a_command_is_printed_with_the_debug_option(run_fail
     status, error = run_failing_command(RuntimeError("a\nb"))
     assert status == 1
     assert error == (
-        "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows the traceback)\n"
+        "placement-sched: unexpected RuntimeError: a b (a defect: --debug shows the traceback)\n"
     )
 
 

@@ -133,10 +133,10 @@ def test_nova_sync_check_lists_differences_and_writes_nothing(run_command, nova,
         assert result.status == 1
         assert "+ compute node cn1\n" in result.out
         assert f"+ instance {uuid}\n" in result.out
-        assert result.out.endswith("ours.db: 3 differences; nothing was written\n")
+        assert result.out.endswith("ours.db: 3 differences, nothing was written\n")
     assert run_command("nova", "sync").status == 0
     assert run_command("nova", "sync", "--check").out.endswith(
-        "no differences; nothing was written\n"
+        "no differences, nothing was written\n"
     )
     nova.cells["one"].change("compute_nodes", {"uuid": node}, vcpus_used=9)
     nova.cells["one"].delete_softly("instances", uuid=uuid)

@@ -47,7 +47,9 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
     assert wait_until(lambda: get_best_hosts(server) == {"cn2"})
     rewrite_file(file, '{"ram_weight_multiplier": -1.0')
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: get_best_host(server) and "keeping the" in server.log.read_text())
+    assert wait_until(
+        lambda: get_best_host(server) and "previous settings remain" in server.log.read_text()
+    )
     assert get_best_hosts(server) == {"cn2"}
     assert f"{JSON_OPTION}: {file}: it is not JSON: " in server.log.read_text()
 

@@ -92,7 +92,7 @@ def test_output_rows_are_sorted_with_missing_values_last(print_rows):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("hst", "'hst'; did you mean 'Host'?; there are: Host, Free memory, Traits"), ("x", "Traits")],
+    [("hst", "'hst'. Did you mean 'Host'? There are: Host, Free memory, Traits"), ("x", "Traits")],
 )
 def test_unknown_output_column_is_reported_with_the_known_columns(print_rows, name, words):
     with pytest.raises(Invalid, match="there is no column") as failure:

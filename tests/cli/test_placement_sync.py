@@ -70,7 +70,7 @@ def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, run_cli):
     assert status == 0
     assert printed.splitlines() == [
         "fast: 1 stale (cn1)",
-        "1 stale memberships remain; --remove-stale removes them",
+        "1 stale memberships remain. --remove-stale removes them",
     ]
     status, printed, _ = run_cli("sync_aggregates", "--remove-stale")
     assert printed.splitlines()[0] == "fast: 1 removed (cn1)"

@@ -16,7 +16,7 @@ from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.system
 
-REJECTED_RELOAD_MESSAGE = "keeping the previous settings"
+REJECTED_RELOAD_MESSAGE = "the previous settings remain in effect"
 RESTART_MESSAGE = "[api] max_request_body_size has changed: restart the server to apply it"
 
 
@@ -84,7 +84,7 @@ def test_new_policies_apply_after_sighup_without_a_restart(server, config_file):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[filter_scheduler]\nenabled_filters = RamFliter\n", "did you mean 'RamFilter'?"),
+        ("[filter_scheduler]\nenabled_filters = RamFliter\n", "Did you mean 'RamFilter'?"),
         ("[scheduler]\npolicies = dense\n", "there is no section [dense]"),
         ("[scheduler\n", "nova.conf"),
     ],
@@ -113,7 +113,7 @@ def test_invalid_configuration_at_sighup_is_logged_once(server, config_file):
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
         rf"{config_file}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
-        rf"'much' is not a number; {REJECTED_RELOAD_MESSAGE}",
+        rf"'much' is not a number \({REJECTED_RELOAD_MESSAGE}\)",
         line,
     )
 

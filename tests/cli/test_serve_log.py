@@ -85,7 +85,7 @@ def test_serve_logs_at_most_20_configuration_lines_without_effect(serve_until_te
     _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
     warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
     assert len(warned) == 21
-    assert warned[0].endswith("did you mean max_attempts?")
+    assert warned[0].endswith("Did you mean max_attempts?")
     assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 

@@ -111,7 +111,7 @@ def test_server_stops_with_the_reason_if_workers_cannot_start(serve, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[filter_scheduler]\nenabled_filters = Computfilter\n", "did you mean 'ComputeFilter'?"),
+        ("[filter_scheduler]\nenabled_filters = Computfilter\n", "Did you mean 'ComputeFilter'?"),
         ('[pci]\nalias = {"name": "x"}\n', "[pci] alias 'x': "),
         ("[neutron]\nauth_type = password\n", "[neutron]: Auth plugin requires parameters"),
     ],

@@ -55,5 +55,5 @@ def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, r
 def test_openstack_scheduler_error_is_reported_in_one_line(client):
     done = client.run("scheduler", "host", "show", "cn")
     assert done.returncode == 1
-    assert done.stderr.startswith("there is no host 'cn'; did you mean")
+    assert done.stderr.startswith("there is no host 'cn'. Did you mean")
     assert client.get_json("scheduler", "host", "list", "--zone", "x") == []

@@ -354,7 +354,7 @@ def test_failover_page_shows_its_curl_request_and_command(sqlite_app, modifiable
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("rak", "did you mean 'rack'?"), (HTML_IMAGE_TAG, HTML_IMAGE_TAG)]
+    ("value", "words"), [("rak", "Did you mean 'rack'?"), (HTML_IMAGE_TAG, HTML_IMAGE_TAG)]
 )
 def test_invalid_value_of_parameter_within_shows_an_error_and_is_kept_in_the_form(
     sqlite_app, modifiable_browser, value, words

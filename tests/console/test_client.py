@@ -47,7 +47,7 @@ INVALID_FORM_VALUES = [
         "ask",
         RAM_WEIGHT_FIELD,
         "1",
-        f"Options: there is no option '{RAM_WEIGHT_FIELD}'; did you mean",
+        f"Options: there is no option '{RAM_WEIGHT_FIELD}'. Did you mean",
     ),
     (
         "ask",
@@ -76,7 +76,7 @@ def test_invalid_form_value_is_kept_and_the_error_names_field_and_expected_value
     forms = [form for form in answer.forms.values() if field in form.fields]
     assert field in FIELDS_WITH_CHOICES or {form[field].value.strip() for form in forms} == {typed}
     if LONG_TEXT in typed:
-        assert shown.endswith("is too long; at most 255 characters")
+        assert shown.endswith("is too long: at most 255 characters")
     for technical in ("$", "schema", "validat", "JSON"):
         assert technical not in shown
 

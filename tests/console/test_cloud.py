@@ -97,9 +97,9 @@ def test_host_filter_without_a_match_links_to_the_unfiltered_table(browser_with_
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("trait=COMPUTE_STATUS_DISABLE", "There is no trait COMPUTE_STATUS_DISABLE; did you mean"),
-        ("zone=nowa", "There is no zone nowa; did you mean nova?"),
-        ("aggregate=racks&zone=nova", "There is no aggregate racks; did you mean rack?"),
+        ("trait=COMPUTE_STATUS_DISABLE", "There is no trait COMPUTE_STATUS_DISABLE. Did you mean"),
+        ("zone=nowa", "There is no zone nowa. Did you mean nova?"),
+        ("aggregate=racks&zone=nova", "There is no aggregate racks. Did you mean rack?"),
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )

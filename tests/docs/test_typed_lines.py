@@ -155,7 +155,7 @@ def test_documented_policy_file_passes_the_validator(reader_folder):
 def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
     (line,) = find_lines_of_test("gunicorn")
     printed = run_line(line, reader_folder, 3)
-    assert "placement_sched.wsgi: refusing to serve: the configuration" in printed
+    assert "placement_sched.wsgi: cannot serve: the configuration" in printed
 
 
 def create_placement_database(reader_folder: Path, file: str) -> None:

@@ -124,7 +124,7 @@ def test_options_of_a_disabled_acme_filter_are_checked(run_command, installed_pa
         assert "there is no option [acme_halls] cool_weight" in unknown
     assert "unknown filter 'QuietTimeFilter'" in validate_conf(ACME_CONF)
     misspelt = ACME_CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
-    assert "did you mean 'QuietTimeFilter'?" in validate_conf(
+    assert "Did you mean 'QuietTimeFilter'?" in validate_conf(
         misspelt, PYTHONPATH=installed_package
     )
 

@@ -224,9 +224,9 @@ FUNNELS_BY_OBSTACLE = {
     "filters: B: B rejected the last remaining host": build_funnel(
         hosts=3, filters=(build_filter_report("A", 3, 1), build_filter_report("B", 1, 0))
     ),
-    "later_instance: B: 1 of the 3 instances fits; for the next instance B rejected all 2 "
+    "later_instance: B: 1 of the 3 instances fits, and for the next instance B rejected all 2 "
     "remaining hosts": build_funnel(hosts=3, later=LATER_INSTANCE_WITHOUT_HOST),
-    "later_instance: room_left: 4 of the 9 instances fit; for the next instance no host has "
+    "later_instance: room_left: 4 of the 9 instances fit, and for the next instance no host has "
     "remaining capacity": build_funnel(hosts=3, later=LATER_INSTANCE_WITHOUT_CAPACITY),
     "later_instance: : there are hosts for some of the instances, "
     "but not for all of them": build_funnel(hosts=3),

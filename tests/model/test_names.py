@@ -53,7 +53,7 @@ def test_number_of_names_compared_for_a_suggestion_is_limited(monkeypatch):
 
 def test_suggested_names_are_appended_to_the_error():
     assert did_you_mean(()) == ""
-    assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
+    assert did_you_mean(["cn7", "cn70"]) == ". Did you mean 'cn7' or 'cn70'?"
 
 
 TEN_FLAVOR_NAMES, ELEVEN_FLAVOR_NAMES = (
@@ -65,11 +65,11 @@ TEN_FLAVOR_NAMES, ELEVEN_FLAVOR_NAMES = (
 @pytest.mark.parametrize(
     ("noun", "name", "names", "end"),
     [
-        ("flavor", "m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
-        ("flavor", "nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
-        ("flavor", "nope", TEN_FLAVOR_NAMES, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
-        ("flavor", "nope", ELEVEN_FLAVOR_NAMES, "; GET /compute/v2.1/flavors lists them"),
-        ("flavor", "nope", [], "; there are none"),
+        ("flavor", "m1.smal", ["m1.small", "m1.large"], ". Did you mean 'm1.small'?"),
+        ("flavor", "nope", ["m1.small", "c9", "c9"], ". There are: c9, m1.small"),
+        ("flavor", "nope", TEN_FLAVOR_NAMES, ". There are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
+        ("flavor", "nope", ELEVEN_FLAVOR_NAMES, ". GET /compute/v2.1/flavors lists them"),
+        ("flavor", "nope", [], ". There are none"),
         ("key", "x", ELEVEN_FLAVOR_NAMES, ""),
     ],
 )

@@ -80,7 +80,7 @@ def test_error_for_an_unknown_preferred_trait_has_the_nearest_name():
     with pytest.raises(Invalid) as error:
         wanted.check({"CUSTOM_SSD", "HW_CPU_X86_AVX2"})
     assert error.value.detail == (
-        "No such trait: CUSTOM_SDD; did you mean 'CUSTOM_SSD'? "
+        "No such trait: CUSTOM_SDD. Did you mean 'CUSTOM_SSD'? "
         f"(at {FLAVOR_PATH.format('prefer_traits')})"
     )
 
@@ -120,8 +120,8 @@ def test_spread_request_has_the_path_of_its_key():
         ("max_skew", "0", "'0' is not a whole number that is at least 1"),
         ("max_skew", "-1", "'-1' is not a whole number that is at least 1"),
         ("max_skew", "one", "'one' is not a whole number that is at least 1"),
-        ("spread_mode", "hrd", "'hrd' is not a mode; did you mean 'hard'?"),
-        ("spread_mode", "", "'' is not a mode; there are: hard, soft"),
+        ("spread_mode", "hrd", "'hrd' is not a mode. Did you mean 'hard'?"),
+        ("spread_mode", "", "'' is not a mode. There are: hard, soft"),
     ],
 )
 def test_invalid_spread_value_is_an_error_with_its_path(name, value, message):

@@ -97,7 +97,7 @@ def test_each_notification_driver_sends_every_message_once():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"driver": ["rabbit"]}, "driver: unknown driver 'rabbit'; there are log, messaging,"),
+        ({"driver": ["rabbit"]}, "driver: unknown driver 'rabbit'. There are: log, messaging,"),
         ({"transport_url": "rabit://h"}, "transport_url: Failed to load transport driver"),
         ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
     ],

@@ -161,7 +161,7 @@ def test_unknown_server_group_policy_is_reported_with_supported_policies(
     select_hosts, app_with_hosts_of_nova
 ):
     group = primitive_of("InstanceGroup", {"policy": "apart"})
-    words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
+    words = "unknown server group policy 'apart'. Valid policies: affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
         select_hosts(make_uuid(1), instance_group=group)
     assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}
@@ -171,7 +171,7 @@ def test_unknown_server_group_policy_is_reported_with_supported_policies(
 def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
     select_hosts, app_with_hosts_of_nova, field
 ):
-    words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
+    words = f"spec_obj.{field} has 300 characters, but at most 255 are allowed"
     with pytest.raises(ValueError, match=words):
         select_hosts(make_uuid(1), **{field: "p" * 300})
     assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}

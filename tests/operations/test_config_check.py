@@ -53,7 +53,7 @@ def test_sections_of_policies_with_policy_options_are_valid(validate_conf, text)
 INVALID_POLICY_TEXTS = [
     (
         f"{POLICY_CONF}[dense]\n# more\nram_wieght_multiplier = 1\n",
-        "5: error: [dense]: there is no option ram_wieght_multiplier; did you mean ram_weight",
+        "5: error: [dense]: there is no option ram_wieght_multiplier. Did you mean ram_weight",
     ),
     (
         f"{POLICY_CONF}[dense]\nconnection = sqlite://\n",
@@ -65,7 +65,7 @@ INVALID_POLICY_TEXTS = [
     ),
     (
         f"{POLICY_CONF}policy_overrides = max_atempts\n[dense]\nmax_attempts = 1\n",
-        "3: error: [scheduler] policy_overrides: there is no option max_atempts; did you mean",
+        "3: error: [scheduler] policy_overrides: there is no option max_atempts. Did you mean",
     ),
     (
         f"{POLICY_CONF}[dense]\nhost_subset_size = few\n",
@@ -81,7 +81,7 @@ INVALID_POLICY_TEXTS = [
     ),
     (
         f"{POLICY_CONF}[dense]\nhost_subset_size = 1\nenabled_filters = CoreFliter\n",
-        "5: error: [dense]: [filter_scheduler] enabled_filters: unknown filter 'CoreFliter'; did",
+        "5: error: [dense]: [filter_scheduler] enabled_filters: unknown filter 'CoreFliter'. Did",
     ),
     (
         f"{POLICY_CONF}[dense]\nweight_classes = no.such.Weigher\n",
@@ -90,7 +90,7 @@ INVALID_POLICY_TEXTS = [
     (f"{POLICY_CONF}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
-        "error: [scheduler] policy_selection: unknown selector 'tennant'; did you mean 'tenant'?\n",
+        "error: [scheduler] policy_selection: unknown selector 'tennant'. Did you mean 'tenant'?\n",
     ),
 ]
 
@@ -134,7 +134,7 @@ def test_invalid_section_not_listed_as_policy_is_a_warning(validate_conf):
     assert status == 0
     assert printed == (
         "a.conf:1: warning: unknown group [dense], and it cannot be a policy: a.conf:3: "
-        "[dense]: there is no option ram_wieght_multiplier; did you mean ram_weight_multiplier?\n"
+        "[dense]: there is no option ram_wieght_multiplier. Did you mean ram_weight_multiplier?\n"
     )
 
 

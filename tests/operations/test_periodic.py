@@ -478,7 +478,7 @@ def test_unknown_waiting_policy_is_logged_once(make_waiting_task, caplog):
     lines = [entry.getMessage() for entry in caplog.records if "waiting_policies" in entry.msg]
     (line,) = lines
     assert line == (
-        "[scheduler] waiting_policies names 'defualt', but no policy has this name; did you mean "
+        "[scheduler] waiting_policies names 'defualt', but no policy has this name. Did you mean "
         "'default'?"
     )
 

@@ -212,7 +212,7 @@ def test_host_is_shown_with_its_tree_instances_and_policy(cloud_app):
     }
     assert cloud_app.get(f"{HOSTS_PATH}/cn2").json["policy"]["options"] == {}
     (error,) = cloud_app.get(f"{HOSTS_PATH}/cn9", status=404).json["errors"]
-    assert error["detail"] == "there is no host 'cn9'; did you mean 'cn1'?"
+    assert error["detail"] == "there is no host 'cn9'. Did you mean 'cn1'?"
     assert error["code"] == "scheduler.not_found"
     cloud_app.get(f"{HOSTS_PATH}/CN1", status=404)
 

@@ -73,8 +73,8 @@ def test_settings_without_an_options_file_do_not_change():
         (
             {"filter_scheduler.ram_weight_multplier": 1},
             (
-                "there is no option 'filter_scheduler.ram_weight_multplier'; "
-                "did you mean 'filter_scheduler.ram_weight_multiplier'?"
+                "there is no option 'filter_scheduler.ram_weight_multplier'. "
+                "Did you mean 'filter_scheduler.ram_weight_multiplier'?"
             ),
         ),
         ({"zzz": 1}, "there is no option 'zzz'; placement-sched config sample lists them"),
@@ -123,7 +123,7 @@ def test_error_for_an_invalid_options_file_is_one_line_with_its_path(options_fil
 def test_missing_or_broken_options_file_is_reported_at_the_start(options_file, caplog):
     settings = write_options_file_and_read_settings(options_file, "{")
     assert LiveSettings(settings, utcnow).settings() is settings
-    assert "keeping the previous settings" in caplog.text
+    assert "the previous settings remain in effect" in caplog.text
     options_file.unlink()
     with pytest.raises(ConfigurationError) as error:
         check_parts(settings)
@@ -177,7 +177,7 @@ def test_broken_options_file_keeps_the_old_values_and_logs_the_reason(
     (message,) = caplog.messages
     assert message.startswith(f"{OPTIONS_FILE_OPTION}: {options_file}: ")
     assert reason in message
-    assert message.endswith("; keeping the previous settings")
+    assert message.endswith("(the previous settings remain in effect)")
 
 
 def test_plugins_are_created_before_a_request_needs_them(live_settings):

@@ -181,7 +181,7 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
     [
         (
             {"enabled_filters": ["Zzz"]},
-            "unknown filter 'Zzz'; the page Plugins of the documentation lists them$",
+            "unknown filter 'Zzz'. The page Plugins of the documentation lists them$",
         ),
         (
             {"available_filters": ["nova.scheduler.filters.ram.RamFiltr"]},
@@ -447,12 +447,12 @@ def test_request_filter_of_an_installed_package_may_have_any_of_its_names(instal
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ForbidenAggregates", "did you mean 'ForbiddenAggregates'?"),
+        ("ForbidenAggregates", "Did you mean 'ForbiddenAggregates'?"),
         ("zzz", "unknown request filter 'zzz'"),
         ("acme_trait", "unknown request filter 'acme_trait'"),
         (
             f"{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbidenAggregates",
-            f"did you mean '{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbiddenAggregates'?",
+            f"Did you mean '{REQUEST_FILTERS_PACKAGE}.forbidden_aggregates.ForbiddenAggregates'?",
         ),
         (f"{ACME_MODULE}.list_acme_filters", "list_acme_filters is not a BaseRequestFilter"),
         (f"{REQUEST_FILTERS_PACKAGE}.require_aggregates", "require_aggregates returns no classes"),

@@ -90,7 +90,7 @@ def test_policies_are_listed_and_read_one_by_one(cloud):
     assert not {"placement_database.connection", "DEFAULT.config_file"} & options.keys()
     assert "filter_scheduler.weight_classes" in options
     error = cloud.get(f"{POLICIES_PATH}/none", status=404).json["errors"][0]
-    assert error["detail"] == "there is no policy 'none'; there are: default, dense, sparse"
+    assert error["detail"] == "there is no policy 'none'. There are: default, dense, sparse"
     assert cloud.get(f"{POLICIES_PATH}/api", status=404)
 
 

@@ -163,7 +163,7 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
     make_filled_hosts(app, {"cn1": 8})
     body = {"goal": "fit", "request_spec": {**build_request_with_memory(4), "force_hosts": ["cn2"]}}
     answer = app.post_json("/scheduler/v1/rebalance", body, status=404)
-    assert "did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
+    assert "Did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
     )
     (error,) = response["errors"]
     assert error["detail"].endswith(
-        "No valid host was found: 3 of the 4 instances fit; for the next instance "
+        "No valid host was found: 3 of the 4 instances fit, and for the next instance "
         "ServerGroupAntiAffinityFilter rejected the last remaining host"
     )
     later = error["funnel"]["later_instance"]

@@ -207,17 +207,17 @@ def build_inventory_change(resource_class="VCPU", **fields):
 @pytest.mark.parametrize(
     ("change", "place", "words"),
     [
-        ({"drain": ["cn1", "cn22"]}, ".drain[1]", "did you mean 'cn2'"),
+        ({"drain": ["cn1", "cn22"]}, ".drain[1]", "Did you mean 'cn2'"),
         ({"remove": ["none"]}, ".remove[0]", "there is no host 'none'"),
-        ({"add": {"like": "CN1"}}, ".add.like", "did you mean 'cn1'"),
-        ({"drian": ["cn1"]}, "", "did you mean 'drain'"),
+        ({"add": {"like": "CN1"}}, ".add.like", "Did you mean 'cn1'"),
+        ({"drian": ["cn1"]}, "", "Did you mean 'drain'"),
         ({"add": {"like": "cn1", "count": 0}}, ".add.count", "less than"),
         ({"add": {"liek": "cn1"}}, ".add", "'like' is a required"),
         ({"drain": ["cn1"], "remove": ["cn2"]}, "", "too many properties"),
         (
             build_inventory_change("VCPUS", total=1),
             ".inventory.resource_class",
-            "did you mean 'VCPU'",
+            "Did you mean 'VCPU'",
         ),
         (
             build_inventory_change(total=4, reserved=5),
@@ -228,13 +228,13 @@ def build_inventory_change(resource_class="VCPU", **fields):
         (
             build_inventory_change(provider="cn9", total=1),
             ".inventory.provider",
-            "did you mean 'cn1'",
+            "Did you mean 'cn1'",
         ),
-        ({"aggregate": {"name": "gpus"}}, ".aggregate.name", "did you mean 'gpu'"),
+        ({"aggregate": {"name": "gpus"}}, ".aggregate.name", "Did you mean 'gpu'"),
         (
             {"aggregate": {"name": "gpu", "remove_hosts": ["cn1"]}},
             ".aggregate.remove_hosts[0]",
-            "did you mean 'cn3'",
+            "Did you mean 'cn3'",
         ),
     ],
 )

@@ -195,7 +195,7 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
         sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, flavor=make_flavor(extra_specs=wrong)
     )
     assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
-        "scheduler:spred_by has no effect; did you mean 'scheduler:spread_by'?",
+        "scheduler:spred_by has no effect. Did you mean 'scheduler:spread_by'?",
         "scheduler:max_skew has no effect without spread_by",
     ]
 
@@ -207,11 +207,11 @@ def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning
         sqlite_cloud, make_uuid(1), status=400, instance_group=group, scheduler_hints=hints
     )
     path = "$.request_spec.scheduler_hints.spread_by"
-    assert get_error_detail(answer) == f"{missing}; did you mean 'rack'? (at {path})"
+    assert get_error_detail(answer) == f"{missing}. Did you mean 'rack'? (at {path})"
     request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
     answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, **request)
     (warning,) = answer["funnel"]["warnings"]
-    expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
+    expected = f"scheduler:spread_by=rakc has no effect: {missing}. Did you mean 'rack'?"
     assert warning["detail"] == expected
     assert len(answer["hosts"]) == 5
 

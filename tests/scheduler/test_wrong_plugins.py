@@ -118,7 +118,7 @@ def test_error_for_a_misspelt_plugin_class_has_the_right_name(read_startup_error
     (tmp_path / "acme_good.py").write_text(PLUGIN_MODULE_TEXT)
     right, _ = PLUGIN_CLASSES_BY_OPTION[option]
     line = read_startup_error(build_setting_line(option, f"acme_good.{right}s"))
-    assert f"did you mean 'acme_good.{right}'?" in line
+    assert f"Did you mean 'acme_good.{right}'?" in line
 
 
 @parametrize_plugin_options
@@ -181,7 +181,7 @@ def test_error_for_an_unknown_plugin_has_the_nearest_name(
 ):
     line = read_startup_error(build_setting_line(option, name))
     assert line.startswith(f"{option}: ")
-    assert f"did you mean '{expected}'?" in line
+    assert f"Did you mean '{expected}'?" in line
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_server_and_validation_report_an_entry_point_in_one_line(install_package
     (start_error,) = capsys.readouterr().err.splitlines()
     assert main(["config", "validate", "--config-file", str(file)]) == 1
     line_error, entry_point_error = capsys.readouterr().out.splitlines()
-    assert line_error.endswith("did you mean auth_strategy?")
+    assert line_error.endswith("Did you mean auth_strategy?")
     words = "entry point rack (acme_gone:Rack) of placement_sched.filters cannot be loaded: "
     assert entry_point_error.startswith(f"error: {words}")
     assert start_error == f"placement-sched: {entry_point_error.removeprefix('error: ')}"
@@ -277,7 +277,7 @@ def test_error_for_an_invalid_import_in_a_plugin_suggests_no_other_name(
 ):
     (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
     line = read_startup_error(build_setting_line(ENABLED_FILTERS_OPTION, "acme_filter.RackFilter"))
-    assert "did you mean" not in line
+    assert "Did you mean" not in line
 
 
 def test_error_for_a_base_class_of_nova_has_the_line_to_change(

@@ -103,7 +103,7 @@ def test_long_value_is_shortened_in_an_error():
 def test_error_names_unknown_and_missing_keys():
     schema = object_schema({"a": parts.BOOLEAN}, "a")
     for document, message in (
-        ({"a": True, "b": 1}, r"unknown key 'b'; there are: a \(at \$\.b\)"),
+        ({"a": True, "b": 1}, r"unknown key 'b'. There are: a \(at \$\.b\)"),
         ({}, r"'a' is required \(at \$\)"),
     ):
         with pytest.raises(Invalid, match=message):
@@ -147,7 +147,7 @@ def test_option_digits_as_text_converts_integers_to_required_strings():
         "c": 3,
         "d": "4",
     }
-    with pytest.raises(Invalid, match=r"true is not a string; put it in quotes \(at \$\.a\)"):
+    with pytest.raises(Invalid, match=r"true is not a string. Put it in quotes \(at \$\.a\)"):
         convert_value(schema, {"a": True}, digits_as_text=True)
 
 
@@ -244,17 +244,17 @@ def read_error_of_invalid_value(schema: dict, value: object) -> dict:
         ({"enum": ["a", "b", None]}, "x", "'x' is not one of a, b"),
         ({"required": ["like"]}, {}, "'like' is required"),
         ({"minItems": 1}, [], "[] should be non-empty"),
-        ({"minItems": 2}, [1], "[1] is too short; at least 2 items"),
-        ({"maxItems": 1}, [1, 2], "[1, 2] is too long; at most 1 item"),
-        ({"maxLength": 2}, "xxx", "'xxx' is too long; at most 2 characters"),
-        ({"maxProperties": 0}, {"a": 1}, '{"a": 1} is expected to be empty; at most 0 properties'),
+        ({"minItems": 2}, [1], "[1] is too short: at least 2 items"),
+        ({"maxItems": 1}, [1, 2], "[1, 2] is too long: at most 1 item"),
+        ({"maxLength": 2}, "xxx", "'xxx' is too long: at most 2 characters"),
+        ({"maxProperties": 0}, {"a": 1}, '{"a": 1} is expected to be empty: at most 0 properties'),
         ({"pattern": "^[A-Z0-9_]+$"}, "a b", "'a b' is not a valid name (A-Z, 0-9, _)"),
         ({"pattern": "^b$"}, "a", "'a' does not match '^b$'"),
         ({"minimum": 0}, -1, "-1 is less than the minimum of 0"),
         (
             {"properties": {"cde": {}}, "additionalProperties": False},
             {"x": 1, "y": 2},
-            "unknown keys 'x', 'y'; there are: cde",
+            "unknown keys 'x', 'y'. There are: cde",
         ),
         (
             {"patternProperties": {"^a$": {}}, "additionalProperties": False},
@@ -270,13 +270,13 @@ def test_plain_reason_of_each_type_of_schema_error_is_in_words(schema, value, re
 def test_schema_error_has_path_keyword_value_and_expected_value_as_data():
     schema = {"type": "object", "properties": {"count": {}}, "additionalProperties": False}
     assert read_error_of_invalid_value(schema, {"cuont": 1}) == {
-        "problem": "Additional properties are not allowed ('cuont' was unexpected); did you mean "
+        "problem": "Additional properties are not allowed ('cuont' was unexpected). Did you mean "
         "'count'?",
         "path": "$.a",
         "keyword": "additionalProperties",
         "value": '{"cuont": 1}',
         "expected": ["cuont"],
-        "suggestion": "; did you mean 'count'?",
+        "suggestion": ". Did you mean 'count'?",
     }
 
 

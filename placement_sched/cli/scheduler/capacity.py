@@ -47,7 +47,7 @@ def register(commands: Commands) -> None:
     parser.add_examples("m1.small --per zone", "m1.small --change drain=cn1", "--host-failures 1")
     request_options.add_request_arguments(parser, repeatable=("--flavor",))
     parser.add_argument(
-        "--all-flavors", action="store_true", help="show every stored flavor, one per line"
+        "--all-flavors", action="store_true", help="show every stored flavor, each on its own line"
     )
     parser.add_argument(
         "--per",

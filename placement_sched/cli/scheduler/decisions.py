@@ -72,14 +72,14 @@ def render_list(page: Json, console: Console, refused: str | None, recorded: str
     """
     decisions = page["decisions"]
     if not decisions:
-        console.print(f"no decision matches; {recorded}", soft_wrap=True)
+        console.print(f"no decision matches: {recorded}", soft_wrap=True)
     elif refused is None:
         console.print(build_table(_COLUMNS, decisions))
     else:
         _render_rejections(decisions, console)
     if counts := page.get("refused"):
         console.print(
-            f"{counts['examined']} decisions examined; the funnels of {counts['unknown']} are too "
+            f"{counts['examined']} decisions examined. The funnels of {counts['unknown']} are too "
             f"short to tell whether they rejected {refused}",
             soft_wrap=True,
         )
@@ -534,7 +534,7 @@ def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
     if not newest:
         ((name, value),) = query.items()
         recorded = _describe_recorded(scheduler)
-        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded; {recorded}")
+        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded: {recorded}")
     uuid: str = newest[0]["uuid"]
     return uuid
 

@@ -44,7 +44,7 @@ from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.plan_run import DRAIN
 from placement_sched.scheduler.host_views import STATES
 
-#: Columns of the list by resource class; the JSON output has all resource classes.
+#: Columns of the list by resource class. The JSON output has all resource classes.
 _COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free memory", "DISK_GB": "Free disk"}
 #: Default reason of a drained host.
 _DRAINED = "drained by placement-sched"
@@ -64,10 +64,10 @@ def register(commands: Commands) -> None:
         "--aggregate", metavar="AGGREGATE", help="only hosts of this aggregate (name or uuid)"
     )
     parser.add_argument(
-        "--state", choices=STATES, action="append", help="only hosts in this state; repeatable"
+        "--state", choices=STATES, action="append", help="only hosts in this state (repeatable)"
     )
     parser.add_argument(
-        "--trait", metavar="TRAIT", action="append", help="only hosts with this trait; repeatable"
+        "--trait", metavar="TRAIT", action="append", help="only hosts with this trait (repeatable)"
     )
     add_common_arguments(parser)
     summary = "show a host: its provider tree, instances, services and policy"
@@ -284,7 +284,7 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
         if not is_known:
             noun = "host" if option == "search" else option
             return f"no host matches --{option} {value!r}{suggest_name(noun, value, existing)}"
-    return f"no host matches; {len(rows)} {'hosts exist' if len(rows) > 1 else 'host exists'}"
+    return f"no host matches: {len(rows)} {'hosts exist' if len(rows) > 1 else 'host exists'}"
 
 
 def _name(entry: Json) -> str:

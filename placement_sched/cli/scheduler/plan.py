@@ -77,23 +77,23 @@ def _add_plan(commands: Commands) -> None:
         "file",
         metavar="FILE",
         nargs="?",
-        help="YAML or JSON: a list of changes, or an object with changes, flavors and overrides; "
-        "- is stdin",
+        help="YAML or JSON: a list of changes, or an object with changes, flavors and overrides "
+        "(-: stdin)",
     )
     plan.add_argument(
         "--change",
         action="append",
         default=[],
         metavar="CHANGE",
-        help=f"a further change: {FORMS}; or as JSON; repeatable",
+        help=f"a further change: {FORMS}, or as JSON (repeatable)",
     )
     plan.add_argument(
         "--flavor",
         action="append",
         default=[],
         metavar="FLAVOR",
-        help="count the capacity for this flavor (id or name) before and after; repeatable "
-        "(default: every stored flavor)",
+        help="count the capacity for this flavor (id or name) before and after "
+        "(repeatable, default: every stored flavor)",
     )
     request_options.add_override(plan, "simulate this value of an option")
     add_execution_arguments(plan)
@@ -205,8 +205,8 @@ def _add_rebalance(commands: Commands) -> None:
         "--goal",
         choices=("fit", "pack", "spread"),
         default="fit",
-        help="fit: free capacity for FLAVOR; pack: empty as many hosts as possible; spread: lower "
-        "the highest load (default: %(default)s)",
+        help="fit (free capacity for FLAVOR), pack (empty as many hosts as possible) or spread "
+        "(lower the highest load) (default: %(default)s)",
     )
     rebalance.add_argument(
         "--moves",

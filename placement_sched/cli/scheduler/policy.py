@@ -46,7 +46,7 @@ def register(commands: Commands) -> None:
         "apply the allocation ratios of policies to the inventories of their hosts",
         run_apply,
         epilog=(
-            "Run it after changing ratios in the configuration; a server does the same at start.\n"
+            "Run it after changing ratios in the configuration. A server does the same at start.\n"
             "It works in batches alongside running servers, and can be interrupted and repeated."
         ),
     )
@@ -115,8 +115,8 @@ def run_apply(arguments: argparse.Namespace) -> int:
         policies.check(sorted(names & settings.sections.keys()))
         hosts, changed = aggregates.apply(database, policies, utcnow, progress)
     line = (
-        f"{hosts} hosts are in aggregates with a policy; "
-        f"the inventories of {changed} providers were changed"
+        f"{hosts} hosts are in aggregates with a policy. "
+        f"The inventories of {changed} providers were changed"
     )
     print_result(arguments, {"hosts": hosts, "changed": changed}, [line])
     return 0

@@ -30,29 +30,29 @@ from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.formats import show_value
 from placement_sched.schemas.validation import plain_reason
 
-#: Returns the option, or file and line, of a value; None if there is neither. The arguments are the
+#: Returns the option, or file and line, of a value. None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.
 PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
 _HOSTS = {"metavar": "HOST", "action": "append", "default": []}
-_AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable"
+_AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required (repeatable)"
 #: Options that replace a request file.
 _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--flavor", "id or name of a stored flavor", {"metavar": "FLAVOR"}),
-    ("--flavor-json", "the flavor as JSON; - is stdin", {"metavar": "FILE"}),
+    ("--flavor-json", "the flavor as JSON (-: stdin)", {"metavar": "FILE"}),
     ("--vcpus", "virtual CPUs of the flavor", _NUMBER),
     ("--ram", "memory of the flavor in MiB", _NUMBER | {"metavar": "MIB"}),
     ("--disk", "root disk of the flavor in GiB", _NUMBER | {"metavar": "GIB"}),
     ("--property", _AVX2, _PAIRS),
     ("--image", "id or name of a stored image", {"metavar": "IMAGE"}),
-    ("--image-property", "property of the image; repeatable", _PAIRS),
+    ("--image-property", "property of the image (repeatable)", _PAIRS),
     ("--count", "number of instances (default: 1)", _NUMBER),
     ("--zone", "availability zone", {}),
     ("--project", "id of the requesting project", {"metavar": "ID"}),
-    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, also per key", _PAIRS),
-    ("--force-host", "consider only this host, without the host filters; repeatable", _HOSTS),
-    ("--ignore-host", "exclude this host; repeatable", _HOSTS),
+    ("--hint", "scheduler hint, such as sched_policy=NAME (repeatable, also per key)", _PAIRS),
+    ("--force-host", "consider only this host, without the host filters (repeatable)", _HOSTS),
+    ("--ignore-host", "exclude this host (repeatable)", _HOSTS),
 )
 #: Option of each value of a request.
 OPTION_OF = {
@@ -70,7 +70,7 @@ OPTION_OF = {
     "force_hosts": "--force-host",
     "ignore_hosts": "--ignore-host",
 }
-#: Option of each part of a request; the longest matching path counts.
+#: Option of each part of a request. The longest matching path counts.
 _OPTIONS = {
     **{keys: OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
     "hosts": "--host",
@@ -125,7 +125,7 @@ def add_request_arguments(
     flags = parser.add_argument_group("instead of a file")
     for name, help_, kind in _FLAGS:
         if name in repeatable:
-            flags.add_argument(name, help=f"{help_}; repeatable", **kind, action="append")
+            flags.add_argument(name, help=f"{help_} (repeatable)", **kind, action="append")
         else:
             flags.add_argument(name, help=help_, **kind)
 
@@ -194,8 +194,8 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
         action="append",
         default=[],
         metavar="GROUP.OPTION=VALUE",
-        help=f"{summary}; lists as JSON: "
-        'filter_scheduler.enabled_filters=["ComputeFilter"]; repeatable',
+        help=f"{summary}, lists as JSON: "
+        'filter_scheduler.enabled_filters=["ComputeFilter"] (repeatable)',
     )
 
 
@@ -287,13 +287,13 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CHANGE",
-        help=f"simulate this change: {FORMS}; or a change as JSON; repeatable",
+        help=f"simulate this change: {FORMS}, or a change as JSON (repeatable)",
     )
     group.add_argument(
         "--changes",
         metavar="FILE",
-        help="simulate the changes of this YAML or JSON file, before the changes of --change; "
-        "- is stdin",
+        help="simulate the changes of this YAML or JSON file, before the changes of --change "
+        "(-: stdin)",
     )
 
 

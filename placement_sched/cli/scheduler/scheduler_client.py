@@ -43,7 +43,7 @@ from placement_sched.store.compute import flavors, host_aggregates
 
 #: Maximum timeout of a request, in seconds: a day.
 _MAX_TIMEOUT = 86_400
-#: Default timeout of a request, in seconds; longer than the server waits for locks.
+#: Default timeout of a request, in seconds. Longer than the server waits for locks.
 TIMEOUT = 120
 #: Prefix of the message about a document that does not match its schema.
 _PREFIX = "JSON does not validate"
@@ -263,7 +263,7 @@ class SchedulerClient(SchedulerApi):
                 document["next"] = following[0]["marker"][-1] if following else None
             return document
         raise Error(
-            f"{self.place} did not answer with JSON; check that it is a placement-sched server"
+            f"{self.place} did not answer with JSON. Check that it is a placement-sched server"
         )
 
 

@@ -249,7 +249,7 @@ def register(commands: Commands) -> None:
         action="append",
         default=[],
         help="show the verdict on this host first and show only this host (all hosts are still "
-        "evaluated); name of a host, node or provider, or a uuid; repeatable",
+        "evaluated): name of a host, node or provider, or a uuid (repeatable)",
     )
     request_options.add_override(explain, "evaluate with another value of an option")
     explain.add_argument(

@@ -237,7 +237,7 @@ def _choose_cpus(
     return None if siblings_only or len(all_cpus) < requested else all_cpus[:requested]
 
 
-_GAVE_UP = "; not all sets of NUMA nodes were tried, since the search for one request is bounded"
+_GAVE_UP = ". Not all sets of NUMA nodes were tried, since the search for a request is bounded"
 
 _AllocationCandidate = Mapping[str, Any]
 _Fitted = tuple[FittedNUMACell, ...]
@@ -527,7 +527,7 @@ def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
     return Rejection(
         f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "
-        f"enough capacity; free devices: {locations or 'none at any node'}"
+        f"enough capacity. Free devices: {locations or 'none at any node'}"
     )
 
 

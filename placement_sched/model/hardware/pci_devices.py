@@ -196,7 +196,7 @@ def _build_rejection(demand: DeviceRequest, steps: Iterable[str], has: int) -> R
     alias, port = demand.request.alias_name, demand.request.requester_id
     requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Rejection(f"{devices} for {requester} requested; {', '.join(steps)}", demand.count, has)
+    return Rejection(f"{devices} for {requester} requested: {', '.join(steps)}", demand.count, has)
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[int, int]]:

@@ -83,7 +83,7 @@ def _parse_alias(text: str) -> Alias:
         raise _alias_error(text, "it is not a JSON object")
     for key, value in spec.items():
         if key not in _VALUES:
-            raise _alias_error(text, f"unknown key {key!r}; the keys are {', '.join(_VALUES)}")
+            raise _alias_error(text, f"unknown key {key!r}. The keys are {', '.join(_VALUES)}")
         if not isinstance(value, str) or not _VALUES[key].fullmatch(value):
             raise _alias_error(text, f"{key} cannot be {value!r}")
     if "name" not in spec:
@@ -120,8 +120,8 @@ def _check_alias(alias: Alias, *, in_placement: bool) -> None:
     if in_placement and len(alias.specs) > 1:
         raise _alias_error(
             alias.name,
-            "it has several lines, which [filter_scheduler] pci_in_placement does not allow; "
-            "give the devices one resource_class",
+            "it has several lines, which [filter_scheduler] pci_in_placement does not allow. "
+            "Give the devices one resource_class",
         )
     for spec in alias.specs:
         by_class = in_placement and "resource_class" in spec
@@ -249,7 +249,7 @@ def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
     """
     if len(request.spec) != 1:
         raise Invalid(
-            f"PCI request {request.alias_name!r} has {len(request.spec)} specs; a query to "
+            f"PCI request {request.alias_name!r} has {len(request.spec)} specs, but a query to "
             "placement supports a single spec"
         )
     class_name, vendor, product, traits = (

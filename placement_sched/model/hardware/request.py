@@ -278,7 +278,7 @@ def _equal_shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
     if flavor.vcpus % nodes or flavor.memory_mb % nodes:
         raise Invalid(
             f"{request.source('numa_nodes')}: {flavor.vcpus} vcpus and {flavor.memory_mb} MB "
-            f"cannot be split into {nodes} equal shares; set {_CPUS} and {_MEM}"
+            f"cannot be split into {nodes} equal shares. Set {_CPUS} and {_MEM}"
         )
     all_vcpus, width = sorted(all_cpus(flavor)), flavor.vcpus // nodes
     starts = (node * width for node in range(nodes))

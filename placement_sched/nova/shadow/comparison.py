@@ -280,7 +280,7 @@ def _judge(
     if not outcome.first_known:
         why = f"an attempt failed, and {nova} is the host of a later attempt"
         return Verdict(shadow_result.ALTERNATE, nova, _detail(step, why=why))
-    ended = f"; the attempt failed, and a later attempt was on {outcome.ended_on}"
+    ended = f". The attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
     if ours is None:
         return _build_disagreement(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
@@ -298,14 +298,16 @@ def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Ver
     """Build the verdict on an instance without a host from nova."""
     if step.chosen is None:
         return Verdict(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
-    why = f"nova found no host; {step.chosen} was chosen here{_weight_text(step.weight)}"
+    why = f"nova found no host, but {step.chosen} was chosen here{_weight_text(step.weight)}"
     return Verdict(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
 
 
 def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: str) -> Verdict:
     """Build the verdict that nova took our host or a host of equal weight."""
     if nova == ours:
-        return Verdict(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
+        return Verdict(
+            shadow_result.SAME_HOST, nova, _detail(step, why=more.removeprefix(". ") or None)
+        )
     why = f"{nova} weighs the same as {ours}{more}"
     return Verdict(shadow_result.EQUAL_WEIGHT, nova, _detail(step, why=why))
 
@@ -333,7 +335,7 @@ def _build_disagreement(
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
         return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
-    ours = "" if step.chosen is None else f"; {step.chosen} was chosen{_weight_text(step.weight)}"
+    ours = "" if step.chosen is None else f". {step.chosen} was chosen{_weight_text(step.weight)}"
     why: str | None = None
     if rejection is not None:
         why = f"{nova} did not pass here: {rejection}{ours}{more}"

@@ -319,7 +319,7 @@ class OutcomeTracker:
             return {"why": f"{host} was not recorded then ({failure.detail})"}
         for verdict in explanation.get("verdicts", ()):
             if verdict.get("host") == host.host:
-                return {"why": f"{host} was not recorded then; now: {_verdict_text(verdict)}"}
+                return {"why": f"{host} was not recorded then. Now: {_verdict_text(verdict)}"}
         return {"why": f"compute node {host} is not recorded here"}
 
     def _count(self, request: AwaitedRequest, results: Sequence[ShadowResult]) -> None:

@@ -206,7 +206,7 @@ class Tap:
         """Log, only once, that the broker is away."""
         if not self._away:
             LOG.warning(
-                "no connection to the message bus at %s: %s; requests are missed until it returns",
+                "no connection to the message bus at %s: %s. Requests are missed until it returns",
                 broker,
                 one_line(failure),
             )

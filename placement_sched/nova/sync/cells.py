@@ -164,7 +164,7 @@ class NovaCells:
         if (character := self.characters.missing(display_name)) is None:
             return display_name
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        totals.add_issue(place, f"{reason}; it is recorded with {PLACEHOLDER}")
+        totals.add_issue(place, f"{reason}, so it is recorded with {PLACEHOLDER}")
         return self.characters.shown(display_name)
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
@@ -176,7 +176,7 @@ class NovaCells:
             return False
         noun, character = missing
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        totals.add_issue(place, f"{reason}; it is left out")
+        totals.add_issue(place, f"{reason}, so it is left out")
         return True
 
     @property

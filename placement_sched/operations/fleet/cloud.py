@@ -318,7 +318,7 @@ def _check_custom(noun: str, names: Iterable[str], standard: Collection[str]) ->
     for name in sorted(custom_names):
         if not name.startswith(_CUSTOM) or name == _CUSTOM:
             raise DocumentError(
-                f"there is no standard {noun} {name}; custom names begin with {_CUSTOM}"
+                f"there is no standard {noun} {name}. Custom names begin with {_CUSTOM}"
             )
     return custom_names
 
@@ -341,7 +341,7 @@ def expand(pattern: str) -> list[str]:
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
         if match["wrong"] is not None:
-            message = f"{pattern!r}: unterminated {match['wrong']!r}; a backslash escapes a bracket"
+            message = f"{pattern!r}: unterminated {match['wrong']!r}. A backslash escapes a bracket"
             raise DocumentError(message)
         if (ranges := match["ranges"]) is None:
             parts.append((match["plain"] or match["text"],))
@@ -356,7 +356,7 @@ def expand(pattern: str) -> list[str]:
 def _numbers(part: str, pattern: str) -> Iterator[str]:
     match = _RANGE.fullmatch(part.strip())
     if match is None:
-        message = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
+        message = f"{pattern!r}: {part!r} is not a range like 001-120. Write \\[ for a bracket"
         raise DocumentError(message)
     first, last = match["first"], match["last"] or match["first"]
     if int(last) < int(first):
@@ -376,7 +376,7 @@ def fill_in(pattern: str, names: Mapping[str, str]) -> str:
         if match["name"] not in names:
             placeholders = " and ".join(f"{{{name}}}" for name in names)
             raise DocumentError(
-                f"{pattern!r}: only {placeholders} are allowed; write \\{{ for a brace"
+                f"{pattern!r}: only {placeholders} are allowed. Write \\{{ for a brace"
             )
         return escape(names[match["name"]])
 

@@ -243,7 +243,7 @@ def _identify(
     """
     named = [uuid for uuid, item in objects.items() if item.name == entry.get("name")]
     if key not in entry and len(named) > 1:
-        message = f"{len(named)} {kind}s are named {name[0]}; select one by its {key!r}"
+        message = f"{len(named)} {kind}s are named {name[0]}. Select one by its {key!r}"
         raise DocumentError(message)
     uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *name)))
     draft.note_entry(kind, uuid)

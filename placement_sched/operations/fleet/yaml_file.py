@@ -26,7 +26,7 @@ _NUMBERS = {
 }
 #: A date is a text, and so is a single =.
 _NOT_RESOLVED = {*_NUMBERS, f"{_PREFIX}timestamp", f"{_PREFIX}value"}
-_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
+_HEADER = "# A cloud, written by placement-sched fleet dump, for placement-sched fleet load.\n"
 
 
 class _Loader(yaml.CSafeLoader):

@@ -31,7 +31,7 @@ class CachingScheduler(FilterScheduler):
                     cfg.DeprecatedOpt("driver_task_period", group="scheduler"),
                     cfg.DeprecatedOpt("scheduler_driver_task_period", group="DEFAULT"),
                 ],
-                help="Seconds for which CachingScheduler reuses host reports; 0 reads them for "
+                help="Seconds for which CachingScheduler reuses host reports. 0 reads them for "
                 "each request, -1 only once.",
             ),
         ),

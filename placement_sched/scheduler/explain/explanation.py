@@ -337,7 +337,7 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
             "verdicts": [each.as_json() for each in host_verdicts],
             "stages": stages_of_run(run, host_verdicts),
         }
-    if view.hosts is None:  # smallest changes for any host; verdicts have them per host
+    if view.hosts is None:  # smallest changes for any host. Verdicts have them per host
         misses = funnel.allocation_candidates.nearest_misses
         funnel = replace(funnel, would_fit=would_fit(connection, run, misses))
     return {

@@ -78,11 +78,11 @@ _MAX_SUGGESTIONS = 3
 #: Replaces the other reasons of a host.
 _FIRST_REASON_ONLY = (
     "only the first reason is shown, without changes: for a request of this size every stage is "
-    "evaluated for {} of the rejected hosts; name fewer hosts"
+    "evaluated for {} of the rejected hosts. Name fewer hosts"
 )
 _NOT_REACHED = (
     "the reason was not evaluated: for a request of this size every stage is evaluated for {} of "
-    "the rejected hosts; name fewer hosts"
+    "the rejected hosts. Name fewer hosts"
 )
 
 

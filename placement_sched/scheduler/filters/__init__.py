@@ -93,7 +93,7 @@ class BaseHostFilter(SchedulerPlugin):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        # A class implements rejection or prepare; derive the other method from it.
+        # A class implements rejection or prepare. Derive the other method from it.
         own = vars(cls).keys() & {"rejection", "prepare"}
         if own == {"rejection"}:
             cls.prepare = BaseHostFilter.prepare  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ class CPUWeigher(BaseHostWeigher):
     minval = 0
     by_host = True
     weight_option = cfg.FloatOpt("cpu_weight_multiplier", default=1.0)
-    weight_help = "Multiplier of CPUWeigher; negative prefers hosts with few free CPUs."
+    weight_help = "Multiplier of CPUWeigher. A negative value prefers hosts with few free CPUs."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free virtual CPUs of each host."""

@@ -21,8 +21,8 @@ class CrossCellWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("cross_cell_move_weight_multiplier", default=1_000_000.0)
     weight_help = (
-        "Multiplier of CrossCellWeigher, for moves that may go to another cell; positive prefers "
-        "hosts of the same cell, negative hosts of other cells."
+        "Multiplier of CrossCellWeigher, for moves that may go to another cell. A positive "
+        "value prefers hosts of the same cell, a negative value hosts of other cells."
     )
 
     def concerns(self, spec_obj: RequestSpec) -> bool:

@@ -17,7 +17,7 @@ class DiskWeigher(BaseHostWeigher):
     minval = 0
     by_host = True
     weight_option = cfg.FloatOpt("disk_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
-    weight_help = "Multiplier of DiskWeigher; negative prefers hosts with little free disk."
+    weight_help = "Multiplier of DiskWeigher. A negative value prefers hosts with little free disk."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free disk of each host, in MB."""

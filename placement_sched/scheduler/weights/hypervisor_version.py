@@ -18,8 +18,9 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("hypervisor_version_weight_multiplier", default=1.0)
     weight_help = (
-        "Multiplier of HypervisorVersionWeigher; positive prefers new hypervisors, negative old "
-        "ones, and 0 ignores versions, as for hypervisors of several types."
+        "Multiplier of HypervisorVersionWeigher. A positive value prefers new hypervisors, a "
+        "negative value old hypervisors. 0 ignores versions, which suits hypervisors of several "
+        "types."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

@@ -32,8 +32,8 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("image_props_weight_multiplier", default=0.0)
     weight_help = (
-        "Multiplier of ImagePropertiesWeigher; positive prefers hosts whose instances have images "
-        "with the request's image properties, negative avoids them, 0 ignores them."
+        "Multiplier of ImagePropertiesWeigher. A positive value prefers hosts whose instances have "
+        "images with the request's image properties, a negative value avoids them, 0 ignores them."
     )
     options = options_in_group(
         "filter_scheduler",

@@ -22,8 +22,8 @@ class IoOpsWeigher(BaseHostWeigher):
         "io_ops_weight_multiplier", default=-1.0, deprecated_group="DEFAULT"
     )
     weight_help = (
-        "Multiplier of IoOpsWeigher; positive prefers hosts on which many instances are being "
-        "built, resized, rescued, migrated, snapshotted or unshelved, negative avoids them."
+        "Multiplier of IoOpsWeigher. A positive value prefers hosts with many instances being "
+        "built, resized, rescued, migrated, snapshotted or unshelved, a negative value avoids them."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

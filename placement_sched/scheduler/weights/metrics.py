@@ -70,8 +70,8 @@ class MetricsWeigher(BaseHostWeigher):
             missing = shorten_names(sorted(self._names - measured.keys()), _MAX_NAMES)
             self._fail(
                 host,
-                f"does not report {missing}, which [metrics] weight_setting names; "
-                "enable MetricsFilter to reject such hosts",
+                f"does not report {missing}, which [metrics] weight_setting names. "
+                "Enable MetricsFilter to reject such hosts",
             )
         total = 0.0
         for name, ratio in self._ratios:

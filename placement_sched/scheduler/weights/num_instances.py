@@ -19,8 +19,8 @@ class NumInstancesWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("num_instances_weight_multiplier", default=0.0)
     weight_help = (
-        "Multiplier of NumInstancesWeigher; positive prefers hosts with many instances, negative "
-        "hosts with few instances."
+        "Multiplier of NumInstancesWeigher. A positive value prefers hosts with many instances, "
+        "a negative value hosts with few instances."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

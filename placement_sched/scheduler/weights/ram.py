@@ -17,7 +17,9 @@ class RAMWeigher(BaseHostWeigher):
     minval = 0
     by_host = True
     weight_option = cfg.FloatOpt("ram_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
-    weight_help = "Multiplier of RAMWeigher; negative prefers hosts with little free memory."
+    weight_help = (
+        "Multiplier of RAMWeigher. A negative value prefers hosts with little free memory."
+    )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free memory of each host, in MB."""

@@ -46,7 +46,7 @@ _REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
-#: The change counter for the set of nodes and their names; it also rises for other changes.
+#: The change counter for the set of nodes and their names. It also rises for other changes.
 NAMES = services.ENABLED_NODES
 _SERVICE_COLUMNS = tables.services.c
 #: The ids and names of the nodes of hosts that have a compute service.

@@ -120,7 +120,7 @@ def note_heartbeats(
     """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
-        # The common case; cheaper with drivers that send a list of rows one by one.
+        # The common case. Cheaper with drivers that send a list of rows one by one.
         statement = statement.values(last_seen_up=min(moments.values()), **also)
         sql.change_in_batches(connection, statement, key, sorted(moments))
     elif moments:

@@ -207,7 +207,7 @@ class Associations:
             for provider, member in pairs
         ]
         conflict = ConcurrentUpdate(
-            f"{self._noun} was deleted, or added to its provider, by another request; try again"
+            f"{self._noun} was deleted, or added to its provider, by another request. Try again"
         )
         if rows:
             with sql.rejected_as(conflict):

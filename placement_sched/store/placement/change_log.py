@@ -278,12 +278,12 @@ def _delete(connection: Connection, last: int) -> int:
 def reason_without_log(connection: Connection) -> str | None:
     """Return why the change log is unreliable and how to fix it, or None."""
     if not sa.inspect(connection).has_table(provider_changes.name):
-        return "the table of the change log is missing; run placement-sched db sync"
+        return "the table of the change log is missing. Run placement-sched db sync"
     if (reason := why_unsupported(connection)) is not None:
         return reason
     if lacking := missing_triggers(connection):
         return (
-            f"the database lacks the triggers {shorten_names(sorted(lacking))}; "
-            "run placement-sched db sync, which says why if it cannot make them"
+            f"the database lacks the triggers {shorten_names(sorted(lacking))}. "
+            "Run placement-sched db sync, which shows the reason if it cannot make them"
         )
     return None

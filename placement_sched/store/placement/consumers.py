@@ -185,7 +185,7 @@ def create(
     records |= lock(connection, sorted(owners_by_uuid.keys() - records.keys()))
     if missing := sorted(owners_by_uuid.keys() - records.keys()):
         raise ConcurrentUpdate(
-            f"Consumer {missing[0]} was created and deleted by concurrent requests; try again."
+            f"Consumer {missing[0]} was created and deleted by concurrent requests. Try again."
         )
     return records
 

@@ -30,7 +30,7 @@ BATCH = 1000
 #: enough for 1000 inventories of each provider.
 PROVIDERS_PER_TEXT = 10
 
-#: A row of numbers or None; the row of a provider also contains its uuid.
+#: A row of numbers or None. The row of a provider also contains its uuid.
 Row = Sequence[Any]
 
 

@@ -107,7 +107,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
     if not sql.try_insert(connection, resource_classes, row):
-        raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created; try again.")
+        raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created. Try again.")
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:

@@ -428,7 +428,7 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
         actual = now.get(provider.uuid)
         if actual is None or (actual.id, actual.root_id) != (provider.id, provider.root_id):
             raise ConcurrentUpdate(
-                f"The tree of resource provider {provider.uuid} has just been changed; try again."
+                f"The tree of resource provider {provider.uuid} has just been changed. Try again."
             )
 
 

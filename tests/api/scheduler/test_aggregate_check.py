@@ -43,7 +43,7 @@ def test_aggregate_check_returns_users_of_reserved_aggregates_and_findings(
     assert kinds == ["trait_unknown", "not_in_placement", "trait_lacking"]
     assert document["findings"][1] == {
         "kind": "not_in_placement",
-        "detail": "is in the host aggregate but not in the provider aggregate; "
+        "detail": "is in the host aggregate but not in the provider aggregate. "
         "sync_aggregates adds it",
         "aggregate": "windows",
         "trait": None,

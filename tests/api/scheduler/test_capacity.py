@@ -9,7 +9,7 @@ from tests.scheduler.capacity.test_report import store_flavor
 def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):
     store_flavor(cloud, "small")
     for question, status, words in [
-        ({"request_spec": {"flavor": "smal"}}, 404, "did you mean 'small'?"),
+        ({"request_spec": {"flavor": "smal"}}, 404, "Did you mean 'small'?"),
         ({"request_spec": {}, "flavors": ["small", "larg"]}, 404, "(at $.flavors[1])"),
         ({"request_spec": {}}, 400, "exactly one of"),
         ({"request_spec": {"flavor": "small"}, "all_flavors": True}, 400, "exactly one of"),
@@ -18,7 +18,7 @@ def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):
         (
             {"request_spec": {"flavor": "small", "availability_zone": "az3"}},
             400,
-            "did you mean 'az1'? (at $.request_spec.availability_zone)",
+            "Did you mean 'az1'? (at $.request_spec.availability_zone)",
         ),
         ({"request_spec": {"flavor": "small"}, "policy": "gold"}, 400, "gold"),
         ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),

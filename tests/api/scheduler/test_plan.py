@@ -37,7 +37,7 @@ def test_invalid_advice_request_is_400_with_the_path_of_the_error(app):
                 "goal": "fit",
                 "request_spec": {**build_request_with_memory(1), "availability_zone": "nowa"},
             },
-            "did you mean 'nova'? (at $.request_spec.availability_zone)",
+            "Did you mean 'nova'? (at $.request_spec.availability_zone)",
         ),
     ]:
         answer = app.post_json("/scheduler/v1/rebalance", body, status=400)

@@ -65,7 +65,7 @@ def test_capacity_takes_a_flavor_as_positional_argument(run_capacity, tmp_path, 
     _, printed, _ = run_capacity("small", "--flavor", "tiny")
     assert [line.split()[0] for line in printed.splitlines()[2:]] == ["small", "tiny"]
     status, _, error = run_capacity("smal")
-    assert (status, "did you mean 'small'?" in error) == (1, True)
+    assert (status, "Did you mean 'small'?" in error) == (1, True)
 
 
 def test_capacity_document_is_printed_as_json(run_capacity):
@@ -81,7 +81,7 @@ def test_capacity_is_counted_after_simulated_changes(run_capacity):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--flavor", "smal"), "did you mean 'small'?"),
+        (("--flavor", "smal"), "Did you mean 'small'?"),
         (("--flavor", "small", "--zone", "nov"), "--zone: no aggregate has"),
         (("--flavor", "small", "--all-flavors"), "cannot be given with --all-flavors"),
         (("small", "--all-flavors"), "cannot be given with --all-flavors"),

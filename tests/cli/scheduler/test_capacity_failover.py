@@ -49,7 +49,7 @@ def test_invalid_failover_capacity_options_are_reported_by_name(run_failover_cap
     status, _, error = run_failover_capacity("--within", "zon")
     assert status == 1
     assert "--within: no aggregate has the metadata key 'zon'" in error
-    assert "did you mean 'zone'?" in error
+    assert "Did you mean 'zone'?" in error
     status, _, error = run_failover_capacity("small", "--host-failures", "1")
     assert status == 1
     assert "FLAVOR cannot be combined with --host-failures or --within" in error

@@ -121,27 +121,27 @@ def test_decision_list_by_rejected_host_shows_reasons_and_counts_truncated_funne
     words = " ".join(printed.split())
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
-    assert "3 decisions examined; the funnels of 0 are too short" in words
+    assert "3 decisions examined. The funnels of 0 are too short" in words
     status, printed, error = run_cli("list", "--refused", "cn9")
     words = " ".join(printed.split())
     assert words.startswith("no decision matches; 3 decisions are recorded, the newest from 20")
-    assert "3 decisions examined; the funnels of 2 are too short" in words
+    assert "3 decisions examined. The funnels of 2 are too short" in words
     assert (status, error.count("\n")) == (1, 1)
-    assert error.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
+    assert error.startswith("placement-sched: --refused: there is no host 'cn9'. Did you mean 'cn")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--flavor", "nope"), "--flavor: there is no flavor 'nope'; there are: m1, m2.stored"),
-        (("--flavor", "m2.store"), "--flavor: there is no flavor 'm2.store'; did you mean 'm2.st"),
-        (("--policy", "Dense"), "--policy: there is no policy 'dense'; there are: default"),
-        (("--host", "cn7"), "--host: there is no host 'cn7'; did you mean 'cn1'?"),
+        (("--flavor", "nope"), "--flavor: there is no flavor 'nope'. There are: m1, m2.stored"),
+        (("--flavor", "m2.store"), "--flavor: there is no flavor 'm2.store'. Did you mean 'm2.st"),
+        (("--policy", "Dense"), "--policy: there is no policy 'dense'. There are: default"),
+        (("--host", "cn7"), "--host: there is no host 'cn7'. Did you mean 'cn1'?"),
         (
             ("--host", "x", "--policy", "x"),
             (
-                "--policy: there is no policy 'x'; there are: default; "
-                "--host: there is no host 'x'; there are: cn1, cn2, cn3"
+                "--policy: there is no policy 'x'. There are: default; "
+                "--host: there is no host 'x'. There are: cn1, cn2, cn3"
             ),
         ),
     ],
@@ -183,7 +183,7 @@ def test_decision_list_without_a_match_prints_the_number_of_recorded_decisions(r
 
 def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cloud):
     answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
-    detail = "there is no flavor 'nope'; there are: m1"
+    detail = "there is no flavor 'nope'. There are: m1"
     warnings = [{"key": "flavor", "detail": detail}]
     assert answer == {"decisions": [], "links": [], "warnings": warnings}
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
@@ -191,10 +191,10 @@ def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cl
 
 def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
     assert run_cli("purge", "--all")[0] == 0
-    assert run_cli("list")[1] == "no decision matches; none is recorded\n"
+    assert run_cli("list")[1] == "no decision matches: none is recorded\n"
     status, _, error = run_cli("show", "--request-id", "req-9")
     assert status == 1
-    assert error.endswith("no decision of request id req-9 is recorded; none is recorded\n")
+    assert error.endswith("no decision of request id req-9 is recorded: none is recorded\n")
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_resumed_plan_run_can_skip_an_instance(run_nova_cli, cloud, nova):
 @pytest.mark.parametrize(
     ("instance_to_skip", "words"),
     [
-        (INSTANCES[2][:-1] + "f", f"has no move of instance {INSTANCES[2][:-1]}f; did you mean "),
+        (INSTANCES[2][:-1] + "f", f"has no move of instance {INSTANCES[2][:-1]}f. Did you mean "),
         (INSTANCES[0].upper(), f"--skip: the move of instance {INSTANCES[0]} is already done"),
     ],
     ids=["unknown", "done"],
@@ -384,12 +384,12 @@ def test_drain_of_a_host_disabled_before_keeps_the_reason(run_nova_cli, nova):
     ("arguments", "words"),
     [
         *(
-            (words, "HOST: there is no host 'cn77'; did you mean 'cn7'?")
+            (words, "HOST: there is no host 'cn77'. Did you mean 'cn7'?")
             for words in (("host", "drain", "cn77"), ("host", "drain", "cn77", "--execute"))
         ),
         (
             ("host", "undrain", "cn77"),
-            "nova has no compute service on host 'cn77'; did you mean 'cn7'?",
+            "nova has no compute service on host 'cn77'. Did you mean 'cn7'?",
         ),
         (
             ("plan", "--change", "add=cn7*2", "--execute"),
@@ -417,7 +417,7 @@ def test_host_unknown_to_the_scheduler_is_not_disabled(run_nova_cli, nova):
     nova.add_service("cn77")
     status, out, err = run_nova_cli("host", "drain", "cn77", "--execute")
     assert (status, out) == (1, "")
-    assert err == "placement-sched: HOST: there is no host 'cn77'; did you mean 'cn7'?\n"
+    assert err == "placement-sched: HOST: there is no host 'cn77'. Did you mean 'cn7'?\n"
     assert nova.services["cn77"]["status"] == "enabled"
 
 
@@ -425,7 +425,7 @@ def test_host_without_a_compute_service_in_nova_is_not_drained(run_nova_cli, nov
     nova.services = {"cn70": {**nova.services["cn7"], "host": "cn70"}}
     status, out, err = run_nova_cli(*DRAIN_CN7, "--execute")
     assert (status, out, nova.list_actions()) == (1, "", [])
-    words = "nova has no compute service on host 'cn7'; did you mean 'cn70'?"
+    words = "nova has no compute service on host 'cn7'. Did you mean 'cn70'?"
     assert err == f"placement-sched: {words}\n"
 
 

@@ -78,10 +78,10 @@ def test_host_list_applies_filters(run_cli, filters, hosts):
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        (["--host", "cn12"], "no host matches --host 'cn12'; did you mean 'cn1'?"),
-        (["--search", "rack"], "no host matches --search 'rack'; there are: cn1, cn2"),
-        (["--zone", "az9"], "no host matches --zone 'az9'; there are: nova"),
-        (["--aggregate", "rak1"], "no host matches --aggregate 'rak1'; did you mean 'rack1'?"),
+        (["--host", "cn12"], "no host matches --host 'cn12'. Did you mean 'cn1'?"),
+        (["--search", "rack"], "no host matches --search 'rack'. There are: cn1, cn2"),
+        (["--zone", "az9"], "no host matches --zone 'az9'. There are: nova"),
+        (["--aggregate", "rak1"], "no host matches --aggregate 'rak1'. Did you mean 'rack1'?"),
         (["--state", "down"], "no host matches; 2 hosts exist"),
         (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
     ],
@@ -122,7 +122,7 @@ def test_json_of_host_show_equals_the_response_of_the_api(run_cli, cloud):
 def test_unknown_host_is_reported_in_one_line(run_cli):
     status, printed, error = run_cli("show", "cn9")
     assert (status, printed) == (1, "")
-    assert error == "placement-sched: there is no host 'cn9'; did you mean 'cn1'?\n"
+    assert error == "placement-sched: there is no host 'cn9'. Did you mean 'cn1'?\n"
 
 
 def test_host_list_and_show_read_from_the_server_of_the_url_option(run_cli, cloud):

@@ -45,7 +45,7 @@ def test_rebalance_prints_moves_as_json(run_cli):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["m1.larg"], "did you mean 'm1.large'?"),
+        (["m1.larg"], "Did you mean 'm1.large'?"),
         ([], "--goal fit needs a FLAVOR"),
         (["m1.large", "--goal", "pack"], "--goal pack does not accept FLAVOR or --zone"),
     ],

@@ -79,7 +79,7 @@ def test_policy_apply_updates_inventories(cloud):
     cloud.rewrite_policies_file(CPU_RATIO_CONF_16)
     assert cloud.run_cli("policy", "apply") == (
         0,
-        "1 hosts are in aggregates with a policy; the inventories of 1 providers were changed\n",
+        "1 hosts are in aggregates with a policy. The inventories of 1 providers were changed\n",
     )
     assert (cloud.read_cpu_ratio(), cloud.read_cpu_ratio("h2")) == (16.0, 4.0)
     code, text = cloud.run_cli("policy", "apply", "--format", "json")
@@ -124,7 +124,7 @@ def test_unknown_policy_of_an_aggregate_is_reported_by_validate_and_audit(cloud)
     cloud.rewrite_policies_file(SPARSE_POLICY_CONF)
     fault = (
         f"aggregate {cloud.aggregate_id} (dense hosts) names policy 'dense': "
-        "there is no policy 'dense'; there are: default, sparse"
+        "there is no policy 'dense'. There are: default, sparse"
     )
     code, text = cloud.run_cli("config", "validate", "--database")
     assert code == 1

@@ -44,16 +44,16 @@ INVALID_CHANGES_FILES = [
     ("changes:\n- 5", "f:2: 5 is not an object"),
     ("- add: {count: 2}", "f:1: add: 'like' is required"),
     ("- add:\n    like: cn1\n    count: -2", "f:3: add.count: -2 is less than the minimum of 1"),
-    ("- add:\n    like: cn1\n    cuont: 2", "f:3: add: unknown key 'cuont'; did you mean 'count'?"),
-    ("- add:\n    like: cn1\n    xyz: 2", "f:3: add: unknown key 'xyz'; there are: count, like"),
-    ("- drian: [cn1]", "f:1: there is no change 'drian'; did you mean 'drain'?"),
-    ("- drain: [cn1, cn2]", "f:1: drain: there is no host 'cn2'; did you mean 'cn1'?"),
+    ("- add:\n    like: cn1\n    cuont: 2", "f:3: add: unknown key 'cuont'. Did you mean 'count'?"),
+    ("- add:\n    like: cn1\n    xyz: 2", "f:3: add: unknown key 'xyz'. There are: count, like"),
+    ("- drian: [cn1]", "f:1: there is no change 'drian'. Did you mean 'drain'?"),
+    ("- drain: [cn1, cn2]", "f:1: drain: there is no host 'cn2'. Did you mean 'cn1'?"),
     (
         '[{"drain": ["cn1"]},\n {"drain": ["cn1"], "remove": ["cn1"]}]',
-        'f:2: {"drain": ["cn1"], "remove": ["cn1"]} has too many properties; at most 1 property',
+        'f:2: {"drain": ["cn1"], "remove": ["cn1"]} has too many properties: at most 1 property',
     ),
     ("flavors: []\nchanges: {a: 1}", 'f:2: changes: {"a": 1} is not a list'),
-    ("chnages: []", "f:1: unknown key 'chnages'; did you mean 'changes'?"),
+    ("chnages: []", "f:1: unknown key 'chnages'. Did you mean 'changes'?"),
 ]
 
 
@@ -101,7 +101,7 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(get_error, tmp_path,
             ("rebalance", "--goal", "pack", "--moves", "0"),
             "--moves: 0 is less than the minimum of 1",
         ),
-        (("rebalance", "m1"), "FLAVOR: There is no stored flavor 'm1'; there are none"),
+        (("rebalance", "m1"), "FLAVOR: There is no stored flavor 'm1'. There are none"),
         (("decision", "list", "--instance", "x"), "--instance: 'x' is not a uuid"),
         (("decision", "show", "--instance", "x"), "--instance: 'x' is not a uuid"),
         (
@@ -122,7 +122,7 @@ def test_json_path_in_a_server_error_becomes_file_and_line(get_error, sqlite_app
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
         line = get_error("plan", "f", "--url", url, "--token", "admin")
-    assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
+    assert line.startswith("f:2: drain: there is no host 'cn2'. Did you mean 'cn1'? (400, req-")
 
 
 def test_query_parameter_in_a_server_error_becomes_the_option_name(get_error, sqlite_app):

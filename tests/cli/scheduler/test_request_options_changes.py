@@ -67,7 +67,7 @@ def test_simulated_changes_of_a_file_apply_before_those_of_options(run_cli, tmp_
         ("inventory=cn1:VCPU", "expected drain=HOST"),
         ("aggregate=gpu:cn1", "expected +HOST, -HOST or KEY=VALUE, got 'cn1'"),
         ("{", "not JSON"),
-        ("drain=cn11", "--change drain=cn11: there is no host 'cn11'; did you mean 'cn1'?\n"),
+        ("drain=cn11", "--change drain=cn11: there is no host 'cn11'. Did you mean 'cn1'?\n"),
         ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),
     ],
 )

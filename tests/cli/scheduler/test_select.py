@@ -154,7 +154,7 @@ def test_explain_prints_every_rejection_reason_of_a_requested_host(run_cli):
 def test_explain_of_an_unknown_host_is_an_error_with_the_nearest_name(run_cli):
     status, printed, error = run_cli("explain", *SIZE_OPTIONS, "--host", "cn7")
     assert (status, printed) == (1, "")
-    assert error.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
+    assert error.startswith("placement-sched: --host: unknown host 'cn7'. Did you mean 'cn")
 
 
 def test_explain_prints_verdicts_on_known_hosts_if_other_requested_hosts_are_unknown(run_cli):
@@ -164,7 +164,7 @@ def test_explain_prints_verdicts_on_known_hosts_if_other_requested_hosts_are_unk
     assert printed.startswith("cn1  passed, rank 3 of 3")
     assert (
         error
-        == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
+        == "placement-sched: --host: unknown hosts 'mars', 'venus'. There are: cn1, cn2, cn3\n"
     )
     status, printed, error = run_cli("explain", *SIZE_OPTIONS, *hosts, "--format", "json")
     assert status == 1
@@ -273,7 +273,7 @@ def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
         *(
             (
                 (f"--{noun}", "absent"),
-                f": --{noun}: There is no stored {noun} 'absent'; there are none\n",
+                f": --{noun}: There is no stored {noun} 'absent'. There are none\n",
             )
             for noun in ("flavor", "image")
         ),
@@ -309,7 +309,7 @@ def test_invalid_request_file_is_reported_by_name(run_cli, tmp_path, text):
 def test_policy_comparison_with_an_unknown_policy_lists_all_policies(run_cli):
     status, _, error = run_cli("explain", *SIZE_OPTIONS, "--compare", "dense,sparse")
     assert status == 1
-    assert error.endswith("there is no policy 'dense'; there are: default\n")
+    assert error.endswith("there is no policy 'dense'. There are: default\n")
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_policy_comparison_with_an_unknown_policy_lists_all_policies(run_cli):
         (("--override", 'scheduler.max_attempts={"a": 1}'), "--override scheduler.max_attempts: "),
         (("--override", "scheduler.max_attempts=x"), "--override scheduler.max_attempts: "),
         (("--host", ""), "--host: "),
-        (("--policy", "gold"), "--policy: there is no policy 'gold'; there are: default"),
-        (("--compare", "gold,default"), "--compare: there is no policy 'gold'; there are: default"),
+        (("--policy", "gold"), "--policy: there is no policy 'gold'. There are: default"),
+        (("--compare", "gold,default"), "--compare: there is no policy 'gold'. There are: default"),
         (("--property", "hw:cpu_policy=x"), "flavor extra spec 'hw:cpu_policy'"),
         (("--image-property", "hw_cpu_policy=x"), "image property 'hw_cpu_policy'"),
     ],
@@ -379,7 +379,7 @@ def test_explain_reports_an_unknown_zone_with_the_nearest_name(run_cli):
     status, printed, _ = run_cli("explain", *SIZE_OPTIONS, "--zone", "novas")
     assert status == 0
     assert "has no resource provider" not in printed
-    assert "did you mean 'nova'?" in " ".join(printed.split())
+    assert "Did you mean 'nova'?" in " ".join(printed.split())
 
 
 def test_explain_html_option_writes_the_report_and_no_other_file(run_cli, tmp_path):
@@ -426,7 +426,7 @@ def test_explain_with_a_missing_forced_or_ignored_host_fails_with_the_nearest_na
     status, out, err = run_cli("explain", *SIZE_OPTIONS, option, "cn9")
     assert status == 1
     assert "in   out" in out
-    assert f"{option}: there is no host 'cn9'; did you mean 'cn1'?" in err
+    assert f"{option}: there is no host 'cn9'. Did you mean 'cn1'?" in err
 
 
 def test_missing_host_in_a_request_file_is_reported_with_its_field(run_cli, tmp_path):
@@ -435,7 +435,7 @@ def test_missing_host_in_a_request_file_is_reported_with_its_field(run_cli, tmp_
     file.write_text(json.dumps({"request_spec": {"flavor": flavor, "force_hosts": ["cn9"]}}))
     status, _, err = run_cli("explain", str(file))
     assert status == 1
-    assert "request_spec.force_hosts: there is no host 'cn9'; did you mean 'cn1'?" in err
+    assert "request_spec.force_hosts: there is no host 'cn9'. Did you mean 'cn1'?" in err
 
 
 def write_requests_file(folder, *flavors):

@@ -226,7 +226,7 @@ def test_error_of_the_ask_form_is_an_alert_until_a_corrected_request(open_page):
     page.get_by_label("Other options").fill("filter_scheduler.ram_weight=1")
     page.get_by_role("button", name="Ask", exact=True).click()
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("did you mean")
+    expect(alert).to_contain_text("Did you mean")
     expect(alert).to_be_focused()
     page.get_by_label("Other options").fill("")
     page.get_by_role("button", name="Ask", exact=True).click()

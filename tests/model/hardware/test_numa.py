@@ -391,7 +391,7 @@ def test_numa_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
     for _ in range(10):
         devices = _build_gpu_devices([(node, node + 1) for node in range(16)], 500)
         result = fit_candidates(host, instance, NUMA_LIMITS, devices, None, budget)
-        assert "not all sets of NUMA nodes were tried" in result.reason
+        assert "Not all sets of NUMA nodes were tried" in result.reason
         attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
     assert max(attempts[1:]) <= 10
@@ -412,7 +412,7 @@ def test_search_budget_for_further_candidates_is_shared_by_all_hosts(monkeypatch
     many = _build_gpu_devices([(node, 1) for node in range(16)], 500)
     few = _build_gpu_devices([(3, 1)], 1, "preferred")
     rejection = fit_candidates(host, instance, NUMA_LIMITS, many, candidates, FitBudget(0))
-    assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
+    assert rejection.reason.count("Not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
     remaining = fit_candidates(host, instance, NUMA_LIMITS, few, candidates, FitBudget(0))
     assert candidates[: len(remaining)] == remaining

@@ -115,7 +115,7 @@ def test_emulator_threads_get_a_cpu_on_the_first_numa_node_only():
 
 
 FAR_DEVICES_REASON = (
-    "1 PCI request cannot be served near NUMA nodes with enough capacity; free devices: 2 at NUMA "
+    "1 PCI request cannot be served near NUMA nodes with enough capacity. Free devices: 2 at NUMA "
     "node 2"
 )
 
@@ -334,7 +334,7 @@ def test_numa_rejections_have_requested_and_free_amounts():
     )
     assert (rejection.asked, rejection.has) == (2, 1)
     assert reject_far_devices({}, 2).reason == (
-        "2 PCI requests cannot be served near NUMA nodes with enough capacity; free devices: none "
+        "2 PCI requests cannot be served near NUMA nodes with enough capacity. Free devices: none "
         "at any node"
     )
 

@@ -52,7 +52,7 @@ def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=N
     if not is_supported:
         with pytest.raises(Conflict, match="requested") as failure:
             host_pools.apply_requests(requests, mappings, numa_cells)
-        return failure.value.detail.partition("requested; ")[2]
+        return failure.value.detail.partition("requested: ")[2]
     host_pools.apply_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in host_pools.pools)
     return [(each.get("name"), each["count"]) for each in host_pools.pools]
@@ -257,7 +257,7 @@ def test_pci_requests_are_served_in_their_order():
         == "1 free"
     )
     pools = PciPools.of([build_pool(3)])
-    with pytest.raises(Conflict, match="2 devices for PCI alias nic requested; 1 free"):
+    with pytest.raises(Conflict, match="2 devices for PCI alias nic requested: 1 free"):
         pools.apply_requests([build_pci_request(2), build_pci_request(2)])
     assert pools.free == 1
 
@@ -272,23 +272,23 @@ def test_request_for_zero_pci_devices_needs_a_matching_pool():
 @pytest.mark.parametrize(
     ("pools", "requested", "free", "reason"),
     [
-        ([], build_pci_request(), 0, "1 device for PCI alias nic requested; 0 free"),
+        ([], build_pci_request(), 0, "1 device for PCI alias nic requested: 0 free"),
         ([build_pool(1, product_id="1"), build_pool(2)],
          build_pci_request(3, {"product_id": "1520"}), 2,
-         "3 devices for PCI alias nic requested; 3 free, 2 with product_id 1520"),
+         "3 devices for PCI alias nic requested: 3 free, 2 with product_id 1520"),
         ([build_pool(2)], build_pci_request(1, {"a": "b"}, {"c": "d"}), 0,
-         "1 device for PCI alias nic requested; 2 free, 0 with a b or c d"),
+         "1 device for PCI alias nic requested: 2 free, 0 with a b or c d"),
         ([build_pool(2, dev_type="type-PF")], build_pci_request(), 0,
-         ("1 device for PCI alias nic requested; 2 free, 0 without unrequested physical "
+         ("1 device for PCI alias nic requested: 2 free, 0 without unrequested physical "
           "functions and vdpa devices")),
         ([build_pool(2, remote_managed="true")], build_pci_request_of_port(), 0,
-         ("1 device for port port-1 requested; 2 free, 0 without unrequested remote managed "
+         ("1 device for port port-1 requested: 2 free, 0 without unrequested remote managed "
           "devices")),
         ([build_pool(2, live_migratable="True")],
          build_pci_request(1, {"live_migratable": "true"}), 0,
-         "1 device for PCI alias nic requested; 2 free, 0 live migratable"),
+         "1 device for PCI alias nic requested: 2 free, 0 live migratable"),
         ([build_pool(2, 3)], build_pci_request(numa_policy="required"), 0,
-         ("1 device for PCI alias nic requested; 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
+         ("1 device for PCI alias nic requested: 2 free, 0 near enough to NUMA nodes 0, 1 (policy "
           "required)")),
     ],
 )  # fmt: skip

@@ -67,7 +67,7 @@ def judge_outcomes(record, *outcomes):
             build_evaluation_record(build_instance_step("a"), refused={"b": MEMORY_REJECTION}),
             OUTCOME_ON_HOST_B,
             OTHER_HOST,
-            f"b did not pass here: {MEMORY_REJECTION}; a was chosen with the weight 1",
+            f"b did not pass here: {MEMORY_REJECTION}. a was chosen with the weight 1",
         ),
         (
             build_evaluation_record(obstacle="no host has the trait"),
@@ -85,7 +85,7 @@ def judge_outcomes(record, *outcomes):
             EVALUATION_ON_HOST_A,
             OUTCOME_WITHOUT_HOST,
             ONLY_OURS,
-            "nova found no host; a was chosen here with the weight 1",
+            "nova found no host, but a was chosen here with the weight 1",
         ),
         (EVALUATION_ON_HOST_A, None, UNKNOWN, "nova's outcome is unknown"),
         (
@@ -110,7 +110,7 @@ def judge_outcomes(record, *outcomes):
             build_evaluation_record(build_instance_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
             OUTCOME_ON_HOST_Z,
             OTHER_HOST,
-            "z weighs 0.5 here; a was chosen with the weight 1",
+            "z weighs 0.5 here. a was chosen with the weight 1",
         ),
     ],
 )

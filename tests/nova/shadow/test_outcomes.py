@@ -68,7 +68,7 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(
     ("host", "verdict", "why"),
     [
         ("cn1", SAME_HOST, None),
-        ("cn2", OTHER_HOST, "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"),
+        ("cn2", OTHER_HOST, "cn2 weighs 2.5 here. cn1 was chosen with the weight 3"),
     ],
 )
 def test_host_claimed_by_nova_is_compared_with_the_evaluated_host(
@@ -149,7 +149,7 @@ def test_second_instance_is_compared_with_the_hosts_after_the_first(shadow_setup
     first, second = shadow_setup.read_outcomes_and_list_results()
     assert (first.verdict, second.verdict) == (SAME_HOST, OTHER_HOST)
     assert second.detail["why"].startswith(
-        "cn1 was not among the best after the earlier instances; cn2 was chosen"
+        "cn1 was not among the best after the earlier instances. cn2 was chosen"
     )
 
 
@@ -200,7 +200,7 @@ def test_host_of_a_failed_attempt_is_the_choice_of_nova(
     )
     result = read_single_result()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn1")
-    assert result.detail["why"] == "the attempt failed, and a later attempt was on cn2"
+    assert result.detail["why"] == "The attempt failed, and a later attempt was on cn2"
 
 
 def test_unshelve_without_a_host_is_detected_by_its_event(

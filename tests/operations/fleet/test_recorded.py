@@ -31,7 +31,7 @@ def test_flavor_and_image_of_an_instance_are_stored_unchanged(sqlite_cloud):
         ("flavor: {vcpus: true}", "true is not an integer"),
         ("flavor: {vcpus: [1]}", "[1] is not an integer"),
         ("flavor: {extra_specs: {a: true}}", "true is not a string or a number"),
-        ("image: {name: 5}", "5 is not a string; put it in quotes (at instances.0.image.name)"),
+        ("image: {name: 5}", "5 is not a string. Put it in quotes (at instances.0.image.name)"),
         ("image: {properties: 7}", "7 is not an object"),
         ("image: {properties: {a: [1]}}", "[1] is not a string, a number or a boolean"),
         ("image: {min_ram: many}", "'many' is not an integer"),

@@ -15,7 +15,7 @@ UUID_1 = uuid_of("one")
         ("[]", "f.yaml:1:1: [] is not an object"),
         ("version: 2", "f.yaml:1:10: 2 is not one of 1 (at version)"),
         ("hosts: {}", "f.yaml:1:1: {} is not a list"),
-        ("hots: []", "f.yaml:1:1: unknown key 'hots'; did you mean 'hosts'? (at hots)"),
+        ("hots: []", "f.yaml:1:1: unknown key 'hots'. Did you mean 'hosts'? (at hots)"),
         ("traits: [HW_NOT]", "f.yaml:1:9: there is no standard trait HW_NOT"),
         ("resource_classes: [VCPUS]", "f.yaml:1:19: there is no standard resource class VCPUS"),
         ("hosts:\n- {vcpus: 1}", "f.yaml:2:3: 'host' is required"),
@@ -74,7 +74,7 @@ UUID_1 = uuid_of("one")
             "f.yaml:2:32: metadata name a different availability zone",
         ),
         ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: true is not a string"),
-        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string; put"),
+        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string. Put"),
         ("flavors:\n- {name: a}", "f.yaml:2:3: 'vcpus' is required"),
         (
             (
@@ -127,11 +127,11 @@ UUID_1 = uuid_of("one")
         ),
         (
             f"providers:\n- {{name: [a, '{'p' * 199}[9-10]']}}",
-            f"f.yaml:2:10: '{'p' * 55} [...] {'p' * 53}10' is too long; at most 200 characters",
+            f"f.yaml:2:10: '{'p' * 55} [...] {'p' * 53}10' is too long: at most 200 characters",
         ),
         (
             f"server_groups:\n- {{name: a, policy: affinity, user: {'u' * 256}}}",
-            f"f.yaml:2:37: '{'u' * 55} [...] {'u' * 55}' is too long; at most 255 characters",
+            f"f.yaml:2:37: '{'u' * 55} [...] {'u' * 55}' is too long: at most 255 characters",
         ),
         (
             "hosts:\n- {host: 'a[1-2]', vcpus: 1, memory_mb: 1, host_ip: ['::1', here]}",

@@ -22,10 +22,10 @@ def cloud(make_shared_app):
 @pytest.mark.parametrize(
     ("key", "named", "detail"),
     [
-        ("force_hosts", "compute-1", "there is no host 'compute-1'; did you mean 'compute-01'?"),
-        ("ignore_hosts", "compute-1", "there is no host 'compute-1'; did you mean 'compute-01'?"),
-        ("force_nodes", "bm2.cloud", "there is no node 'bm2.cloud'; did you mean 'bm1.cloud'?"),
-        ("force_hosts", "xyz", "there is no host 'xyz'; there are: compute-01, ironic"),
+        ("force_hosts", "compute-1", "there is no host 'compute-1'. Did you mean 'compute-01'?"),
+        ("ignore_hosts", "compute-1", "there is no host 'compute-1'. Did you mean 'compute-01'?"),
+        ("force_nodes", "bm2.cloud", "there is no node 'bm2.cloud'. Did you mean 'bm1.cloud'?"),
+        ("force_hosts", "xyz", "there is no host 'xyz'. There are: compute-01, ironic"),
     ],
 )
 def test_unknown_host_in_a_request_is_a_warning_with_the_nearest_name(cloud, key, named, detail):

@@ -225,7 +225,7 @@ def test_obstacle_names_the_candidate_limit_and_the_breadth_first_strategy(gpu_c
     )
     obstacle = explanation["funnel"]["obstacle"]
     assert obstacle["name"] == "ComputeFilter"
-    words = "ComputeFilter rejected the last remaining host; the limit of candidates ([scheduler]"
+    words = "ComputeFilter rejected the last remaining host. The limit of candidates ([scheduler]"
     assert obstacle["reason"].startswith(words)
     assert "left out 2 hosts before" in obstacle["reason"]
     assert "breadth-first" in obstacle["reason"]

@@ -155,8 +155,8 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
         is None
     )
     assert NUMATopologyFilter().rejection(host, request).reason == (
-        "1 PCI request cannot be served near NUMA nodes with enough capacity; "
-        "free devices: 1 at NUMA node 0, 1 at NUMA node 1"
+        "1 PCI request cannot be served near NUMA nodes with enough capacity. "
+        "Free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )
     assert host.allocation_candidates == build_pci_candidates("1")
     host.allocation_candidates = []

@@ -58,12 +58,12 @@ def test_every_host_passes_without_device_requests(request_spec):
     [
         ([build_pci_pool(2)], (2,), None),
         ([build_pci_pool(1), build_pci_pool(1, parent_ifname="eth0")], (1, 1), None),
-        ([build_pci_pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
+        ([build_pci_pool(1)], (2,), "2 devices for PCI alias nic-0 requested: 1 free"),
         ([build_pci_pool(1), build_pci_pool(3, "9")], (2,),
-         "2 devices for PCI alias nic-0 requested; 4 free, 1 with product_id 1520"),
+         "2 devices for PCI alias nic-0 requested: 4 free, 1 with product_id 1520"),
         # The second alias gets the devices that the first alias leaves.
-        ([build_pci_pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
-        ([], (1,), "1 device for PCI alias nic-0 requested; 0 free"),
+        ([build_pci_pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested: 1 free"),
+        ([], (1,), "1 device for PCI alias nic-0 requested: 0 free"),
         (None, (1, 2), "3 PCI devices requested, the host reports none"),
     ],
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_host_without_a_fitting_allocation_candidate_is_rejected():
     candidates = [{"mappings": {"r0-0": [uuid]}} for uuid in (PROVIDER_A, PROVIDER_B)]
     state = build_pci_host([build_pci_pool(2, rp_uuid="c")], *candidates)
     reason = (
-        "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested; "
+        "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested: "
         "2 free, 0 of the allocation candidate's providers (1 of provider-a)"
     )
     assert find_filter_rejection(state, build_device_request(1)) == reason
@@ -127,4 +127,4 @@ def test_earlier_instances_of_the_request_use_pci_devices():
         assert find_filter_rejection(state, build_device_request(1)) is None
         state.consume_from_request(build_device_request(1))
     reason = find_filter_rejection(state, build_device_request(1))
-    assert reason == "1 device for PCI alias nic-0 requested; 0 free"
+    assert reason == "1 device for PCI alias nic-0 requested: 0 free"

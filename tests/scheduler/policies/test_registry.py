@@ -80,13 +80,13 @@ def test_option_missing_in_a_policy_section_has_its_global_value(read_policies):
 @pytest.mark.parametrize(
     ("section", "more", "expected"),
     [
-        ("ram_weight_multplier = 1", "", "did you mean ram_weight_multiplier?"),
+        ("ram_weight_multplier = 1", "", "Did you mean ram_weight_multiplier?"),
         ("connection = sqlite://", "", "connection is not read per request"),
         ("concurrency = 2", "", "there is no option concurrency"),
         ("ram_weight_multiplier = much", "", "much"),
-        ("enabled_filters = CoreFliter", "", "did you mean 'CoreFilter'?"),
-        ("driver = chance", "", "did you mean 'chance_scheduler'?"),
-        ("weight_classes = nova.scheduler.weights.ram.RAMWeiger", "", "did you mean"),
+        ("enabled_filters = CoreFliter", "", "Did you mean 'CoreFilter'?"),
+        ("driver = chance", "", "Did you mean 'chance_scheduler'?"),
+        ("weight_classes = nova.scheduler.weights.ram.RAMWeiger", "", "Did you mean"),
         ("cpu_allocation_ratio = nan", "", "is not a finite number"),
         ("cpu_allocation_ratio = inf", "", "is not a finite number"),
         ("cpu_allocation_ratio = 1e9", "", "is not a ratio"),
@@ -94,7 +94,7 @@ def test_option_missing_in_a_policy_section_has_its_global_value(read_policies):
         (
             "cpu_allocation_ratio = 2",
             "cpu_alocation_ratio",
-            "no option cpu_alocation_ratio; did you",
+            "no option cpu_alocation_ratio. Did you",
         ),
         ("cpu_allocation_ratio = 2", "connection", "connection is not read per request"),
     ],
@@ -132,7 +132,7 @@ def test_any_valid_section_is_a_policy_if_no_policies_are_listed(tmp_path):
     assert policies.get("dense").settings.filter_scheduler.ram_weight_multiplier == -1.0
     with pytest.raises(ConfigurationError, match=r"nova\.conf:4: \[libvirt\]: there is no option"):
         policies.get("libvirt")
-    with pytest.raises(ConfigurationError, match="no policy 'sparse'; there are: default, dense"):
+    with pytest.raises(ConfigurationError, match=r"no policy 'sparse'\. There are: default, dense"):
         policies.get("sparse")
 
 

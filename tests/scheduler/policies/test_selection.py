@@ -57,7 +57,7 @@ def test_default_policy_applies_for_an_invalid_policy(policies):
     assert result.policy.name == "default"
     (selector,) = result.report.as_json()["selectors"]
     names = f"default, {DENSE_POLICY}, {SPARSE_POLICY}"
-    expected = f"it cannot be used: there is no policy 'gone'; there are: {names}"
+    expected = f"it cannot be used: there is no policy 'gone'. There are: {names}"
     assert selector["outcome"] == expected
 
 

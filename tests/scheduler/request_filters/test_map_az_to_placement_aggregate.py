@@ -171,7 +171,7 @@ def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
 
 
 def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
-    hints = {"mars": "", "az9": "; did you mean 'az1'?", "AZ2": "; did you mean 'az2'?"}
+    hints = {"mars": "", "az9": ". Did you mean 'az1'?", "AZ2": ". Did you mean 'az2'?"}
     for zone, hint in hints.items():
         answer = explain_request(cloud, make_spec(availability_zone=zone))
         assert answer.hosts == []

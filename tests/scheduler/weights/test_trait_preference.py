@@ -109,7 +109,7 @@ def test_unknown_preferred_trait_is_an_error_with_the_nearest_name(cloud, change
     body = {"request_spec": make_spec(**changes)}
     for place in (EXPLAIN_PATH, "/scheduler/v1/select_destinations"):
         (error,) = cloud.post_json(place, body, status=400).json["errors"]
-        expected = f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
+        expected = f"No such trait: CUSTOM_AA. Did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
         assert error["detail"] == expected
 
 
