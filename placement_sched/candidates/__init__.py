@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for allocation candidates, with its provider cache and explanations."""
+"""Search for allocation candidates, its cache and explanations."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider cache of a process, which is loaded once and follows the change log."""
+"""Provider cache of a process, which follows the change log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -153,7 +153,7 @@ class ProviderCache:
                 self._load_lock.release()
 
     def _read_log(self, connection: Connection, position: Any) -> Changes:
-        """Read the changes since the current position, and late rows if they are due."""
+        """Read the changes since the current position, and due late rows."""
         changes = self._log.read(connection, position)
         if changes.lacks_rows:
             now = self._clock()
@@ -180,7 +180,7 @@ class ProviderCache:
             self._check_lock.release()
 
     def run_refresh(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
-        """Run the periodic work: apply late rows, check triggers, compare all providers."""
+        """Apply late rows, check triggers, and compare all providers."""
         try:
             with opened() as connection:
                 self._apply_late_rows(connection)
@@ -203,7 +203,7 @@ class ProviderCache:
                 self._reload(connection, changes)
 
     def compare(self, connection: Connection) -> frozenset[int]:
-        """Compare all providers with the database, and reload and return differing providers.
+        """Compare all providers with the database, and reload differences.
 
         Generations and used amounts are compared. They differ only if the change log has missed a
         change.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider columns: inventories, used amounts, traits and aggregates as arrays."""
+"""Provider columns: inventories, usage, traits, aggregates as arrays."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class RowValues:
         return self.rows.nbytes + sum(column.nbytes for column in self.values.values())
 
     def replace(self, changed: RowNumbers, new: "RowValues") -> bool:
-        """Replace all values of the ``changed`` rows, and return whether anything differs."""
+        """Replace values of ``changed`` rows, and return whether any differs."""
         first = np.searchsorted(self.rows, changed, "left")
         positions = numbers_in_ranges(first, np.searchsorted(self.rows, changed, "right"))
         if np.array_equal(self.rows[positions], new.rows):
@@ -127,7 +127,7 @@ class RowValues:
         return slice(int(first), int(last))
 
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return for each row the position of its single value, and whether it exists."""
+        """Return the position of each row's single value, and its existence."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         if not len(rows) or self._is_dense(int(rows.max())):
@@ -188,7 +188,7 @@ class ClassColumns:
     def values_of(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
-        """Return the rows that have an inventory, and columns of their inventories."""
+        """Return the rows with an inventory, and columns of inventories."""
         positions, has_inventory = self.inventories.places(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
@@ -247,7 +247,7 @@ class TraitBits:
         return words.reshape(number, width)
 
     def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
-        """Return for each of the rows, in any order, whether it has any of these traits."""
+        """Return for each of the rows whether it has any of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
             bit = self._bits.get(trait)
@@ -354,7 +354,7 @@ class ProviderColumns:
         return uuid.lower() if self.names.ignores_case else uuid
 
     def replace(self, changed: Collection[int], loaded: ProviderRows) -> None:
-        """Replace all rows of the ``changed`` providers by the rows that were loaded.
+        """Replace all rows of the ``changed`` providers by loaded rows.
 
         A provider without loaded rows is removed.
         """
@@ -452,7 +452,7 @@ class ProviderColumns:
             self.shape += 1
 
     def sums(self) -> dict[int, ProviderSums]:
-        """Map batch numbers, as in :meth:`ids_in`, to sums over the batch's providers."""
+        """Map batch numbers of :meth:`ids_in` to sums over their providers."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -475,7 +475,7 @@ class ProviderColumns:
         return selected
 
     def differing(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
-        """Return the providers whose generation or used amounts differ from loaded rows."""
+        """Return the providers whose generation or usage differs from rows."""
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
         )

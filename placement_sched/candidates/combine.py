@@ -35,7 +35,7 @@ _MIN_TO_CHECK = 1000
 def can_assign(
     choices: Sequence[Sequence[int]], places: Mapping[int, int], spend: Callable[[int], None]
 ) -> bool:
-    """Return whether every slot can be assigned to a provider with a place for it.
+    """Return whether every slot can get a provider with a place for it.
 
     ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
     can serve, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
@@ -66,7 +66,7 @@ def can_assign(
 
 
 class TraitCoverage:
-    """The sets of required traits that the chosen providers cover, slot by slot.
+    """The required trait sets that the chosen providers cover by slot.
 
     ``covers`` are the sets that each provider covers, as bits. ``options`` are the providers of
     each slot in the order of choosing, and empty for a slot whose traits do not count.
@@ -89,7 +89,7 @@ class TraitCoverage:
         return self._coverable[0] == self._all
 
     def allows(self, depth: int, provider: int) -> bool:
-        """Return whether every set can still be covered if this provider is chosen."""
+        """Return whether every set can be covered with this provider."""
         if not self._counts[depth]:
             return True
         chosen = self._covered[depth] | self._covers.get(provider, 0)
@@ -193,7 +193,7 @@ class Subtrees:
         return all(rule.tops for rule in self.rules)
 
     def allows(self, depth: int, provider: int) -> bool:
-        """Return whether all rules can still hold with this provider at this depth."""
+        """Return whether all rules can hold with this provider."""
         lineage = self._lineage[provider]
         extra = len(self._rules_at[depth]) // _RULES_PER_STEP
         if extra:
@@ -278,7 +278,7 @@ class WorkBudget:
 
 
 def combinations(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> Iterator[Combination]:
-    """Yield every combination of providers that serves the request in this tree.
+    """Yield every combination of this tree that serves the request.
 
     Raises :class:`TooComplex` if the budget is exceeded.
     """
@@ -310,7 +310,7 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether a tree with a provider for each slot always has a combination.
+    """Return whether a tree with providers for all slots always combines.
 
     This presumes a tree that also has, for each set in ``trait_choices``, a provider with any trait
     of the set.

@@ -102,7 +102,7 @@ class ConstraintEvaluator:
     _trees: dict[str, RowNumbers] = field(default_factory=dict)
 
     def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
-        """Return for each of the rows whether its provider meets all constraints of a group."""
+        """Return for each row whether it meets all constraints of a group."""
         if group.in_tree is not None:
             return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
         mask = np.ones(number_of(rows), np.bool_)
@@ -113,7 +113,7 @@ class ConstraintEvaluator:
         return mask
 
     def number_with_room(self, group: RequestGroup) -> int:
-        """Return an upper bound for the number of providers with capacity for a group.
+        """Bound the number of providers with capacity for a group.
 
         Returns 0 if the group has ``in_tree``.
         """
@@ -158,7 +158,7 @@ class ConstraintEvaluator:
         return rows
 
     def each(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Iterator[Mask]:
-        """Yield for each constraint of :func:`constraints_of` a mask of the rows that meet it."""
+        """Yield a mask of the rows that meet each of the constraints."""
         if not self.names.topology.nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
         for resource in group.resources:
@@ -177,7 +177,7 @@ class ConstraintEvaluator:
             yield in_tree[rows]
 
     def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
-        """Yield for each set of aggregates a mask of the rows in it and all earlier sets.
+        """Yield a mask of the rows in each set of aggregates so far.
 
         A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
@@ -213,12 +213,12 @@ class ConstraintEvaluator:
         return is_inside
 
     def members_of(self, uuids: frozenset[str]) -> Mask:
-        """Return for each provider whether any of these aggregates contains it directly."""
+        """Return for each provider whether it is in any of these aggregates."""
         return self.shape.members_of(self.names.aggregate_ids(uuids))
 
 
 def roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
-    """Return the rows of roots with the required traits and ids above ``after``."""
+    """Return the roots' rows with the traits and ids above ``after``."""
     rows = shape.roots
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
@@ -254,7 +254,7 @@ def serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
 
 
 def masks_of(shape: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot) -> Mask:
-    """Return for each of the rows the ``distinct_slots`` that its provider can serve."""
+    """Return for each row the ``distinct_slots`` that it can serve."""
     evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
@@ -263,7 +263,7 @@ def masks_of(shape: TreeIndex, search: Search, rows: RowNumbers, counted: Counte
 
 
 def roots_with_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
-    """Return for each root whether a sharing provider may serve a slot of its tree."""
+    """Return for each root whether a sharing provider may serve its tree."""
     forbidden = slot.group.aggregates.forbidden
     if slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
@@ -274,7 +274,7 @@ def roots_with_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNum
 def _find_served(
     shape: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
-    """Return for each row whether it is the root of a tree that can serve a slot.
+    """Return for each row whether it is the root of a serving tree.
 
     The slot is served by a provider among ``rows``, or by a sharing provider.
     """
@@ -289,12 +289,12 @@ def _find_served(
 
 
 def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
-    """Return the root whose aggregates count, or none for a slot with a suffix."""
+    """Return the root whose aggregates count, none for suffixed slots."""
     return CountedRoot.NONE if slot.suffix else counted
 
 
 def _find_roots_of(shape: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
-    """Return for each row whether it is the root of any row that ``mask`` selects."""
+    """Return for each row whether it is the root of a row of ``mask``."""
     roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
     is_root = np.zeros(len(shape.cloud), np.bool_)
     is_root[roots[roots >= 0]] = True

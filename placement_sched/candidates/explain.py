@@ -156,7 +156,7 @@ def _advise_inventory(
 
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
-    """Return values of ``min_unit``, ``max_unit`` and ``step_size`` that would fit.
+    """Return fitting values of min_unit, max_unit and step_size.
 
     Only fields that do not allow the requested amount are returned.
     """
@@ -656,7 +656,7 @@ def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, Tree
 
 
 def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield each step of :func:`explain` as kind and detail, with the rejected nodes.
+    """Yield each step of :func:`explain` with the rejected nodes.
 
     Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
     """

@@ -154,7 +154,7 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrees:
-    """Trees of a search, and for each use the constraints that its provider meets.
+    """Trees of a search, and the constraints that each use meets.
 
     ``met`` has a row for each stage and a column for each use. ``holds`` of a stage on aggregates
     is false if the provider itself meets the constraint and only its root does not. The reason then
@@ -180,7 +180,7 @@ class CheckedTrees:
         return cls(stages, len(search.slots), uses, checker.met, checker.holds)
 
     def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Evaluate the stages, and return their outcomes and each slot's remaining uses.
+        """Evaluate the stages to outcomes and remaining uses by slot.
 
         Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
         constraint were not requested.
@@ -239,7 +239,7 @@ class _Checker:
         )
 
     def check(self, search: Search) -> None:
-        """Mark the uses that meet each constraint, in the order of :func:`stages_of`."""
+        """Mark the uses that meet each constraint of :func:`stages_of`."""
         first = 0
         for group in search.query.groups:
             self._check_group(group, first)
@@ -372,7 +372,7 @@ class Reasons:
         rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
         advised_uses: Collection[int] = (),
     ) -> "Reasons":
-        """Read the names and inventories for rejections and for changes of ``advised_uses``."""
+        """Read names and inventories for rejections and ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
         places: set[InventoryIds] = set()
         named: set[int] = set(advised_uses)

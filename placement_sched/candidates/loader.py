@@ -242,7 +242,7 @@ class LoadedProviders(ProviderSource):
             self._loaded.update(missing)
 
     def _load_trees(self, roots: Collection[int]) -> None:
-        """Load whole trees, and the whole trees of the providers that share with them."""
+        """Load whole trees, and the trees of providers that share with them."""
         missing = [root for root in roots if root not in self._loaded_trees]
         if not missing:
             return
@@ -279,7 +279,7 @@ class LoadedProviders(ProviderSource):
 
     @cached_property
     def _sharing_trait(self) -> int | None:
-        """Return the id of the trait of sharing providers, or None if no provider shares."""
+        """Return the id of the sharing trait, or None if no provider shares."""
         return traits.ids_by_name(self._connection, [SHARES]).get(SHARES)
 
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
@@ -319,7 +319,7 @@ class LoadedProviders(ProviderSource):
             return super().whole_trees(providers)
 
     def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first root ids above ``after`` whose roots have the required traits."""
+        """Return the first root ids above ``after`` with the traits."""
         statement = _select_roots(search, after).limit(limit)
         # A provider without a parent is a root. This condition can use an index.
         is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: the smallest sets of constraints whose removal gives candidates.
+"""Near misses: the smallest constraint sets to drop for candidates.
 
 The request is evaluated without each constraint. If no tree then serves, it is evaluated without
 each pair of constraints, and so on. A set can only help if it contains all constraints that the
@@ -105,7 +105,7 @@ def near_misses(
 
 
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
-    """Find the smallest sets of constraints that a single provider does not meet.
+    """Find the smallest constraint sets that a provider does not meet.
 
     For a request that a single provider serves. A provider serves only without all constraints that
     it does not meet, so that no other set can be smaller.
@@ -306,7 +306,7 @@ class _Blockers:
         return minimal
 
     def _find_blockers(self, pattern: _Pattern, dropped: int) -> list[int] | None:
-        """Find the alternative sets of constraints to drop in addition to ``dropped``.
+        """Find further sets of constraints to drop with ``dropped``.
 
         Returns None if no constraint blocks the trees of the pattern any more.
         """

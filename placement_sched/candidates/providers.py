@@ -57,7 +57,7 @@ class ProviderSource(ABC):
     def held(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
-        """Return the columns and tree index, locked against changes by other threads.
+        """Return columns and tree index, locked for other threads.
 
         The columns contain at least the providers with these ids, the trees of these roots with all
         providers that share with them, and with ``whole`` all providers.
@@ -125,7 +125,7 @@ class ProviderSource(ABC):
     def describe(
         self, serving: Collection[int], *, whole: bool
     ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
-        """Return these providers and, if ``whole``, all providers of their trees, sorted by id."""
+        """Return these providers, or their ``whole`` trees, sorted by id."""
         with self.held(serving) as (cloud, shape):
             rows, trees = np.sort(cloud.rows_of(serving)), None
             if whole:
@@ -147,12 +147,12 @@ class ProviderSource(ABC):
         return tuple(by_id.values())
 
     def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first ``limit`` root ids above ``after`` with the required traits."""
+        """Return the first root ids above ``after`` with the traits."""
         with self.held(whole=True) as (cloud, shape):
             return _list_ids(cloud, constraints.roots(shape, search, after)[:limit])
 
     def serving_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first ``limit`` root ids above ``after`` whose trees may serve.
+        """Return the first root ids above ``after`` whose trees may serve.
 
         Each slot has a provider that could serve it alone.
         """
@@ -160,7 +160,7 @@ class ProviderSource(ABC):
             return _list_ids(cloud, constraints.serving_roots(shape, search, after)[:limit])
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
-        """Return the remaining capacity at these places, pairs of a provider and a class id.
+        """Return the remaining capacity of pairs of provider and class id.
 
         The result may contain other combinations of these providers and classes.
         """
@@ -184,7 +184,7 @@ class ProviderSource(ABC):
     def free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
-        """Map each class to the remaining capacity of the providers, 0 without an inventory.
+        """Map each class to the providers' remaining capacity, or 0.
 
         The values are whole numbers, and exact below 2**53.
         """
@@ -225,7 +225,7 @@ class ProviderSource(ABC):
             }
 
     def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Map provider id and class name to the values of :data:`INVENTORY_FIELDS`."""
+        """Map provider id and class name to :data:`INVENTORY_FIELDS`."""
         with self.held(ids) as (cloud, _):
             return _build_inventories(cloud, ids)
 

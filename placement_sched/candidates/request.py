@@ -18,7 +18,7 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Whether the cloud has child providers, and whether it has sharing providers."""
+    """Whether the cloud has child providers and sharing providers."""
 
     nested: bool
     sharing: bool
@@ -31,7 +31,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedNames:
-    """Ids of every resource class, and of the traits and aggregates that a request names.
+    """Ids of all classes, and of a request's traits and aggregates.
 
     An aggregate that does not exist has no id, and no members.
     """
@@ -78,7 +78,7 @@ def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Part of a request that a single provider serves: a group, with its amounts by class id."""
+    """A group that a single provider serves, with amounts by class id."""
 
     group: RequestGroup
     amounts: tuple[tuple[int, int], ...]

@@ -103,7 +103,7 @@ def _check_memberships(search: Search, settings: Settings) -> None:
 
 
 def effective_limit(requested: int | None, settings: Settings) -> int | None:
-    """Return the smaller limit of caller and operator, or None without a limit."""
+    """Return the smaller limit of caller and operator, or None."""
     bound = settings.placement.max_allocation_candidates
     limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
@@ -204,7 +204,7 @@ class _Layouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryFields:
-    """Fields of a summary in a microversion: classes (None: all), traits, tree."""
+    """Fields of a summary by microversion: classes, traits, tree."""
 
     classes: frozenset[str] | None = None
     traits: bool = True

@@ -77,7 +77,7 @@ class TreeIndex:
         return np.sort(order[numbers_in_ranges(first, end)])
 
     def members_of(self, aggregates: frozenset[int]) -> Mask:
-        """Return for each provider whether any of these aggregates contains it directly."""
+        """Return for each provider whether it is in any of these aggregates."""
         members = self._members.get(aggregates)
         if members is None:
             memberships = self.cloud.memberships
@@ -100,7 +100,7 @@ class TreeIndex:
 
     @cached_property
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
-        """Return all pairs of a sharing provider and a root that it shares with, as rows.
+        """Return all pairs of sharing provider and root, as rows.
 
         The pairs are sorted by root.
         """
@@ -123,7 +123,7 @@ class TreeIndex:
         return providers[is_other_tree], roots[is_other_tree]
 
     def sharing_with(self, roots: RowNumbers) -> _Ids:
-        """Return the sorted positions in :attr:`sharing` of the pairs with these roots."""
+        """Return the sorted positions in :attr:`sharing` of these roots."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
         return numbers_in_ranges(first, np.searchsorted(anchors, roots, "right"))

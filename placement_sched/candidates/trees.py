@@ -260,7 +260,7 @@ class TreeReader:
         return uses.of(np.lexsort((uses.rows, uses.trees)))
 
     def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Find the providers that share with these trees and serve any of their slots."""
+        """Find the sharing providers that serve any slot of these trees."""
         pairs = shape.sharing_with(roots)
         self.budget.consume(len(pairs) // _SHARED_NOTED)
         sharers, anchors = (rows[pairs] for rows in shape.sharing)
@@ -295,7 +295,7 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether its providers differ from all earlier trees.
+        """Return for each tree whether its providers are new.
 
         Only trees without own providers can repeat an earlier tree: their providers are sharing
         providers, and serve the same slots.
@@ -350,7 +350,7 @@ class TreeReader:
 
 
 def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
-    """Return for each provider the free amount of a class and its ``max_unit``, or 0."""
+    """Return each provider's free amount and ``max_unit``, or 0."""
     columns = shape.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:

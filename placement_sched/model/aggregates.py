@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates and server groups, and the state of aggregates in placement.
+"""Host aggregates, server groups, and the state of provider aggregates.
 
 The attributes have nova's names.
 """
@@ -37,13 +37,13 @@ SyncedAttribute = Literal["aggregates", "traits"]
 
 
 def policy_name(text: str) -> str:
-    """Return the policy's name in a value of :data:`POLICY_KEY`, in lower case."""
+    """Return the policy name in a value of :data:`POLICY_KEY`, in lower case."""
     return text.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """The policy name in an aggregate's metadata, with the aggregate's id and name."""
+    """A policy name in metadata, with the id and name of the aggregate."""
 
     aggregate_id: int
     aggregate_name: str
@@ -84,12 +84,12 @@ class HostAggregate(NovaObjectDictCompat):
 
 
 def zones(text: str | None) -> frozenset[str]:
-    """Return the zones in a comma-separated value of a request or of aggregate metadata."""
+    """Return the zones in a comma-separated value of request or aggregate."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def projects_of(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
-    """Return the projects in an aggregate's metadata, from keys with this prefix."""
+    """Return the projects in metadata, from keys with this prefix."""
     tags = (value for key, value in aggregate.metadata.items() if key.startswith(prefix))
     return {part.strip() for tag in tags for part in tag.split(",")}
 
@@ -143,7 +143,7 @@ class ServerGroup(NovaObject):
 
     @property
     def is_strict(self) -> bool:
-        """Return whether the policy rejects hosts instead of lowering their weight."""
+        """Return whether the policy rejects hosts, and does not only weigh them."""
         return not self.policy.startswith("soft-")
 
 
@@ -213,14 +213,14 @@ class ChangeResult:
 
 
 def most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
-    """Return the most severe code of the problems, or :attr:`SyncCode.DONE` for none."""
+    """Return the problems' most severe code, by default `SyncCode.DONE`."""
     codes = {problem.code for problem in problems}
     return next((code for code in _GRAVEST_FIRST if code in codes), SyncCode.DONE)
 
 
 @dataclass(frozen=True)
 class HostMap:
-    """The host aggregates of a cloud, its hosts, and the uuids of their compute nodes.
+    """The host aggregates and hosts of a cloud, and their nodes' uuids.
 
     A compute node has the uuid of its root resource provider. ``known`` are all hosts with a
     nova-compute service, and may include hosts without ``nodes``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values for a query of allocation candidates, and for a list of providers."""
+"""Values for queries of allocation candidates and providers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True, slots=True)
 class TraitTerms:
-    """Condition on traits: any of each set in ``required``, none of ``forbidden``."""
+    """Trait condition: any of each set in ``required``, no ``forbidden``."""
 
     required: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
@@ -22,7 +22,7 @@ class TraitTerms:
 
 @dataclass(frozen=True, slots=True)
 class AggregateTerms:
-    """A condition on aggregates: any of each set in ``member_of``, none of ``forbidden``.
+    """Aggregate condition: any of each ``member_of``, no ``forbidden``.
 
     Uuids are in lower case with hyphens.
     """
@@ -38,7 +38,7 @@ class AggregateTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestGroup:
-    """A request group: amounts by resource class, traits, aggregates and a tree.
+    """A request group: amounts by class, traits, aggregates and a tree.
 
     Several providers may serve the group without suffix. A single provider serves a suffixed group.
     """
@@ -125,7 +125,7 @@ class _Provider(NamedTuple):
 
 
 class CandidateProvider(_Provider):
-    """A provider in a search result, with ``id`` and ``generation`` of its row."""
+    """A provider in a search result, with its row's id and generation."""
 
     #: The summary in the newest microversion, once it was rendered.
     summary: RenderedSummary | None = None
@@ -192,7 +192,7 @@ class Candidates:
 
 
 def merge_results(results: Sequence[Candidates]) -> Candidates:
-    """Merge results of several searches in order, with each provider only once."""
+    """Merge search results in order, with each provider only once."""
     if len(results) == 1:
         return results[0]
     providers = {provider.id: provider for result in results for provider in result.providers}

@@ -28,12 +28,12 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def utcnow() -> datetime:
-    """Return the current UTC time without a zone, to the second, as in the tables."""
+    """Return the UTC time without a zone, to the second, as in the tables."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 def parse_time(text: str, now: datetime, name: str) -> str:
-    """Return an ISO 8601 time unchanged, or convert an age (``90s``, ``7d``) to a time.
+    """Return an ISO 8601 time, or convert an age (``90s``, ``7d``) to it.
 
     Raises :class:`Invalid`, with ``name`` as the name of the value, for any other text and for an
     age that leads before year 1.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes as hosts report them, their services, and the API's hypervisors."""
+"""Reported compute nodes, their services, and hypervisors of the API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -29,7 +29,7 @@ class Metric(NovaObject):
 
 
 class _Derived(NovaObjectDictCompat):
-    """Base class without slots: cached properties of a subclass need a ``__dict__``."""
+    """Base class without slots, since cached properties need a ``__dict__``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ _STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name
 
 
 def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
-    """Build the inventories of a node from its report, except classes with a total of 0."""
+    """Build a node's inventories from its report, without totals of 0."""
     return tuple(
         Inventory(
             resource_class=name,
@@ -189,7 +189,7 @@ def is_recently_seen(
 
 
 def disabled_reason(disabled_reason: str | None) -> str:
-    """Describe a disabled service as a reason for rejection, with the operator's words."""
+    """Describe a disabled service as a reason, with the operator's words."""
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 
 

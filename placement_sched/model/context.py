@@ -67,7 +67,7 @@ NO_REQUEST = RequestIds()
 
 
 def ids_of(header: str | None) -> RequestIds:
-    """Create the ids of a request, given its header ``X-Openstack-Request-Id``.
+    """Create the ids of a request from its ``X-Openstack-Request-Id``.
 
     ``request_id`` is always new. A malformed header is ignored, as in OpenStack's services.
     """
@@ -120,7 +120,7 @@ class RequestContext(context.RequestContext):
 
 
 def set_caller(read: Callable[[], Mapping[str, Any]]) -> None:
-    """Set the function that returns the caller of the request that this thread serves."""
+    """Set the function that returns the caller of this thread's request."""
     _CALLER.set(read)
 
 

@@ -147,7 +147,7 @@ class Decision(DecisionSummary):
     conditions: Conditions | None = None
 
     def chosen(self, uuids: Sequence[str]) -> Iterator[tuple[tuple[str, str, str], int]]:
-        """Yield each amount that the selections allocate, as ((uuid, provider, class), amount).
+        """Yield allocated amounts as ((uuid, provider, class), amount).
 
         ``uuids`` are the instances in the order of the request.
         """
@@ -159,7 +159,7 @@ class Decision(DecisionSummary):
 
 @dataclass(frozen=True, slots=True)
 class RecordedFunnel:
-    """The part of a decision about its stages: shortened funnel and best hosts."""
+    """The stages of a decision: shortened funnel and best hosts."""
 
     funnel: Mapping[str, Any] | None
     best: Sequence[Mapping[str, Any]] = ()
@@ -190,7 +190,7 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """The number of decisions with a value, and how many of them found no host."""
+    """Numbers of decisions with a value, in all and without a host."""
 
     name: str
     count: int
@@ -278,7 +278,7 @@ class SchedulingResult:
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """A difference between two runs, with None for a missing value or a default."""
+    """A difference between runs, with None for a missing or default value."""
 
     what: str
     then: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON documents, JSON paths, and base classes of values that nova's plugins read."""
+"""JSON documents and paths, and base classes of values for plugins."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def decode(text: str | bytes) -> Any:
 
 
 def with_whole_numbers(document: Any) -> Any:
-    """Return a decoded JSON document with integral floats converted to ``int``."""
+    """Return a JSON document with integral floats converted to ``int``."""
     if isinstance(document, dict):
         return {key: with_whole_numbers(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -88,7 +88,7 @@ def is_larger(document: Any, limit: int) -> bool:
 
 
 def is_deeper(document: Any, limit: int) -> bool:
-    """Return whether lists and objects are nested deeper than ``limit`` levels."""
+    """Return whether the nesting is deeper than ``limit`` levels."""
     level = [value for value in (document,) if isinstance(value, dict | list)]
     for _ in range(limit):
         if not level:
@@ -103,7 +103,7 @@ def is_deeper(document: Any, limit: int) -> bool:
 
 
 def find_invalid_text(document: Any) -> tuple[str, list[PathStep]] | None:
-    """Find a string that UTF-8 cannot encode, and return it with its path, or None.
+    """Return a string that UTF-8 cannot encode with its path, or None.
 
     Command line arguments that are not UTF-8 contain such strings.
     """
@@ -171,7 +171,7 @@ def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
 def find_name(
     steps: Sequence[PathStep], names: Mapping[str, str]
 ) -> tuple[str, Sequence[PathStep]] | None:
-    """Find the name of the nearest named value on a path, and return the further steps.
+    """Find the nearest named value on a path, and the further steps.
 
     The keys of ``names`` are keys of a path, joined by dots.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a scheduling run: stages, rejected hosts and passing hosts."""
+"""Explanation of a run: stages, rejected hosts and passing hosts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +12,7 @@ from placement_sched.model.verdict import SuggestedChange
 
 @dataclass(frozen=True, slots=True)
 class EmptyStage:
-    """The stage that left no host, with family, name in the funnel, and sentence."""
+    """The stage that left no host, with its family, name and sentence."""
 
     stage: str
     name: str
@@ -20,7 +20,7 @@ class EmptyStage:
 
     @property
     def kind(self) -> str:
-        """Return the stage's name without amounts, as a metric label with few values."""
+        """Return the stage's name without amounts, as a metric label."""
         return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
 
 
@@ -45,7 +45,7 @@ EVERYTHING = ExplanationView(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A host that a stage rejects, with suggested ``changes`` for a single requested host."""
+    """A rejected host, with ``changes`` for a single requested host."""
 
     host: str
     node: str
@@ -59,7 +59,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilterReport:
-    """The result of a request filter: whether it applied, its changes and its duration.
+    """A request filter's result: whether it applied, changes, duration.
 
     ``refusal`` is set if the filter rejected the whole request. Later request filters still run.
     """
@@ -284,7 +284,7 @@ class FilterReport:
 
 @dataclass(frozen=True, slots=True)
 class WeigherReport:
-    """A weigher that ran, with its configured multiplier, which aggregates may override."""
+    """A weigher with its multiplier, which aggregates may override."""
 
     name: str
     multiplier: float
@@ -388,7 +388,7 @@ _MAX_VALUE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class IgnoredValue:
-    """An extra spec or image property that has no effect, and its expected value."""
+    """An extra spec or property without effect, and its expected value."""
 
     source: str
     key: str
@@ -463,7 +463,7 @@ class RoomReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
-    """The result of a policy selector, with each matching aggregate and its policy."""
+    """A policy selector's result, with each matching aggregate's policy."""
 
     name: str
     asked: str | None = None
@@ -481,7 +481,7 @@ class SelectorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyReport:
-    """The scheduling policy of a request, with the results of policy selectors."""
+    """A request's scheduling policy, with the results of selectors."""
 
     name: str
     selectors: tuple[SelectorReport, ...] = ()
@@ -493,7 +493,7 @@ class PolicyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterInstanceReport:
-    """The filters for the first instance that found no host, after ``placed`` instances."""
+    """Filters for the first instance without a host, after ``placed``."""
 
     placed: int
     asked: int
@@ -528,7 +528,7 @@ class Funnel:
 
     @property
     def obstacle(self) -> EmptyStage | None:
-        """Return the stage that left no host, or None if every instance found a host."""
+        """Return the stage that left no host, or None if all were placed."""
         if self.selected:
             return None
         for report in self.request_filters:
@@ -591,7 +591,7 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """The weight that a weigher gives a host, with ``raw`` between minval and maxval.
+    """A weigher's weight of a host, with ``raw`` in minval to maxval.
 
     ``detail`` describes the amounts that lead to the weight, if the weigher describes them.
     """

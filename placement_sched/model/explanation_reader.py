@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 @dataclass(frozen=True, slots=True)
 class GroupedReason:
-    """A reason for several rejections, their number, and the first rejected host and node."""
+    """A reason, its number of rejections, and the first rejected host."""
 
     count: int
     text: str
@@ -88,7 +88,7 @@ def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | 
 
 
 def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
-    """List each stage with its family, its name, and its reasons for rejecting a host.
+    """List each stage with its family, name and reasons for rejection.
 
     ``verdict`` is an entry of the explanation's ``verdicts``. A reason without a name means that
     only the first reason was determined. Later stages are then "not evaluated".
@@ -114,7 +114,7 @@ def obstacle(explanation: Json) -> str:
 
 
 def passed(explanation: Json) -> int:
-    """Return the number of hosts that passed, which may exceed the hosts shown."""
+    """Return the number of passing hosts, which need not all be listed."""
     counts = [stage["after"] for _, stage in stages(explanation["funnel"])]
     return counts[-1] if counts else len(explanation["hosts"])
 

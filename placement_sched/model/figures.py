@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a cloud: hosts by state, capacity, usage, and the last failover result."""
+"""Figures of a cloud: hosts by state, capacity, usage and failover."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

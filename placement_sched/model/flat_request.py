@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as flat values, from the options of a command or the fields of a form."""
+"""Requests as flat values, from a command's options or form fields."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -160,7 +160,7 @@ _MARKS = re.compile(r"[,*\s]")
 
 
 def change_of(text: str, label: str) -> Json:
-    """Parse a change in its short form or as JSON, with ``label`` as its name in errors.
+    """Parse a change, short or as JSON, named ``label`` in errors.
 
     Raises :class:`Invalid` for any other text.
     """
@@ -211,7 +211,7 @@ def shorten_change(kind: str, hosts: Iterable[str]) -> str:
 
 
 def shorten_addition(like: str, count: str) -> str:
-    """Return the short form of a change that adds ``count`` hosts like an existing host."""
+    """Return the short form of adding ``count`` hosts like a host."""
     if _MARKS.search(like) and count.isdecimal():
         return _as_json({"add": {"like": like, "count": int(count)}})
     return f"add={like}*{count}"

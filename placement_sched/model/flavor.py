@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors, under nova's Flavor attribute names, and sets of their virtual CPUs.
+"""Flavors under nova's attribute names, and sets of virtual CPUs.
 
 Source of the text form of CPU sets, ``0-3,^2,8``: nova's documentation, "CPU topologies".
 """
@@ -66,7 +66,7 @@ class Flavor(NovaObjectDictCompat):
 
 
 class SizedByFlavor:
-    """Base class of objects with a flavor, and with its sizes under nova's names."""
+    """Base class of objects with a flavor and its sizes, as in nova."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ _PLAIN = tuple(item.name for item in fields(Flavor) if item.name not in {"swap",
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse CPU numbers and ranges, less CPUs that ``^`` excludes in any position.
+    """Parse CPU numbers and ranges, less CPUs that ``^`` excludes.
 
     Raises :class:`ValueError`, with the invalid part, for an invalid text and for a text of more
     than :data:`MAX_CPU_SET_CHARACTERS` characters.
@@ -146,7 +146,7 @@ def all_cpus(flavor: Flavor) -> frozenset[int]:
 
 
 def masked_cpus(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
-    """Parse a CPU mask, relative to all CPUs of the flavor if it begins with ``^``.
+    """Parse a CPU mask, relative to all CPUs if it begins with ``^``.
 
     Raises :class:`Invalid`, naming its ``source``, for an invalid mask.
     """

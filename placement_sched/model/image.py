@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images, under nova's ImageMeta attribute names and as stored by the image API.
+"""Images under nova's attribute names, and rows of the image API.
 
 Source: Image API reference, "Images".
 """
@@ -186,7 +186,7 @@ LEGACY_NAMES: Mapping[str, str] = {
 
 
 class ImageProperties:
-    """Image properties that are set, for ``properties.get("hw_architecture")``.
+    """The set image properties, as ``properties.get("hw_architecture")``.
 
     ``properties.hw_architecture`` raises ``AttributeError`` for a property that is not set.
     ``"hw_architecture" in properties`` tests for it.
@@ -288,7 +288,7 @@ def _read(raw_name: str, name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ImageFields:
-    """Common fields of images: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+    """Common fields of images: min_ram in MB, min_disk in GB."""
 
     name: str | None = None
     owner: str | None = None
@@ -302,7 +302,7 @@ class _ImageFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image(_ImageFields, NovaObject):
-    """The image of an instance: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+    """The image of an instance: min_ram in MB, min_disk in GB."""
 
     id: str | None = None
     status: str | None = None

@@ -20,7 +20,7 @@ from placement_sched.model.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A recorded instance, with flavor and image as its request contained them.
+    """A recorded instance, with the flavor and image of its request.
 
     The metadata are None unless they were read.
     """
@@ -45,7 +45,7 @@ class Instance:
 
 
 class InstanceMetadata(NamedTuple):
-    """Metadata and system metadata of an instance, recorded by the sync with nova."""
+    """Metadata and system metadata of an instance, synced from nova."""
 
     metadata: Mapping[str, str | None]
     system_metadata: Mapping[str, str | None]
@@ -53,7 +53,7 @@ class InstanceMetadata(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class HostInstance(SizedByFlavor, NovaObjectDictCompat):
-    """An instance in ``host_state.instances``: recorded, or placed by this request.
+    """An instance of a host state: recorded, or placed by this request.
 
     ``flavor`` is None, and the sizes 0, if the record has no flavor or only the id of a deleted
     flavor. The metadata are read on first use.
@@ -140,7 +140,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
-        """Return the metadata that the user gave the instance, empty if this request places it."""
+        """Return the user's metadata, empty if this request places it."""
         return self._all_metadata.metadata
 
     @property

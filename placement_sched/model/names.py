@@ -36,7 +36,7 @@ def is_printable(text: str) -> bool:
 
 
 def is_printable_name(text: str) -> bool:
-    """Return whether ``text`` is printable without white space at either end, as in nova."""
+    """Return whether ``text`` is printable without white space at its ends."""
     return is_printable(text) and text == text.strip()
 
 
@@ -143,7 +143,7 @@ _ROUTES = {
 
 
 def names_if_few(existing: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names, or an empty tuple if there are more than :data:`FEW`."""
+    """Return the sorted names, empty if there are more than :data:`FEW`."""
     names = sorted(set(existing))
     return tuple(names) if len(names) <= FEW else ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preferences for traits and failure domains, and the spread of server groups.
+"""Preferences for traits and domains, and the spread of server groups.
 
 The extra specs have a namespace of their own, ``scheduler:``, because nova's API validates the
 values of ``trait:X``. Images name preferred traits as ``trait:X=preferred``.
@@ -49,7 +49,7 @@ class TraitPreferences:
         return frozenset((*self.preferred, *self.avoided))
 
     def score(self, traits: Collection[str]) -> int:
-        """Return the number of preferred traits among ``traits``, less the avoided traits."""
+        """Count the preferred traits in ``traits``, less the avoided traits."""
         return sum(name in self.preferred for name in traits) - sum(
             name in self.avoided for name in traits
         )
@@ -100,7 +100,7 @@ def _check_trait(name: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpreadRequest:
-    """A request to spread the members of its server group over failure domains.
+    """A request to spread its server group over failure domains.
 
     The domains are the values of the metadata key ``key`` of aggregates. ``is_hard``: hosts that
     exceed ``max_skew`` are rejected. Otherwise domains with few members are preferred. ``path`` is
@@ -127,7 +127,7 @@ class _Setting:
 def spread_request(
     extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
 ) -> SpreadRequest | None:
-    """Return the request to spread the server group, or None without a request.
+    """Return the request's spread of its server group, or None.
 
     A hint overrides its extra spec. The mode is hard if a maximum skew is set, and soft otherwise,
     unless the request names it. Raises :class:`Invalid` for an invalid value.
@@ -192,7 +192,7 @@ class Spread:
         return replace(self, members={**self.members, **added})
 
     def members_beside(self, host: str) -> int | None:
-        """Return the number of members in the domain of a host, or None without a domain.
+        """Count the members in the domain of a host, None without a domain.
 
         For a host in several domains, the largest number counts.
         """
@@ -200,7 +200,7 @@ class Spread:
         return max(counts, default=None)
 
     def find_emptiest(self) -> tuple[int, str] | None:
-        """Return the smallest number of members of eligible domains, with its domain."""
+        """Return the smallest number of members of a domain, with the domain."""
         return min(
             ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers: inventories, traits, allocations and the rule for capacity."""
+"""Resource providers: inventories, traits, allocations, capacity."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ MAX_FLOAT = 3.40282e38
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The inventory of a resource class (Placement API reference, "Inventories")."""
+    """Inventory of a resource class (Placement API reference, Inventories)."""
 
     resource_class: str
     total: int
@@ -81,7 +81,7 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """Return the total that can be allocated: unreserved total times the ratio."""
+        """Return the allocatable total: unreserved total times the ratio."""
         return capacity_of(self.total, self.reserved, self.allocation_ratio)
 
 
@@ -91,7 +91,7 @@ def capacity_of(total: int, reserved: int, allocation_ratio: float) -> int:
 
 
 def matches_units(inventory: Inventory, amount: int) -> bool:
-    """Return whether an amount is within min_unit and max_unit and a multiple of step_size."""
+    """Return whether min_unit, max_unit and step_size allow an amount."""
     return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
 
 
@@ -154,7 +154,7 @@ class Allocation:
 
 
 class ProviderAllocation(NamedTuple):
-    """An allocation from a given provider, with its consumer and resource class.
+    """An allocation from a provider, with its consumer and class.
 
     It is a tuple, because a provider may have thousands of allocations. ``generation`` is the
     generation of the consumer. ``updated_at`` is the time of creation if the allocation was never
@@ -191,7 +191,7 @@ class ConsumerClaim:
 
 
 def may_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
-    """Return whether a consumer's usage may change from ``current`` to ``amount``.
+    """Return whether a usage may change from ``current`` to ``amount``.
 
     ``other_usage`` is the usage of all other consumers. Above the capacity a change may only reduce
     the usage, so that an instance can leave or shrink on a host whose inventory was reduced (as

@@ -38,7 +38,7 @@ class Destination(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the destination of a request's JSON object, treating null as absent."""
+        """Return the destination in JSON, treating null as absent."""
         return cls(
             **{name: document.get(name) for name in ("host", "node", "cell")},
             aggregates=tuple(document.get("aggregates") or ()),
@@ -84,7 +84,7 @@ class Destination(NovaObject):
 
 @dataclass(frozen=True, slots=True)
 class TriedHost(NovaObject):
-    """A host of an earlier attempt, with the attribute names of nova's compute nodes."""
+    """A host of an earlier attempt, with nova's attribute names."""
 
     host: str
     hypervisor_hostname: str
@@ -252,7 +252,7 @@ class NetworkRequest:
 
     @property
     def named_network(self) -> str | None:
-        """Return the id of the network, or None unless the request names a network."""
+        """Return the network's id, or None if the request names no network."""
         return None if self.network_id in _NETWORK_KEYWORDS else self.network_id
 
     @property
@@ -350,7 +350,7 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def hardware(self) -> RequestedHardware:
-        """Return the hardware requested by flavor and image, cached for all copies."""
+        """Return the requested hardware, cached for all copies."""
         hardware = self._hardware
         if (
             hardware is None
@@ -362,7 +362,7 @@ class RequestSpec(SizedByFlavor):
         return hardware
 
     def read_once(self, part: RequestPart, read: Callable[[RequestPart], T]) -> T:
-        """Call ``read(part)`` once for all copies of the request, and return the result.
+        """Return ``read(part)``, called once for all copies of the request.
 
         This avoids reading a list of thousands of items for each host, each instance or each
         filter.
@@ -377,7 +377,7 @@ class RequestSpec(SizedByFlavor):
         return result
 
     def read_again(self) -> None:
-        """Clear the cache of :meth:`read_once`, since parts of the request may have changed."""
+        """Clear the cache of :meth:`read_once` after changes of the request."""
         self._kept.clear()
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
@@ -484,7 +484,7 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def same_subtree(self) -> tuple[tuple[str, ...], ...]:
-        """Return the groups, as suffixes, whose providers must be in the same subtree."""
+        """Return the suffixes of groups that must be in the same subtree."""
         return self.request_level_params.same_subtree
 
 
@@ -609,7 +609,7 @@ _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 
 
 def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:
-    """Parse ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` as nova's API does.
+    """Parse ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE``.
 
     A forced host or node replaces the zone.
     """

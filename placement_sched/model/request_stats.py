@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of the current request: statements, claims and stages of scheduling."""
+"""Statistics of a request: statements, claims and stages."""
 
 from collections import Counter
 from contextvars import ContextVar
@@ -41,7 +41,7 @@ _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")
 
 
 def request_stats() -> RequestStats:
-    """Return the statistics of the current request, or of the thread without a request."""
+    """Return the statistics of the current request, or of the thread."""
     stats = _CURRENT.get(None)
     return begin_stats() if stats is None else stats
 

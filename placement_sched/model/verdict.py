@@ -14,7 +14,7 @@ from placement_sched.model.document import Json
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason why a host or request is rejected, as a sentence for operators.
+    """The reason for rejecting a host or request, for operators.
 
     ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
     units of the sentence. ``of_one`` and ``of_several`` complete the sentences "the host would fit,

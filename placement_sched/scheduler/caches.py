@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches that a process keeps between requests, valid with several processes."""
+"""Caches of a process between requests, valid with several processes."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -200,7 +200,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
 
 
 class NodeHistory:
-    """Compute nodes that CachingScheduler caches in a process, for any number of threads."""
+    """Compute nodes that CachingScheduler caches, for all threads."""
 
     def __init__(self, nodes: HostCache[ComputeNode]) -> None:
         self._read = nodes
@@ -211,7 +211,7 @@ class NodeHistory:
         self._lock = Lock()
 
     def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
-        """Clear the cache if it is older than ``interval``, and return its age, in seconds.
+        """Clear a cache older than ``interval``, and return its age (s).
 
         With a negative interval, the cache is never cleared. A database failover clears it at once.
         """
@@ -240,7 +240,7 @@ class NodeHistory:
         return nodes
 
     def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
-        """Return the requests of instances placed on a node since the node was read."""
+        """Return the requests placed on a node since it was read."""
         with self._lock:
             return tuple(self._placed.get(uuid, ()))
 
@@ -305,7 +305,7 @@ class ProcessCaches:
             self.provider_cache.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
-        """Return the source of providers for a request: the refreshed cache, or a loader."""
+        """Return a request's providers: the refreshed cache, or a loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
             return CachedProviders(self.provider_cache)
         return LoadedProviders(connection)

@@ -84,7 +84,7 @@ class Claims:
         claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
     ) -> SchedulingResult | None:
-        """Return the result of an equal earlier request whose allocations exist, or None.
+        """Return the result of an equal request with allocations, or None.
 
         With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
         :class:`Conflict` if new instances have allocations from another request. A rebuild has no
@@ -168,7 +168,7 @@ class Claims:
     def _claim(
         self, connection: Connection, selected: _DecidedRun, claiming: ClaimMode, now: datetime
     ) -> _DecidedRun:
-        """Allocate a placement of each instance, and record instances and decision.
+        """Allocate each instance, and record instances and decision.
 
         With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
         same instance uuids cannot be overwritten. With ``ClaimMode.ADDED``, the allocations are
@@ -192,7 +192,7 @@ class Claims:
     def _claim_together(
         self, connection: Connection, selected: Sequence[_DecidedRun], now: datetime
     ) -> Sequence[_DecidedRun]:
-        """Allocate the selections of several runs, and record instances and decisions.
+        """Allocate several runs, and record instances and decisions.
 
         Each run is recorded before the next run joins its server group and its spread is checked,
         because the later run was evaluated with the instances of the earlier runs.
@@ -219,7 +219,7 @@ class Claims:
         existing: Sequence[Allocation],
         now: datetime,
     ) -> _DecidedRun:
-        """Allocate the selection, or else another placement, on top of ``existing``."""
+        """Allocate the selection, or a fallback, on top of ``existing``."""
         by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
         claims = [_merge(by_consumer, claim) for claim in self._claims_of(selected.run)]
         fallbacks = selected.run.find_fallback(_MAX_FALLBACKS)
@@ -299,7 +299,7 @@ def _find_added(
     digest: str,
     ids: RequestIds,
 ) -> Decision | None:
-    """Return the earlier decision on the same move if its allocations exist, or None.
+    """Return the decision on the same move with allocations, or None.
 
     After a failed move, an equal request may move the instance again. This is another request: it
     has other ids, or the allocations of the first move are gone.

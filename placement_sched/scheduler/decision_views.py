@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded decisions: search, lists, details and replay, for API and command line."""
+"""Recorded decisions: search, lists, details and replay."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -134,7 +134,7 @@ def summary_of(decision: DecisionSummary) -> Json:
 
 
 def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
-    """Count matching decisions by outcome, by most frequent values, and over time."""
+    """Count matching decisions by outcome, frequent value and time."""
     begin = wanted.since or decisions.oldest(connection, wanted) or now
     span = ((wanted.until or now) - begin).total_seconds()
     fitting = (size for size in _BUCKETS if span / size <= MAX_COUNTED_INTERVALS)
@@ -241,7 +241,7 @@ def replay(
     settings: str = NOW,
     view: ExplanationView | None = None,
 ) -> Json:
-    """Explain a recorded request again, and compare the result with its decision.
+    """Explain a recorded request again, and compare the results.
 
     ``settings`` selects the settings of the explanation: recorded with the decision, or current.
     The overrides and changes of a recorded explanation apply in both cases. For hosts that were
@@ -304,7 +304,7 @@ def _replay_run(
 def _document(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
-    """Return the request to explain again, with its instances and current server group."""
+    """Return the request to explain again, with its current group."""
     document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
     if not conditions.names_group:
         return document, []

@@ -37,7 +37,7 @@ _MAX_REJECTED = (100, 20, 3)
 
 @lru_cache(maxsize=64)
 def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Map ``group.option`` to the values to record, and list the omitted options.
+    """Map ``group.option`` to recorded values, and list omitted options.
 
     The smallest values are recorded first.
     """
@@ -160,7 +160,7 @@ def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
 
 
 def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
-    """Build the result of a new decision, with the stage that left no host, or None."""
+    """Build a decision's result, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
     return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
@@ -186,7 +186,7 @@ def no_valid_host(
 
 
 def limit_size(funnel: Funnel) -> Json:
-    """Shorten the lists of a funnel to the size limit, and keep its exact counts.
+    """Shorten a funnel's lists to the size limit, with exact counts.
 
     A funnel that is too large without rejected hosts is reduced to its counts.
     """

@@ -85,7 +85,7 @@ class MovingInstance:
 
     @property
     def request_key(self) -> bytes:
-        """Return the key of the request, which does not depend on the server group."""
+        """Return the key of the request, regardless of its server group."""
         return orjson.dumps(self.document, option=orjson.OPT_SORT_KEYS)
 
     @property
@@ -360,7 +360,7 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
 ) -> tuple[Decision | None, str | None]:
-    """Check that an instance is still on its source, and that its target passes now.
+    """Check that an instance is on its source and its target passes.
 
     Returns the decision about the check and the reason why the move is rejected. Either may be
     None. The target is evaluated as for the plan, on the current cloud and with the current

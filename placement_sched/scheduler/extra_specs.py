@@ -145,7 +145,7 @@ class ExtraSpecValidator:
         )
 
     def check(self, value: str) -> None:
-        """Reject a value that the extra spec does not allow, with :class:`Invalid`."""
+        """Raise :class:`Invalid` for a value that is not allowed."""
         kind, problem = self.value["type"], None
         choices, pattern = self.value.get("enum"), self.value.get("pattern")
         if kind is int:
@@ -178,7 +178,7 @@ def one_of(*choices: str) -> Mapping[str, Any]:
 
 
 def like(pattern: str) -> Mapping[str, Any]:
-    """Return the value type of texts that the whole regular expression matches."""
+    """Return the value type of texts that a regular expression matches."""
     return {"type": str, "pattern": pattern}
 
 
@@ -217,7 +217,7 @@ def check(key: str, value: str) -> None:
 
 @cache
 def all_validators() -> tuple[ExtraSpecValidator, ...]:
-    """Return all validators, sorted by name and cached for the life of the process.
+    """Return all validators, sorted by name and cached.
 
     Raises :class:`ConfigurationError`, naming the entry point, if it is invalid.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of the request filters, of the names in a request, and of the host filters."""
+"""Runs of request filters, requested names and host filters."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def _split_by_verdict(
 
 
 def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write limits and candidates of a verdict to the state of the passing host.
+    """Write a verdict's limits and candidates to the host state.
 
     ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter has returned
     neither a :class:`Passed` nor another valid verdict.
@@ -108,7 +108,7 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
-    """Return the nodes that the request names, or None for an unrestricted request.
+    """Return the nodes that the request names, or None.
 
     ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
     nova. :func:`filter_by_name` evaluates the cell of the destination.
@@ -142,7 +142,7 @@ def is_forced(spec: RequestSpec) -> bool:
 def filter_by_name(
     hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> tuple[list[HostState], list[FilterReport]]:
-    """Filter hosts by the names in the request, and return a report for each stage.
+    """Filter hosts by the requested names, with a report per stage.
 
     ``closed_cells`` maps cell uuids to reasons. Their hosts are rejected even if they are named.
     """
@@ -160,7 +160,7 @@ def rejections_of_host(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str],
 ) -> Iterator[FilterReport]:
-    """Yield the report of each stage that rejects this host, also after the first rejection.
+    """Yield a report for each stage that rejects this host.
 
     The reports include the changes that would let the host pass, for the first instance. Raises
     :class:`PluginFailed` if a filter raises.
@@ -209,7 +209,7 @@ def rejections_by_host(
 
 
 def stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
-    """List the names of the stages that can reject a host of an open cell, in order."""
+    """List the stages that can reject a host of an open cell, in order."""
     by_name = [name for name, _ in _name_stages(spec, {})]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
@@ -279,7 +279,7 @@ def _names_hosts(spec: RequestSpec) -> bool:
 
 
 def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
-    """Return a function that returns whether the request allows a host and node.
+    """Return a function that checks whether a host and node is allowed.
 
     Case of host names is ignored.
     """
@@ -343,7 +343,7 @@ class NovaFilter:
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterRun:
-    """The filtered request, the reports of the filters, and their first rejection or None."""
+    """The filtered request, filters' reports, and first rejection."""
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
@@ -412,7 +412,7 @@ def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) 
 
 
 class _RecordingContext:
-    """Context that records its own errors, so that no request filter is blamed for them."""
+    """Context whose own errors are not attributed to request filters."""
 
     def __init__(self, context: RequestFilterContext) -> None:
         self._context = context

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class and calls of request filters, host filters, weighers, drivers and selectors."""
+"""Base class of plugins, and the calls of their methods."""
 
 import importlib
 import logging
@@ -69,7 +69,7 @@ class SchedulerPlugin:
 
     @property
     def settings(self) -> Settings:
-        """Return the settings of the plugin, else the current settings of the process."""
+        """Return the settings of the plugin, or of the process."""
         return self._settings or SETTINGS_IN_EFFECT.get() or Settings.from_conf(CONF)
 
     def now(self) -> datetime:
@@ -78,7 +78,7 @@ class SchedulerPlugin:
 
 
 def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
-    """Return options of a group, from a sequence of options each followed by its help."""
+    """Return options of a group, from options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
 
@@ -94,7 +94,7 @@ def path_of(kind: type) -> str:
 
 
 def overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
-    """Return whether a plugin's class overrides any of these methods of its base class."""
+    """Return whether a plugin's class overrides any of these methods."""
     kind: type = type(plugin)
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 
@@ -187,7 +187,7 @@ def _safe_text(failure: BaseException) -> str:
 
 
 def classes_in(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
-    """List the public subclasses of ``base`` in a package's modules, sorted by name."""
+    """List a package's public subclasses of ``base``, sorted by name."""
     return [kind for kind in _classes_of(package) if issubclass(kind, base)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading of plugins: shipped plugins by folder, other plugins by dotted path.
+"""Loading of plugins, by folder or by dotted path.
 
 Packages can also announce plugins: their entry points name the classes.
 """
@@ -88,7 +88,7 @@ def describe_entry_point(point: EntryPoint) -> str:
 
 
 def describe_import_error(failure: Exception) -> str:
-    """Describe an import error, with its place and the names of nova in the file."""
+    """Describe an import error, its place, and nova's names in the file."""
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = one_line(failure)
@@ -132,7 +132,7 @@ def describe_creation_error(kind: type, failure: Exception) -> str:
 
 
 def describe_nova_base(kind: object) -> str:
-    """Return a note if a class has nova's base class instead of ours, or an empty text."""
+    """Return a note if a class has nova's base class, or an empty text."""
     if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
     return f": its base is nova's{_describe_imports(inspect.getsourcefile(kind))}"
@@ -208,7 +208,7 @@ class Plugins:
     selectors: tuple[BasePolicySelector, ...] = ()
 
     def enforces(self, policy: str) -> bool:
-        """Return whether a plugin, or a base class of it, enforces a server group policy."""
+        """Return whether a plugin enforces a server group policy."""
         name = policy_enforcer(policy)
         return any(
             plugin.server_group_policy == policy
@@ -249,7 +249,7 @@ class Plugins:
 
 
 def policy_enforcer(policy: str) -> str:
-    """Return the name of the shipped plugin that enforces a server group policy."""
+    """Return the shipped plugin that enforces a server group policy."""
     kinds = (*all_filters(), *all_weighers())
     return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
 
@@ -389,7 +389,7 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 @lru_cache(maxsize=64)
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins that ``settings`` enable, cached for each settings object.
+    """Return the plugins that ``settings`` enable, cached by object.
 
     Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
     """
@@ -411,12 +411,12 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` of all shipped plugins, for an entry point."""
+    """Return ``(group, options)`` of all shipped plugins."""
     return _by_group(_shipped_options())
 
 
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` of announced plugins, for an entry point.
+    """Return ``(group, options)`` of announced plugins.
 
     This includes options that their modules register. A wrong entry point is logged, so that the
     sample can still be printed.
@@ -458,7 +458,7 @@ def register_options(conf: cfg.ConfigOpts) -> None:
 
 
 def make_full_conf() -> Conf:
-    """Create an oslo.config object with every option of the core and the shipped plugins."""
+    """Create an oslo.config object with all options of the product."""
     register_options(conf := new_conf())
     return conf
 
@@ -475,7 +475,7 @@ def _load_options_of_fork() -> None:
 
 
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
-    """Read the settings from ``files`` and environment, with third-party plugins' options.
+    """Read settings from files and environment, with plugins' options.
 
     Raises :class:`ConfigurationError` naming the file, option or class that is wrong.
     """
@@ -537,7 +537,7 @@ def _section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
 
 
 def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters: first unlisted filters, then listed filters in list order.
+    """Return all request filters: unlisted filters first, then the list.
 
     Listing a request filter sets its position or adds it, but leaving it out does not disable it,
     so that a list cannot lift the restrictions of another filter.

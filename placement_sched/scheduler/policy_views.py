@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of the policies: effective options, their origins, and their aggregates."""
+"""Views of policies: effective options, origins and aggregates."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +113,7 @@ def _list_options(
 def _find_origin(
     settings: Settings, default: Settings, group: str, name: str
 ) -> tuple[str, str | None]:
-    """Return the layer that an option's value comes from, and the place in the layer."""
+    """Return the layer of an option's value, and its place there."""
     override = settings.source_of_override(group, name)
     if override is not None and override != default.source_of_override(group, name):
         return "policy", override

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggested moves that make room for a flavor, empty hosts, or even out their load.
+"""Suggested moves that free capacity, empty hosts or balance load.
 
 Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods
 and limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
@@ -77,7 +77,7 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A host that may fit a request after moves, with the amounts it is short of."""
+    """A host that may fit a request after moves, with lacking amounts."""
 
     host: str
     missing: Mapping[str, int]
@@ -85,7 +85,7 @@ class _Target:
     instances: tuple[MovingInstance, ...]
 
     def sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
-        """List the sets of ``number`` instances whose moves free enough, smallest first.
+        """List sets of ``number`` instances whose moves free enough.
 
         ``check`` is called for each possible set, and raises an error after the deadline.
         """

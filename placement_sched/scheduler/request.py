@@ -163,7 +163,7 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequest:
-    """A request: its spec, its policy, and the settings and plugins of the policy.
+    """A request: spec, policy, and the policy's settings and plugins.
 
     ``document`` is the request spec as the caller sent it. ``whole`` is the same with stored
     objects in place of their names. ``alternates`` is the number of alternates for each instance.
@@ -199,7 +199,7 @@ class SchedulingRequest:
 
     @property
     def joined_group(self) -> str | None:
-        """Return the uuid of the stored server group that the instances join, or None.
+        """Return the uuid of the instances' stored server group, or None.
 
         Instances do not join a group object in the request. The caller enforces its policy.
         """
@@ -333,7 +333,7 @@ class RequestReader:
     def _choose(
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
-        """Choose the policy of a request, and return the host aggregates if they were read."""
+        """Choose a request's policy, and return aggregates if they were read."""
         if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
@@ -394,7 +394,7 @@ def derive_defaults(
 
 
 def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
-    """Reject requests whose flavors and images are too large to record per instance.
+    """Reject requests whose flavors and images are too large to record.
 
     Raises :class:`Invalid`, naming the first request whose instances make the sum exceed the limit.
     """
@@ -414,7 +414,7 @@ def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
 
 
 def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
-    """Yield a request group for each PCI device, which any provider of a tree may satisfy.
+    """Yield a request group for each PCI device.
 
     Devices of neutron ports are not in placement, as in nova.
     """
@@ -484,7 +484,7 @@ def _hints_group(document: Document) -> bool:
 
 
 def flavor_for_record(connection: Connection, flavor: Document | str | None) -> Document | None:
-    """Return a flavor as instances record it: the object, or an unknown flavor's id."""
+    """Return a flavor as recorded: the object, or an unknown id."""
     if not isinstance(flavor, str):
         return flavor
     stored = flavors.by_flavorid_or_name(connection, flavor)

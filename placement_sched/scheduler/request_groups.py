@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request groups of flavor, image and resources, and aggregates tagged for their traits.
+"""Request groups of flavor, image and requested resources.
 
 Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``trait:``,
 ``group_policy``), and the Placement documentation, "Granular Resource Requests".
@@ -58,7 +58,7 @@ TAGGED_AGGREGATES_OPTION = (
 
 
 def check_name(source: str, name: str) -> str:
-    """Return ``name``, or raise :class:`Invalid` with its source if the name is invalid."""
+    """Return ``name``, or raise :class:`Invalid` with its source."""
     if not _SYMBOL.fullmatch(name):
         raise Invalid(
             f"{source}: {name!r} is not a valid name of a trait or resource class: use upper case "
@@ -182,7 +182,7 @@ class Groups:
         return frozenset(name for group in self for name in group.required)
 
     def ignore(self, source: str, key: str, value: str, expected: str) -> None:
-        """Record a key of flavor or image that has no effect, with the expected value."""
+        """Record a key without effect, with the expected value."""
         self.ignored.append(IgnoredValue(source, key, value, expected))
 
     def remove_empty(self) -> None:
@@ -322,7 +322,7 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
 
 
 def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None:
-    """Add the group of a port, an accelerator or a PCI device, with its id as suffix.
+    """Add the group of a port or device, with its id as suffix.
 
     Raises :class:`Invalid` if it is empty, or if the id is invalid or already in use.
     """
@@ -355,7 +355,7 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
-    """Request the flavor's amount, possibly 0, of each class that no group requests yet."""
+    """Request the flavor's amount of each class without a group."""
     flavor, group = spec.flavor, groups.plain
     requested = {name for each in groups for name in each.resources}
     if "VCPU" not in requested and "PCPU" not in requested:
@@ -394,7 +394,7 @@ def tagged_aggregates_policy(settings: Settings) -> str:
 
 
 def required_traits(spec: RequestSpec) -> frozenset[str]:
-    """Return the traits that flavor, image or requested resources require, in any group.
+    """Return the traits that any group of the request requires.
 
     Traits of the root provider from callers or request filters are not included, as in nova.
     Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
@@ -405,7 +405,7 @@ def required_traits(spec: RequestSpec) -> frozenset[str]:
 def tagged_with(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
-    """Map each trait to the uuids of the aggregates tagged with it, in input order.
+    """Map each trait to the uuids of the aggregates tagged with it.
 
     The traits are sorted by name. Traits without a tagged aggregate are left out.
     """

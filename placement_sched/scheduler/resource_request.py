@@ -133,7 +133,7 @@ def build_query(
     *,
     pinned: bool = True,
 ) -> tuple[CandidatesQuery, tuple[IgnoredValue, ...]]:
-    """Return the candidates query of a request, and the parts of the request that it ignores.
+    """Return the candidates query of a request, and ignored parts.
 
     ``nodes`` are the uuids of the nodes that the request names, None if it names none.
     ``unlimited_hints`` are scheduler hints that also name hosts or instances. With ``pinned``
@@ -172,7 +172,7 @@ def build_query(
 
 
 def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
-    """Reject a request whose instances together are too large for a single claim.
+    """Reject a request that is too large for a single claim.
 
     Raises :class:`TooComplex`. Each placed instance joins the server group, and the members are
     counted again for the next instance.

@@ -153,7 +153,7 @@ class Scheduler:
     def simulate(
         self, changes: Sequence[CloudChange], work: Callable[["Scheduler", ScratchTransaction], T]
     ) -> T:
-        """Return the result of ``work``, called with a scheduler on the changed cloud.
+        """Return the result of ``work`` on a scheduler of the changed cloud.
 
         The changes, and everything that ``work`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
@@ -171,7 +171,7 @@ class Scheduler:
 
     @contextmanager
     def expensive_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query about the whole cloud, to limit concurrent queries.
+        """Hold a slot for a query of the whole cloud, which are limited.
 
         Such a query may take seconds. A simulation holds a slot, so that its queries take none.
         Raises :class:`Unavailable` if no slot is free.
@@ -194,7 +194,7 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> SchedulingResult:
-        """Select hosts for a request spec, and claim them in the mode ``claiming``.
+        """Select hosts for a request spec, and claim them as ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
@@ -212,7 +212,7 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> list[SchedulingResult]:
-        """Select hosts for several request specs, and claim them in a single transaction.
+        """Select hosts for several specs, and claim them together.
 
         A later request is evaluated with the instances of the earlier requests in their places. If
         any request has no valid host, no request is claimed. A request that an equal earlier call
@@ -310,7 +310,7 @@ class Scheduler:
         kind: str,
         ids: RequestIds,
     ) -> list[SchedulingRun]:
-        """Run the requests in turn, each on the cloud with the earlier runs' instances.
+        """Run the requests in turn, with the instances of earlier runs.
 
         Raises :class:`NoValidHost`, after recording the decision, for a request without hosts.
         """
@@ -342,7 +342,7 @@ class Scheduler:
         seed: DecisionSeed | None = None,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Iterator[tuple[Connection, SchedulingRun]]:
-        """Run a request without a claim, and yield the run with its read connection.
+        """Run a request without a claim, and yield run and connection.
 
         ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
         the same ``seed`` make the same random choices. By default, a new seed is drawn. ``earlier``
@@ -525,7 +525,7 @@ def _find_group(request: SchedulingRequest) -> tuple[str, bool] | None:
 def _with_earlier_members(
     request: SchedulingRequest, earlier: Sequence[EarlierInstance]
 ) -> SchedulingRequest:
-    """Add the instances that earlier requests have placed to the request's server group."""
+    """Add the instances of earlier requests to the server group."""
     key, group = _find_group(request), request.spec.instance_group
     joined = [each for each in earlier if each.group == key]
     if group is None or key is None or not joined:

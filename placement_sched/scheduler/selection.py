@@ -70,7 +70,7 @@ class RemainingCapacity:
         candidates: Candidates,
         earlier: Iterable[Selection] = (),
     ) -> Self:
-        """Create the remaining capacity for a request, less the earlier selections.
+        """Create a request's remaining capacity, less earlier selections.
 
         For a rebuild, or a single instance without earlier selections, it limits nothing.
         """
@@ -106,7 +106,7 @@ class RemainingCapacity:
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Note that the candidates of these hosts must be compared with the capacity again.
+        """Note that the candidates of these hosts must be checked again.
 
         Call this after a filter has changed the candidates.
         """
@@ -270,7 +270,7 @@ class PlacementProgress:
             self.touched.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
-        """Update the candidates of hosts, and return the hosts that fit another instance.
+        """Update the candidates of hosts, and return hosts that still fit.
 
         The same list is returned if no host drops out.
         """
@@ -310,14 +310,14 @@ def amounts_of(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryN
 
 @dataclass(frozen=True, slots=True)
 class FilterWeighResult:
-    """Reports of filters and weighers for an instance, and the hosts, best first."""
+    """Reports of filters and weighers, and the hosts, best first."""
 
     filters: tuple[FilterReport, ...]
     weighed: WeighRun
     ordered: tuple[WeighedHost, ...]
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Build a report on each host that passed, in final order, with its weights."""
+        """Build a report on each passing host, in order, with its weights."""
         pairs = zip(self.weighed.hosts, self.weighed.host_reports(), strict=True)
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
@@ -424,11 +424,11 @@ class HostSelector:
         )
 
     def compares_hosts(self, spec: RequestSpec) -> bool:
-        """Return whether any running filter may let a rejected host pass for a later instance."""
+        """Return whether a rejected host may pass for a later instance."""
         return any(plugin.compares_hosts(spec) for plugin in self.filters_for(spec))
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
-        """Return whether only hosts that get an instance need to be filtered again."""
+        """Return whether only hosts with new instances are filtered again."""
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(
@@ -491,7 +491,7 @@ class HostSelector:
         return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
 
     def rejections_of_host(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
-        """Yield the report of each stage that rejects a host for the first instance.
+        """Yield a report for each stage that rejects a host.
 
         Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
         filter raises.
@@ -520,7 +520,7 @@ class HostSelector:
         )
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
-        """Filter hosts for the first instance: by the request's names, then by plugins."""
+        """Filter hosts for the first instance: by names, then by plugins."""
         closed_cells = self.closed_cells.among(hosts, spec)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the cloud within a simulation, which is rolled back at its end.
+"""Changes of the cloud within a simulation, rolled back at its end.
 
 The compute service of a drained host is disabled, and its root provider has the trait
 COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
@@ -48,7 +48,7 @@ class DrainedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedHosts:
-    """Hosts that are removed with their providers. In a plan their instances move first."""
+    """Removed hosts with providers, whose instances a plan moves first."""
 
     at: str
     hosts: tuple[str, ...]
@@ -56,7 +56,7 @@ class RemovedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedHosts:
-    """A number of new hosts like an existing host, empty, enabled, and in the same aggregates."""
+    """New, empty and enabled hosts like an existing host."""
 
     at: str
     like: str

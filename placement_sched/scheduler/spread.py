@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spread of the members of server groups over failure domains, read and checked.
+"""Spread of server groups over failure domains, read and checked.
 
 The members are counted before the hosts are filtered. A hard spread is checked again while the
 server group is locked for the claim.
@@ -32,7 +32,7 @@ from placement_sched.store.compute import instances, server_groups
 
 
 def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
-    """Count the group members per failure domain for a request that spreads them.
+    """Count the group members per failure domain of a request.
 
     A hard spread needs a key that aggregates have: otherwise :class:`Invalid` is raised, as for
     invalid values.
@@ -75,7 +75,7 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
 
 
 def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
-    """Yield the hints and extra specs of preferences that have no effect on a request."""
+    """Yield the preferences without effect on a request."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
@@ -130,7 +130,7 @@ def _count_members(
 
 
 def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
-    """Return the domains with hosts in the required and outside the forbidden aggregates.
+    """Return the domains with hosts in the allowed aggregates.
 
     Free capacity does not matter. Required aggregates that are no host aggregates are ignored.
     """

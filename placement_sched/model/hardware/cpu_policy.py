@@ -57,12 +57,12 @@ class FlavorImage:
         return get("hw_firmware_type") == "uefi" and bool(get("hw_firmware_stateless"))
 
     def values(self, key: str, prefix: str = "hw") -> tuple[str | None, Any]:
-        """Return the values that flavor and image set, or None for each that sets none."""
+        """Return the values of flavor and image, None for an unset value."""
         by_flavor = self.flavor.extra_specs.get(f"{prefix}:{key}")
         return by_flavor, self.image.properties.get(f"{prefix}_{key}")
 
     def source(self, key: str, prefix: str = "hw") -> str:
-        """Return the name of the key whose value counts: the flavor's, or else the image's."""
+        """Return the name of the key that counts: the flavor's, or image's."""
         by_flavor, by_image = self.values(key, prefix)
         in_flavor = by_flavor or by_image is None
         return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
@@ -94,7 +94,7 @@ class FlavorImage:
         return check_allowed(value, allowed, self.source(key, prefix))
 
     def agreed_flag(self, key: str) -> bool | None:
-        """Return the agreed boolean of flavor and image, or None if neither sets it.
+        """Return the boolean of flavor and image, or None if both are unset.
 
         An extra spec that is not a boolean is false.
         """
@@ -167,7 +167,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def thread_policy(self) -> str | None:
-        """Return the CPU thread policy: ``prefer``, ``isolate``, ``require`` or None.
+        """Return the CPU thread policy: prefer, isolate, require or None.
 
         A flavor's ``prefer`` overrides any policy of the image. Otherwise both must be equal.
         """
@@ -184,7 +184,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def dedicated(self) -> frozenset[int] | None:
-        """Return the CPUs pinned by ``hw:cpu_dedicated_mask``, or None without a mask.
+        """Return the CPUs of ``hw:cpu_dedicated_mask``, or None if unset.
 
         The mask must name some but not all CPUs.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA nodes of hosts and instances, under the names of nova's NUMATopology.
+"""NUMA nodes of hosts and instances, as in nova's NUMATopology.
 
 Values are immutable, so that requests can share the values of a report.
 """
@@ -189,7 +189,7 @@ class ReportedTopology(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMATopologyLimits:
-    """Limits for NUMA nodes of a host: allocation ratios and requested networks.
+    """Limits for a host's NUMA nodes: allocation ratios and networks.
 
     With ``packing`` the most used nodes are tried first, else the least used. The limits of a
     selection in JSON omit ``packing``.
@@ -229,7 +229,7 @@ class InstanceNUMACell:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], position: int) -> Self:
-        """Read a NUMA node from a request's JSON object, with its position as default id."""
+        """Read a NUMA node from JSON, with its position as default id."""
         values: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
         values |= {name: frozenset(values[name] or ()) for name in ("cpuset", "pcpuset")}
         return cls(**{**values, "id": position if values["id"] is None else values["id"]})
@@ -272,7 +272,7 @@ class InstanceNUMATopology:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the topology of a request's JSON object (``numa_topology`` of a request spec)."""
+        """Return the topology of a request spec's ``numa_topology``."""
         cells = document["cells"]
         return cls(
             cells=tuple(map(InstanceNUMACell.from_document, cells, range(len(cells)))),
@@ -342,7 +342,7 @@ def first_arrangement(
     effort: FitBudget | None = None,
     steps_per_check: int = STEPS_PER_CHECK,
 ) -> tuple[int, ...] | None:
-    """Return the first arrangement of items on different places that ``accepts`` allows.
+    """Return the first arrangement of items that ``accepts`` allows.
 
     Returns the place of each item, or None without such an arrangement. The items are the NUMA
     nodes of an instance, and the places the NUMA nodes of a host. ``places`` has the places that

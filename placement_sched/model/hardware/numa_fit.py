@@ -45,7 +45,7 @@ def fit_cell(
     limits: numa.NUMATopologyLimits | None = None,
     reserved: int = 0,
 ) -> FittedNUMACell | str:
-    """Fit an instance's NUMA node to a host's node, or return the missing resource.
+    """Fit an instance's NUMA node to a host's, or return the shortage.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
@@ -287,7 +287,7 @@ def fit_to_host(
     limits: numa.NUMATopologyLimits | None = None,
     devices: Devices | None = None,
 ) -> tuple[FittedNUMACell, ...] | Rejection:
-    """Place the instance's NUMA nodes on a host, or return the rejection of the host.
+    """Place the instance's NUMA nodes on a host, or return a rejection.
 
     Each node of the instance is placed on a different node of the host. Without ``limits``, memory
     and shared CPUs may be overcommitted without limit.

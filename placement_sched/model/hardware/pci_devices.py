@@ -66,7 +66,7 @@ _MAX_KEY_LOOKUPS = 16
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """A request on a host, with the host's NUMA nodes of the instance in ``cells``.
+    """A request on a host, with the instance's NUMA nodes in ``cells``.
 
     ``sockets`` has the socket of each NUMA node of the host. ``providers`` has the number of
     devices that placement allocates from each resource provider. If it is empty, any pool may be
@@ -113,7 +113,7 @@ def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Coun
 
 
 def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> InstancePCIRequests:
-    """Write the providers of devices into ``rp_uuids`` of the requests, as nova does.
+    """Write the devices' providers into ``rp_uuids``, as nova does.
 
     This records which devices were allocated, for later evaluation with other candidates.
     """
@@ -126,7 +126,7 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
 
 
 def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
-    """Take the devices of a request from the pools, or return None if they do not suffice.
+    """Take a request's devices from the pools, or return None.
 
     Matching pools are used in their order, near pools first, and only the pools of providers that
     placement names. Empty pools are left out.
@@ -154,7 +154,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
 
 
 def shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
-    """Return the rejection with the number of devices after each step, or None."""
+    """Return the rejection with the devices after each step, or None."""
     fitting, steps = pools, [f"{number_of(pools)} free"]
     for name, keep in _STEPS:
         count_before, fitting = number_of(fitting), keep(fitting, demand)
@@ -327,7 +327,7 @@ Cells = Sequence[InstanceNUMACell] | None
 
 
 class ReportedPools:
-    """The pools in a host's report, parsed on demand and shared by all requests."""
+    """The pools of a host's report, parsed on demand for all requests."""
 
     def __init__(
         self, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
@@ -377,7 +377,7 @@ class PciPools:
 
     @property
     def pools(self) -> list[Pool]:
-        """Return the pools, each a dict with ``count`` and the common properties of its devices."""
+        """Return the pools as dicts with ``count`` and common properties."""
         if self._own is None:
             self._own = [dict(pool) for pool in self.now]
         return self._own
@@ -420,7 +420,7 @@ class PciPools:
     def candidates_for(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]] | Rejection:
-        """Return the allocation candidates whose devices are free, or the rejection."""
+        """Return the candidates whose devices are free, or the rejection."""
         supported = [
             item for item in candidates if self.support_requests(requests, item["mappings"])
         ]
@@ -442,7 +442,7 @@ class PciPools:
     def what_counts(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
-        """Return a function that maps node ids to keys for :meth:`support_requests`.
+        """Return a function from node ids to keys of ``support_requests``.
 
         The result of :meth:`support_requests` is equal for nodes with equal keys. The key has the
         requested devices of the node. It includes the node itself if several requests compete for
@@ -494,7 +494,7 @@ class PciPools:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """PCI devices of a host, with requests for them and a candidate's providers.
+    """PCI devices of a host, with requests and a candidate's providers.
 
     ``stats`` is ``host_state.pci_stats``: :class:`PciPools`, or a plugin's replacement.
     """
@@ -532,7 +532,7 @@ class Devices:
 def devices_of(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Combine a host's devices with requests, or return None for a host without devices."""
+    """Combine a host's devices with requests, or None without devices."""
     if not hasattr(stats, "support_requests"):
         return None
     return Devices(stats, () if requests is None else requests.requests, mapping)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI requests of instances, and the aliases by which flavors request devices.
+"""PCI requests of instances, and aliases for devices in flavors.
 
 Sources: nova's documentation, "Attaching physical PCI devices to guests", "PCI tracking in
 Placement", "Extra Specs" (``pci_passthrough:alias``, ``hw:pci_numa_affinity_policy``) and
@@ -200,13 +200,13 @@ class InstancePCIRequest(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePCIRequests(NovaObject):
-    """All PCI requests of an instance, whose truth value is always true, as in nova."""
+    """All PCI requests of an instance, always true as in nova."""
 
     requests: tuple[InstancePCIRequest, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the requests of a JSON object (``pci_requests`` of a request spec).
+        """Return the requests of a request spec's ``pci_requests``.
 
         Raises :class:`Invalid` for more requests or keys than can be matched quickly.
         """

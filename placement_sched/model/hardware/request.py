@@ -76,7 +76,7 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
-        """Map the resource class of each ``hw:pmem`` label to its number of namespaces."""
+        """Map the class of each ``hw:pmem`` label to its namespaces."""
         labels = self.flavor.extra_specs.get("hw:pmem", "").split(",")
         return Counter(
             os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label.strip()}")
@@ -103,7 +103,7 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def tpm_secret_security(self) -> str | None:
-        """Return the keeper of the TPM's secret: ``user`` (default), ``host`` or ``deployment``."""
+        """Return the TPM secret's keeper: user (default), host, deployment."""
         if not self.tpm_traits:
             return None
         keeper = self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
@@ -117,7 +117,7 @@ _PAGE_KEYWORDS = {"small": PAGES_SMALL, "large": PAGES_LARGE, "any": PAGES_ANY}
 
 @dataclass(frozen=True, slots=True)
 class EncryptionModel:
-    """A model of memory encryption, and its requirements besides the trait of the CPU."""
+    """A model of memory encryption, and its further requirements."""
 
     trait: str
     locks_memory: bool = False
@@ -139,7 +139,7 @@ class RequestedMemory(FlavorImage):
 
     @cached_property
     def page_size(self) -> float | None:
-        """Return the page size in KiB, a page size keyword, or None if it is not set.
+        """Return the page size in KiB, a page size keyword, or None.
 
         Keywords are :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and :data:`PAGES_ANY`. A size in
         kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stranded resources: free amounts that flavors cannot use, in columns over hosts.
+"""Stranded resources: free amounts of hosts that flavors cannot use.
 
 As many instances of a flavor as fit are placed on a host. The amounts that remain free are stranded
 for this flavor, as in a capacity report. A flavor with NUMA nodes fits as often as its nodes fit on
@@ -65,7 +65,7 @@ class FreeAmounts(NamedTuple):
 
 
 class FlavorAmounts(NamedTuple):
-    """The amounts of a flavor by class, in total and on each of its NUMA nodes."""
+    """The amounts of a flavor by class, in total and on its NUMA nodes."""
 
     total: Mapping[str, int]
     node: Mapping[str, int]
@@ -73,7 +73,7 @@ class FlavorAmounts(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """The NUMA nodes of a host with their free amounts, and the CPUs used only for pinning."""
+    """A host's NUMA nodes with free amounts, and CPUs only for pinning."""
 
     ids: Sequence[int]
     rows: Sequence[Sequence[int]]
@@ -92,7 +92,7 @@ _values_of = attrgetter(
 
 @dataclass(frozen=True)
 class FlavorTable:
-    """The amounts that the flavors of a cloud request, in columns over classes.
+    """The amounts of a cloud's flavors, in columns over classes.
 
     Flavors of equal amounts count once. ``devices`` has a PCI request for each class of devices,
     and ``pages`` the page size or keyword of each class of pages. ``cache`` has the nodes of hosts,
@@ -164,7 +164,7 @@ class FlavorTable:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Return the resource classes, page sizes and devices that are counted for a host."""
+        """Return the counted classes, page sizes and devices of a host."""
         return (*_OF_HOST, "PCPU", *self.pages, *self.devices)
 
     @cached_property
@@ -185,7 +185,7 @@ class FlavorTable:
         return units
 
     def count_fits(self, free: FreeAmounts) -> Amounts:
-        """Count how many instances of each flavor fit on each host, if no other flavor is used."""
+        """Count how many instances of each flavor alone fit on each host."""
         fits: Amounts = np.full((len(free.hosts), len(self.flavors)), np.inf)
         _limit(fits, free.hosts, self.totals, free.limited)
         for count, (numbers, amounts) in self._by_node_count.items():
@@ -208,7 +208,7 @@ class FlavorTable:
         }
 
     def stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
-        """Compute the stranded amounts of each host by class, as mean and as minimum.
+        """Compute each host's stranded amounts by class, mean and minimum.
 
         The first array has the mean over the flavors, the second the amounts that remain whichever
         flavor fills the host.
@@ -320,7 +320,7 @@ def _pools_of(host: Any) -> Pools:
 
 
 def _place(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
-    """Return a host's NUMA nodes with an instance on them, unchanged if it does not fit."""
+    """Return NUMA nodes with an instance, unchanged if it does not fit."""
     limits = host.limits.get("numa_topology")
     fitted = fit_to_host(host.numa_topology, instance, limits)
     topology: NUMATopology = host.numa_topology

@@ -100,7 +100,7 @@ class Deadline:
 
 
 def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseHostFilter]:
-    """Return the filters that may reject a host after earlier instances are placed.
+    """Return the filters that may reject a host after placements.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
     also passes every host for later instances, unless the request has a server group, because each
@@ -151,7 +151,7 @@ def place_by_rounds(
     capacity: FreeCapacity,
     deadline: Deadline,
 ) -> None:
-    """Place an instance on each host per round, until the host rejects or is full.
+    """Place instances on each host until it rejects or is full.
 
     After the deadline, a host keeps the instances placed so far.
     """
@@ -209,7 +209,7 @@ def _place(counter: HostCounter, single: RequestSpec, capacity: FreeCapacity) ->
 def _with_members(
     spec: RequestSpec, single: RequestSpec, placed: Sequence[HostCounter]
 ) -> RequestSpec:
-    """Add the instances of a round to the request's server group, if it has a group.
+    """Add the instances of a round to the request's server group.
 
     In a round, an instance is placed on each host. All instances of a round have the same uuid, so
     that the members of the group are the same for every host.
@@ -228,7 +228,7 @@ def place_in_order(
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
-    """Place instance after instance on the best host, as for a single large request."""
+    """Place instances on the best host, as for a single large request."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.chooser.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
@@ -355,7 +355,7 @@ def count_capacity(
 def count_hosts(
     run: SchedulingRun, deadline: Deadline, doubts: list[str]
 ) -> tuple[Sequence[HostCounter], bool]:
-    """Count the instances that fit on each host, and return whether hosts are independent."""
+    """Count instances per host, and return whether hosts are independent."""
     searches = run.searches
     capacity = FreeCapacity.of(run.cloud.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
@@ -409,7 +409,7 @@ def _count_independently(
 def _drop_hidden_hosts(
     run: SchedulingRun, counters: Sequence[HostCounter], doubts: list[str]
 ) -> None:
-    """Reset the counts of hosts whose candidates lie beyond the request's limit.
+    """Reset the counts of hosts beyond the request's candidate limit.
 
     A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
     Full hosts are not among them. Hosts that a filter rejects are, and may exclude other hosts

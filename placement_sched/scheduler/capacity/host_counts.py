@@ -28,7 +28,7 @@ _MAX_EXACT_FLOAT = 2.0**53
 
 
 class LimitReason(NamedTuple):
-    """Limit of a host's count: an exhausted resource class or a rejecting stage."""
+    """Limit of a host's count: an exhausted class or a rejecting stage."""
 
     reason: str
     detail: str = ""
@@ -106,7 +106,7 @@ class FreeCapacity:
         return min([free[index] // amount for index, amount in option], default=0)
 
     def take(self, option: AllocationOption, times: int = 1) -> None:
-        """Subtract the amounts of ``option`` from the free amounts, ``times`` times."""
+        """Subtract the amounts of ``option`` ``times`` times."""
         for index, amount in option:
             self.free[index] -= amount * times
 
@@ -120,7 +120,7 @@ class FreeCapacity:
         return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
     def free_for(self, options: Iterable[AllocationOption]) -> dict[str, int]:
-        """Map each class to the free amount of the inventories that these options use."""
+        """Map each class to the free amount for these options."""
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
             name = self.stop(index).reason
@@ -143,7 +143,7 @@ class SharedPool:
 
 @dataclass(slots=True, eq=False)
 class HostCount:
-    """Number of instances that fit on a compute node, and the limit that ends it.
+    """Number of instances that fit on a node, and its limit.
 
     ``stop`` is the limit. ``free`` maps resource classes to the amounts that remain free. Hosts
     with the same ``pool`` together fit at most ``pool.limit`` instances.
@@ -194,7 +194,7 @@ class HostCounter(HostCount):
             self.options = [capacity.option_of(each) for each in candidates]
 
     def fill(self, capacity: FreeCapacity) -> None:
-        """Place as many instances as fit, and use up each allocation option before the next."""
+        """Place as many instances as fit, option by option."""
         for option in self.options:
             if (times := capacity.times(option)) > 0:
                 capacity.take(option, times)
@@ -215,7 +215,7 @@ class HostCounter(HostCount):
 def find_pools(
     candidates: Candidates, hosts: Sequence[HostState], capacity: FreeCapacity
 ) -> Sequence[SharedPool | None] | None:
-    """Find the pool of each host, or return None if the order of placing matters.
+    """Find the pool of each host, or None if the order matters.
 
     A host without shared providers has no pool.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity reports for a request, or for a request with each of several flavors."""
+"""Capacity reports for a request, or for each of several flavors."""
 
 import json
 import re
@@ -157,7 +157,7 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
 def _count_without_candidates(
     connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
-    """List the nodes without candidates, with the search step that rejects each.
+    """List the nodes without candidates, with the rejecting step.
 
     A node that lacks a resource is returned with its free amounts. ``counted`` are the uuids of the
     nodes with candidates.
@@ -183,7 +183,7 @@ def _count_without_candidates(
 def free_amounts(
     scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
 ) -> tuple[Json, Mapping[str, dict[str, int]]]:
-    """Return the amounts of an instance, and the free amounts of each tree by root.
+    """Return an instance's amounts, and the free amounts by root.
 
     Raises the errors of :meth:`Scheduler.prepare_run`.
     """
@@ -336,7 +336,7 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
 def read_request(
     scheduler: Scheduler, question: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
-    """Read the request for an instance of a flavor, and return it or its error.
+    """Return the request for an instance of a flavor, or its error.
 
     Raises the error if ``question.raises``.
     """

@@ -72,7 +72,7 @@ _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState
 def would_fit(
     connection: Connection, run: SchedulingRun, near_misses: NearMisses
 ) -> tuple[WouldFit, ...]:
-    """Find the smallest changes after which a failed request's first instance fits."""
+    """Find the smallest changes after which the first instance fits."""
     if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
     answered = run.searches.main
@@ -184,7 +184,7 @@ class _NearMissEvaluation:
             yield from self._results_without(miss, passed, exact=exact)
 
     def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, including constraints of request filters.
+        """Return the query without these terms and filters' constraints.
 
         Without a required trait, request filters forbid the aggregates that require the trait.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The funnel of a run: hosts before and after each stage, and its summary in the log.
+"""The funnel of a run, and its summary in the log.
 
 It also has the rejections and re-evaluations of a run, and writes the log line of a slow request.
 """
@@ -101,7 +101,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
 def funnel_of(
     run: SchedulingRun, connection: Connection | None, view: ExplanationView | None = None
 ) -> Funnel:
-    """Build the funnel of a run: hosts before and after each stage, for the first instance.
+    """Build the funnel of a run for its first instance.
 
     Without a connection no SQL statement is executed. The funnel then lacks the steps of the
     candidate search, and shows uuids for providers without a compute node.
@@ -219,7 +219,7 @@ def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[
 def states_before(
     run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
-    """Return fresh host states, as they were before the run placed an instance.
+    """Return host states from before the run's first placement.
 
     With ``anyway``, a host without candidates gets an empty candidate.
     """
@@ -237,7 +237,7 @@ def first_instance(run: SchedulingRun) -> RequestSpec:
 
 
 def next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
-    """Return the next report, if any. The failure of a filter is not logged as an error."""
+    """Return the next report, if any, without logging a failure."""
     with tolerate_failures():
         return next(reports, None)
 
@@ -269,7 +269,7 @@ def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec
 def log_slow(
     logger: logging.Logger, name: str, status: str, fields: dict[str, Any], **attributes: Any
 ) -> None:
-    """Log a warning about the current request, with its duration and its statistics.
+    """Log a warning with the current request's duration and statistics.
 
     ``fields`` are fields for ``[DEFAULT] use_json``, among them ``duration_ms``. They are added to
     the number of SQL ``statements`` and of ``candidates``, the milliseconds of each scheduling
@@ -315,7 +315,7 @@ def _describe(spent: Mapping[str, Any]) -> str:
 
 
 def funnel_summary(funnel: Mapping[str, Any]) -> str:
-    """Describe a funnel by its number of hosts at the start and after each rejection."""
+    """Describe a funnel by the number of hosts after each rejection."""
     candidates = funnel.get("allocation_candidates") or {}
     steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
     steps += [(each["name"], each) for each in funnel.get("filters", ())]

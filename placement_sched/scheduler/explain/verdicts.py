@@ -159,7 +159,7 @@ def describe_would_fit(
     *,
     several: bool,
 ) -> str:
-    """Return a clause such as ``would fit without trait X, but RamFilter rejects it``.
+    """Return a clause such as ``would fit without trait X, but ...``.
 
     The clause names the ``terms`` of the query and the ``rejections`` (pairs of stage and
     rejection) that keep a host from fitting. With ``several``, it is about several hosts. ``name``
@@ -178,7 +178,7 @@ def describe_traits(names: Sequence[str]) -> str:
 
 
 def rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
-    """Return a clause such as ``RamFilter rejects it``, in the plural for several hosts."""
+    """Return a clause such as ``RamFilter rejects it``, or its plural."""
     if several:
         return rejection.of_several or f"{stage} rejects them"
     return rejection.of_one or f"{stage} rejects it: {rejection.reason}"
@@ -586,7 +586,7 @@ def _evaluate_changes(
 
 
 def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
-    """Yield the searches of a run, each with a prefix for the names of its steps.
+    """Yield the searches of a run, with prefixes for their steps.
 
     For a request that a request filter rejected, yields the search that was not run.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failover capacity: whether the instances of failed hosts find places on other hosts.
+"""Failover capacity: whether instances of failed hosts fit elsewhere.
 
 A failure is a host, or a domain of hosts, or a set of them, that fails. The steps, in order::
 
@@ -94,7 +94,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result for a failure. ``nowhere`` are its instances without a place, in JSON.
+    """The result for a failure, with its instances in ``nowhere``.
 
     ``stuck`` is their least number, if the simulation that lists them took too long.
     ``is_proved`` is false if it is uncovered only because no placement was found. Placing the
@@ -122,7 +122,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Analysis:
-    """The failures of a cloud with their results so far, and the screened requests by key."""
+    """The failures of a cloud with results, and screened requests."""
 
     scheduler: Scheduler
     deadline: Deadline
@@ -173,7 +173,7 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
 def _simulate_some(
     analysis: Analysis, waiting: Sequence[Outcome], done: list[tuple[Outcome, Sequence[Json]]]
 ) -> None:
-    """Simulate failures for half of a simulation's time, and add results to ``done``."""
+    """Simulate failures for half of the time, and add results."""
     seconds = analysis.scheduler.live.settings().scheduler.what_if_timeout / 2
 
     def run(scheduler: Scheduler, scratch: ScratchTransaction) -> None:
@@ -243,7 +243,7 @@ def _describe_stuck(
 def _find_lacking(
     scheduler: Scheduler, connection: Connection, instance: MovingInstance, hosts: frozenset[str]
 ) -> Json:
-    """Return the amounts that the closest host lacks, by class, empty if they suffice.
+    """Return the amounts that the closest host lacks, by class.
 
     The free amounts are counted after all other instances have moved.
     """
@@ -283,12 +283,12 @@ class FailoverQuery:
 
     @property
     def noun(self) -> str:
-        """Return the noun for the hosts that fail together: host, zone, aggregate or key."""
+        """Return the noun for failing hosts: host, zone, aggregate or key."""
         return self.within or "host"
 
 
 def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
-    """Report whether the instances of each possible failure fit on the other hosts.
+    """Report whether the instances of each failure fit elsewhere.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key.
     """
@@ -380,7 +380,7 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
 def read_loads(
     connection: Connection,
 ) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance]]:
-    """Return the instances of each host, and an example of each distinct request."""
+    """Return the instances by host, and an example of each request."""
     hosts = sorted({host for host, _ in compute_nodes.names_by_uuid(connection).values()})
     loads = {host: FailedLoad(frozenset((host,))) for host in hosts}
     instances: dict[bytes, MovingInstance] = {}
@@ -402,7 +402,7 @@ def load_of(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoa
 
 
 def _require_all_sets(analysis: Analysis, number: int) -> None:
-    """Clear the state covered unless every set of ``number`` failures is covered.
+    """Clear the state covered unless every set of failures is covered.
 
     In a set, the other failures have at most the largest numbers of instances and hosts.
     """
@@ -434,7 +434,7 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Flavor:
-    """A stored flavor with its request, and the result of the request on all hosts."""
+    """A stored flavor with its request, and the result on all hosts."""
 
     name: str
     key: bytes
@@ -443,7 +443,7 @@ class _Flavor:
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
-    """Bound how many instances of each valid flavor may still be placed, sorted by name."""
+    """Bound how many instances of each flavor may still be placed."""
     flavors = _read_flavors(analysis)
     on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
     # Weights depend on the largest amounts, also of these flavors.
@@ -503,7 +503,7 @@ def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowa
 def _with_upper_bound(
     analysis: Analysis, on_hosts: RequestOnHosts, allowance: Allowance
 ) -> Allowance:
-    """Name the failure that certainly gets worse first, and limit the allowance by it."""
+    """Name the first failure that gets worse, and limit the allowance."""
     requests = {
         key: request
         for key, request in analysis.screen.requests.items()
@@ -562,7 +562,7 @@ def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowa
 
 @dataclass(slots=True)
 class _Search:
-    """A search for the number of further instances, which changes ``allowance``.
+    """A search for the number of instances, which sets ``allowance``.
 
     ``step`` is the next increase as long as no failure gets worse.
     """
@@ -579,7 +579,7 @@ class _Search:
         return low == self.allowance.at_most or low >= MAX_PROBED_INSTANCES
 
     def run(self, scheduler: Scheduler, scratch: ScratchTransaction) -> None:
-        """Probe numbers of instances until half of the simulation's time has passed."""
+        """Probe numbers of instances for half of the simulation's time."""
         options = self.analysis.scheduler.live.settings().scheduler
         until = monotonic() + options.what_if_timeout / 2
         mover = Mover(scheduler, scratch, scheduler.clock())

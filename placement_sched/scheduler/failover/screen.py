@@ -191,7 +191,7 @@ class RequestOnHosts:
 
     @cached_property
     def has_maximum(self) -> bool:
-        """Return whether ``fits`` is the maximum for any choice of hosts and inventories."""
+        """Return whether ``fits`` is the maximum for any choice of hosts."""
         return self.can_be_placed and all(
             len(own) <= 1 or _are_disjoint(own) for own in self.options.values()
         )
@@ -217,7 +217,7 @@ class RequestOnHosts:
 
 
 class Screen:
-    """Verdicts on failures, from the results of distinct requests on the whole cloud.
+    """Verdicts on failures, from distinct requests' results.
 
     ``requests`` are by key. None stands for a request that cannot be screened.
     """
@@ -234,7 +234,7 @@ class Screen:
             request.weigh(largest)
 
     def judge(self, load: FailedLoad) -> Verdict:
-        """Return the verdict on a failure, as proved in the docstring of the module."""
+        """Return the verdict on a failure (proof: docstring of the module)."""
         if not load.counts:
             return Verdict.COVERED
         requests = self.requests_of(load)
@@ -254,7 +254,7 @@ class Screen:
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
     def requests_of(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return a failure's requests with counts, or None if a request has no result."""
+        """Return a failure's requests with counts, or None."""
         pairs = [(self.requests.get(key), number) for key, number in load.counts.items()]
         screened = [(request, number) for request, number in pairs if request is not None]
         return screened if len(screened) == len(pairs) else None
@@ -332,7 +332,7 @@ def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
 
 
 def _can_place(hosts: frozenset[str], requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
-    """Return whether all instances find inventories outside of ``hosts``, largest first."""
+    """Return whether all instances fit outside of ``hosts``."""
     taken: Counter[Inventory] = Counter()
     for request, number in sorted(requests, key=lambda pair: pair[0].size, reverse=True):
         remaining = number
@@ -358,7 +358,7 @@ def add_instances(
     instances: Iterable[MovingInstance],
     groups: Mapping[str, ServerGroup],
 ) -> None:
-    """Count instances in the loads of their hosts, with an example of each request."""
+    """Count instances per host, with an example of each request."""
     for instance in instances:
         load = loads[instance.record.host or ""]
         key = instance.request_key
@@ -483,7 +483,7 @@ def _shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inve
 def read_requests(
     scheduler: Scheduler, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
-    """Read requests for a single instance from documents, and skip invalid documents."""
+    """Read requests for an instance, and skip invalid documents."""
     requests = {}
     for key, document in documents.items():
         body = {**document, "instance_uuids": [str(uuid4())]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of the scheduling policies, and the choice of a policy for a request."""
+"""Registry of scheduling policies, and the choice for a request."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -270,7 +270,7 @@ class Policies:
         return True
 
     def check(self, used: Iterable[str] = ()) -> None:
-        """Raise :class:`ConfigurationError` if a listed or used policy is unusable."""
+        """Raise ConfigurationError if a listed or used policy is unusable."""
         for name in used:
             self.get(name)
         for name in self.names if self.named else ():
@@ -317,13 +317,13 @@ def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
 
 @lru_cache(maxsize=64)
 def ratios_of(policy: SchedulingPolicy) -> Ratios:
-    """Return the allocation ratios that a policy's section sets, without 0.0 and null."""
+    """Return a policy's allocation ratios, without 0.0 and null."""
     ratios = {key: policy.settings[key] for key in sorted(policy.overrides.keys() & RATIOS)}
     return MappingProxyType({name: float(ratio) for (_, name), ratio in ratios.items() if ratio})
 
 
 def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:
-    """Return the allocation ratios for a host whose aggregates name these policies.
+    """Return the allocation ratios for a host with these policies.
 
     ``names`` are sorted by aggregate id. A host should have a single policy at most. Of several,
     the first usable policy applies.
