@@ -159,7 +159,6 @@ def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, byt
 def _periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
-    """List the periodic tasks of a worker."""
     upkeep: list[Callable[[], None]] = [
         OldRowDeletion(scheduler.database, scheduler.settings, clock)
     ]

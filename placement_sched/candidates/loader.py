@@ -111,7 +111,6 @@ def _select_roots(search: Search, after: int) -> sa.Select[int]:
 
 
 def _build_slot_condition(slot: Slot, names: ResolvedNames, pairs: sa.CTE | None) -> Condition:
-    """Build the condition that a tree has an own or sharing provider for a slot."""
     own = _exists_in_tree(*_yield_slot_conditions(slot, names, in_trees=not slot.suffix))
     if pairs is None:
         return own

@@ -97,7 +97,6 @@ def _check_url(flag: str, url: str) -> None:
 
 
 def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> Adapter:
-    """Create an adapter with a token of keystone or noauth2."""
     token = os.environ.get("OS_TOKEN") if arguments.token is None else arguments.token
     if token is None:
         if not _is_loopback(url):
@@ -164,7 +163,6 @@ def _make_variable_adapters(
 def _make_cloud_adapters(
     name: str, urls: Mapping[str, str | None], cacert: str | None
 ) -> dict[str, Adapter]:
-    """Create adapters with the login of a cloud in clouds.yaml."""
     try:
         # An extra of this package that takes half a second to load.
         config: Any = import_module("openstack.config")

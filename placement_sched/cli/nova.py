@@ -287,7 +287,6 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
 
 
 def _add_shadow(commands: Commands) -> None:
-    """Add the command."""
     summary = "evaluate nova's requests alongside nova-scheduler, without claims"
     parser = add_command(
         commands, "nova-shadow", summary, _run_shadow, epilog=_SHADOW_EPILOG, of_nova=True
@@ -318,7 +317,6 @@ def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None
 
 
 def _add_report(group: Commands) -> None:
-    """Add the command."""
     summary = "show how often nova and this service agree, and explain each disagreement"
     parser = add_command(group, "report", summary, _run_report, of_nova=None)
     parser.add_examples("--since 24h")
@@ -333,7 +331,6 @@ def _add_report(group: Commands) -> None:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    """Print the report."""
     since = None if arguments.since is None else _read_since(arguments.since)
     with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
         report = report_of(decisions.shadow_results_since(connection, since), since)

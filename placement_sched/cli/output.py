@@ -319,7 +319,6 @@ def _format_cell(value: Any) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value as text for people."""
     if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, dict):

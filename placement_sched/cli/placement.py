@@ -115,7 +115,6 @@ def _add_sync_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sync(group: Commands) -> None:
-    """Add the commands to the group."""
     parser = add_command(
         group,
         "sync_aggregates",

@@ -216,7 +216,6 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
 
 
 def _accepts(target: Any, namespace: str | None, version: Any) -> bool:
-    """Return whether an endpoint accepts calls with this namespace and version."""
     try:
         requested, minor = (int(part) for part in str(version).split("."))
     except ValueError:

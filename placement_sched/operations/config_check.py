@@ -239,7 +239,6 @@ def _check_unknown_group(
 
 
 def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Problem]:
-    """Check a line that sets ``option`` of ``group``."""
     has_old_name = (line.group, line.dest) != (group, option.dest)
     if has_old_name and not isinstance(option, AliasedBoolOpt):
         text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {option.dest}"

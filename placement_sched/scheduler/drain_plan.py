@@ -153,7 +153,6 @@ def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[
 
 
 def _document(record: Instance, body: Mapping[str, Any]) -> Json:
-    """Build a request for an instance like a recorded instance."""
     keys: tuple[str, ...] = _REUSED_KEYS
     old = body.get("flavor")
     if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):

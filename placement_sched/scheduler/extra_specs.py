@@ -308,7 +308,6 @@ _LEVEL = one_of("custom", "high", "normal", "low")
 
 
 def _hardware_validators() -> list[ExtraSpecValidator]:
-    """Return the validators of virtual hardware and quotas."""
     quotas = {
         f"quota:{name}": ("The priority of an instance under contention.", _LEVEL)
         for name in _LEVELS

@@ -74,7 +74,6 @@ def run_filters(
 def _split_by_verdict(
     name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, already_passed: int = 0
 ) -> tuple[list[HostState], FilterReport]:
-    """Split hosts into the hosts that pass, and a report on the rejected hosts."""
     total = len(hosts) + already_passed
     if verdicts is None:
         return hosts, FilterReport(name=name, before=total, after=total)

@@ -206,7 +206,6 @@ _FAILOVER_OPTIONS = {"host_failures": "--host-failures", "within": "--within"}
 
 
 def _add_failover_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the failover capacity."""
     group = parser.add_argument_group("failover capacity")
     group.add_argument(
         "--host-failures",

@@ -191,7 +191,6 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 
 def _add_rebalance(commands: Commands) -> None:
-    """Add the command."""
     summary = "propose moves that free capacity, empty hosts or balance the load"
     rebalance = add_command(commands, "rebalance", summary, _run_rebalance)
     rebalance.add_examples("m1.large --moves 3", "--goal spread")

@@ -334,7 +334,6 @@ def _status(arguments: argparse.Namespace, *explanations: Json) -> int:
 
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
-    """Build the body of ``POST /explain``."""
     if arguments.html is not None and arguments.compare is not None:
         raise Invalid("--html cannot be combined with --compare: a report has a single policy")
     body = request_options.request_body(arguments)

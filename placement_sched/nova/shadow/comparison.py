@@ -295,7 +295,6 @@ def _judge(
 
 
 def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Verdict:
-    """Build the verdict on an instance without a host from nova."""
     if step.chosen is None:
         return Verdict(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
     why = f"nova found no host, but {step.chosen} was chosen here{_weight_text(step.weight)}"

@@ -429,7 +429,6 @@ def _weigh(
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> WeightColumn:
-    """Weigh hosts with a weigher, given the ``aggregates`` of all hosts."""
     name, weigher = type(plugin).__name__, weigher_of(plugin)
     with calling(plugin):
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))

@@ -110,7 +110,6 @@ def _read_after(
 
 
 def _with_instance(host: HostState, spec: RequestSpec) -> HostState:
-    """Return a copy of a host with the instance on it."""
     state = copy(host)
     # Consuming changes the pools and the instances in place.
     state.pci_stats, state.instances = copy(host.pci_stats), {}
