@@ -58,14 +58,14 @@ def _read_spec() -> RequestSpec:
 
 def _find_hosts(settings: Settings) -> tuple[list[HostState], str]:
     """Return the hosts of the candidates search, and its query."""
-    database, spec, memory = Database(settings), _read_spec(), ProcessCaches()
+    database, spec, caches = Database(settings), _read_spec(), ProcessCaches()
     request = SchedulingRequest(spec=spec, settings=settings, plugins=plugins_for(settings))
     scheduler = Scheduler(
-        database=database, settings=settings, clock=utcnow, random=Random(1), memory=memory
+        database=database, settings=settings, clock=utcnow, random=Random(1), caches=caches
     )
     with scheduler.evaluate(request) as (connection, run):
         searches = run.searches
-        hosts = host_states(CloudView(connection, memory), searches.candidates, spec)
+        hosts = host_states(CloudView(connection, caches), searches.candidates, spec)
     database.dispose()
     if searches.query is None:
         raise RuntimeError("there was no candidates search")

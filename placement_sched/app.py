@@ -90,13 +90,13 @@ def make_services(
     clock: Clock = utcnow,
     random: Random | None = None,
     serving: bool = False,
-    memory: ProcessCaches | None = None,
+    caches: ProcessCaches | None = None,
     server: ServerState | None = None,
 ) -> Services:
     """Create the services that the handlers use, once per worker.
 
     If ``serving``, inventories are updated to the allocation ratios of the scheduling policies,
-    unless nova manages the cloud. ``memory`` has the caches between requests. ``server`` is the
+    unless nova manages the cloud. ``caches`` are the caches between requests. ``server`` is the
     state that a worker inherits. Raises :class:`ConfigurationError` if ``[neutron]`` or
     ``[oslo_messaging_notifications]`` is incomplete.
     """
@@ -108,7 +108,7 @@ def make_services(
         clock=clock,
         # It generates uuids, which must differ between forked processes.
         random=random or SystemRandom(),
-        memory=memory or ProcessCaches.of(settings, database, metrics.provider_cache),
+        caches=caches or ProcessCaches.of(settings, database, metrics.provider_cache),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
         parent=server.live if server else None,
@@ -233,7 +233,7 @@ def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) ->
 
 def _read_failover_result(scheduler: Scheduler) -> FailoverResult | None:
     with scheduler.database.read() as connection:
-        return scheduler.memory.failover.current(connection)
+        return scheduler.caches.failover.current(connection)
 
 
 def create_app(

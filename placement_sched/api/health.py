@@ -99,7 +99,7 @@ def make_blueprint(
 
 
 def _check_cache(services: Services) -> None:
-    cache = services.scheduler.memory.provider_cache
+    cache = services.scheduler.caches.provider_cache
     if cache is not None and cache.is_loading:
         raise Unavailable("the provider cache is being loaded")
 

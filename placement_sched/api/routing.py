@@ -187,8 +187,8 @@ class Route:
     * ``success`` are the statuses of successful answers.
     * ``errors`` are the statuses of errors that do not follow from the other fields.
     * ``located``: a successful answer has the header Location.
-    * ``dated``: a successful answer has the header Last-Modified. None: only an answer with a body
-      has it.
+    * ``has_last_modified``: a successful answer has the header Last-Modified. None: only an answer
+      with a body has it.
     * ``answer`` has the schemas of a successful answer. It is None for an empty answer.
     """
 
@@ -212,7 +212,7 @@ class Route:
     success: tuple[int, ...] = (200,)
     errors: tuple[int, ...] = ()
     located: bool = False
-    dated: bool | None = None
+    has_last_modified: bool | None = None
     answer: Schemas | None = None
 
     def serves(self, version: Version) -> bool:
@@ -227,7 +227,7 @@ class Route:
     @property
     def is_dated(self) -> bool:
         """Return whether a successful answer has Last-Modified."""
-        return self.answer is not None if self.dated is None else self.dated
+        return self.answer is not None if self.has_last_modified is None else self.has_last_modified
 
     @property
     def statuses(self) -> frozenset[int]:

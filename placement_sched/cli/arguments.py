@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         self.epilog = "\n".join([heading, *lines, "", self.epilog or ""]).rstrip()
         return self
 
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+    def reject_arguments(self, unknown: Sequence[str]) -> NoReturn:
         """Print the arguments that the command does not have, and exit."""
         suggestion, name = "", unknown[0].partition("=")[0]
         if name.startswith("--"):

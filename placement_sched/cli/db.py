@@ -107,7 +107,7 @@ def _document(database: str, result: Adoption) -> dict[str, object]:
         "created_indexes": result.created_indexes,
         "added_traits": result.added.traits,
         "added_resource_classes": result.added.resource_classes,
-        "found": asdict(result.census),
+        "found": asdict(result.row_counts),
         "notes": list(describe_adoption(result)),
     }
 
@@ -131,7 +131,7 @@ def _lines(database: str, done: Adoption) -> Iterator[str]:
         yield f"own schema: revision {done.own_revision}"
     else:
         yield f"own schema: brought from revision {done.before} to {done.own_revision}"
-    counts = done.census
+    counts = done.row_counts
     yield (
         f"found: {counts.providers} resource providers ({counts.root_providers} roots), "
         f"{counts.inventories} inventories, {counts.allocations} allocations of "

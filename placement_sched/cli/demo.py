@@ -179,7 +179,7 @@ def _serve(directory: Path, host: str) -> int:
     run: Callable[[argparse.Namespace], int] = serve.run
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
-    # Without these settings a server on another address refuses noauth2 and shows no console.
+    # Without these settings a server on another address rejects noauth2 and shows no console.
     os.environ |= {"OS_API__AUTH_STRATEGY": "noauth2", "OS_CONSOLE__ENABLED": "true"}
     try:
         port = free_port(host, _PORT)
@@ -227,7 +227,7 @@ def _document(cloud: Json, placings: Sequence[demos.DemoPlacement], keep: Path |
                 "request_spec": placing.request.spec,
                 "explanation": placing.explanation,
                 "claimed": list(placing.selected),
-                "refused": placing.refused,
+                "refused": placing.rejection,
             }
             for placing in placings
         ],

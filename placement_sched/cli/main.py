@@ -139,7 +139,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         sys.stdout.flush()
     if unknown:
         # The exit status and the options depend on the command, which is parsed by now.
-        arguments.parser.refuse(unknown)
+        arguments.parser.reject_arguments(unknown)
     if getattr(arguments, "config_file", None) == []:
         # Importing the configuration takes longer than --version.
         default_files = import_module("placement_sched.config.sources")

@@ -68,7 +68,7 @@ _SYNC_CODES = """exit status, {as_nova}:
 {last}  255  any other failure, such as no answer from the compute API or the database
 """
 _SEVERAL = "  1    a host has several compute nodes\n"
-_REFUSED = (
+_REJECTED_CODES = (
     "  7    an aggregate requires a trait that does not exist and is not CUSTOM_\n"
     "  8    a trait added for an aggregate that is not in the list remains\n"
 )
@@ -137,7 +137,7 @@ def _add_sync(group: Commands) -> None:
         "sync_traits",
         "add the traits that aggregates require (trait:X=required) to the providers of their hosts",
         _run_sync_traits,
-        epilog=_SYNC_CODES.format(as_nova=as_nova, first="", last=_REFUSED),
+        epilog=_SYNC_CODES.format(as_nova=as_nova, first="", last=_REJECTED_CODES),
         failure=_UNEXPECTED,
     )
     parser.add_examples("--dry-run")

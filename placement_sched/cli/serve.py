@@ -347,10 +347,10 @@ def _prepare(services: Services) -> str:
     """
     try:
         services.ready()
-        services.scheduler.memory.fill(services.database)
+        services.scheduler.caches.fill(services.database)
         warm_up(
             services.database,
-            services.scheduler.memory.provider_source,
+            services.scheduler.caches.provider_source,
             services.settings,
             services.random,
         )

@@ -75,7 +75,7 @@ _CONNECTION_ERRORS: tuple[tuple[set[object], tuple[str, ...], str], ...] = (
     (
         {1045, 1698, "28000", "28P01"},
         ("authentication failed", "no pg_hba.conf entry", "no password supplied", 'role "'),
-        "the database refuses the user of the connection or the password",
+        "the database rejects the user of the connection or the password",
     ),
     (
         {1049, "3D000"},

@@ -61,7 +61,7 @@ MAX_COMMIT_QUERY_TIME = 10.0
 _MAX_PAUSE = 0.5
 #: Minutes before marks are deleted: of committed transactions, and of transactions that never will
 #: be committed.
-MINUTES_OF_COMMITTED, MINUTES_OF_REFUSED = 15, 24 * 60
+MINUTES_OF_COMMITTED, MINUTES_OF_REJECTED = 15, 24 * 60
 #: Marks deleted by a statement, and maximum number of statements in a call.
 _BATCH, _MAX_BATCHES = 5000, 20
 
@@ -73,7 +73,7 @@ _INSERT_MARK = {
     "WHERE txid_current_if_assigned() IS NOT NULL",
     "mysql": f"INSERT {_INTO} VALUES ('%s', UTC_TIMESTAMP(6), 1)",  # noqa: S608 - new_mark
 }
-_INSERT_REFUSAL = {
+_INSERT_REJECTION = {
     # Always a write, so that its COMMIT waits for a synchronous standby. The standby may lack the
     # existing mark if the server was restarted while the mark's COMMIT waited.
     "postgresql": "INSERT INTO sched_commit_marks (id, created_at, done) "
@@ -90,7 +90,7 @@ _IS_DONE = text("SELECT done FROM sched_commit_marks WHERE id = :mark")
 # written since the last call, so that the times of both calls must show that a mark is older.
 _FIND_OLD_MARKS = text(
     "SELECT id FROM sched_commit_marks WHERE created_at < :last AND "
-    "(created_at < :done AND done = 1 OR created_at < :refused) OR created_at > :ahead "
+    "(created_at < :done AND done = 1 OR created_at < :rejected) OR created_at > :ahead "
     "ORDER BY id LIMIT :most"
 )
 _NOW = {"postgresql": "SELECT timezone('UTC', now())", "mysql": "SELECT UTC_TIMESTAMP(6)"}
@@ -174,8 +174,8 @@ def is_done(read: _Read, mark: str) -> bool:
     while True:
         try:
             with read() as connection:
-                refuse = text(_INSERT_REFUSAL[connection.dialect.name])
-                connection.execute(refuse, {"mark": mark})
+                reject = text(_INSERT_REJECTION[connection.dialect.name])
+                connection.execute(reject, {"mark": mark})
                 return bool(connection.execute(_IS_DONE, {"mark": mark}).scalar_one())
         except Unavailable as failure:
             if time.monotonic() >= until:
@@ -197,12 +197,12 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
     now: datetime = connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one()
     if last is None:
         return now
-    done_age, refused_age = (
+    done_age, rejected_age = (
         timedelta(minutes=MINUTES_OF_COMMITTED),
-        timedelta(minutes=MINUTES_OF_REFUSED),
+        timedelta(minutes=MINUTES_OF_REJECTED),
     )
-    times = {"last": last, "done": now - done_age, "refused": now - refused_age}
-    times["ahead"] = max(now, last) + refused_age
+    times = {"last": last, "done": now - done_age, "rejected": now - rejected_age}
+    times["ahead"] = max(now, last) + rejected_age
     for _ in range(_MAX_BATCHES):
         # Found without a lock, so that the statement waits for no running transaction.
         ids = connection.execute(_FIND_OLD_MARKS, {**times, "most": _BATCH}).scalars().all()
@@ -239,7 +239,7 @@ class Database:
         count_statements((self.reader, self.writer))
         self._may_leave = 0.0
         #: Whether read connections may lead to a read-only database.
-        self._refused = False
+        self._rejected = False
         read_timeout: int = settings.placement_database.read_timeout
         isolation = "REPEATABLE READ READ ONLY"
         self._snapshot = _SNAPSHOT | {
@@ -315,7 +315,7 @@ class Database:
             self._histories.read_again(self.reader.dialect.name, driver, record.info)
         except self.reader.dialect.loaded_dbapi.Error as failure:
             if rejects_writes(failure):
-                self._refused = True
+                self._rejected = True
                 self.writer.dispose()
                 raise InvalidatePoolError from failure
             # Another reason may be a missing schema.
@@ -357,9 +357,9 @@ class Database:
             if is_read_only(failure):
                 self._close_at_times()
             raise
-        if self._refused:
+        if self._rejected:
             # Read connections may still lead to the read-only server.
-            self._refused = False
+            self._rejected = False
             self.reader.dispose()
         return result
 
@@ -410,7 +410,7 @@ class Database:
 
     def _close_at_times(self) -> None:
         """Close all write connections, and read connections at most once in :data:`PAUSE`."""
-        self._refused = True
+        self._rejected = True
         self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.
         if time.monotonic() >= self._may_leave:

@@ -160,7 +160,7 @@ class SyncCode(IntEnum):
     HOST_UNKNOWN = 4
     NO_NODE = 5
     NO_PROVIDER = 6
-    TRAIT_REFUSED = 7
+    TRAIT_REJECTED = 7
     AGGREGATE_UNKNOWN = 8
 
 
@@ -170,7 +170,7 @@ _GRAVEST_FIRST = (
     SyncCode.PLACEMENT_FAILED,
     SyncCode.SEVERAL_NODES,
     SyncCode.UPDATE_FAILED,
-    SyncCode.TRAIT_REFUSED,
+    SyncCode.TRAIT_REJECTED,
     SyncCode.AGGREGATE_UNKNOWN,
     SyncCode.NO_PROVIDER,
     SyncCode.NO_NODE,

@@ -82,12 +82,12 @@ def _largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
 class Reliability(StrEnum):
     """How reliable a number is.
 
-    The number is absent if ``REFUSED`` or ``UNKNOWN``.
+    The number is absent if ``REJECTED`` or ``UNKNOWN``.
     """
 
     EXACT = "exact"
     INEXACT = "inexact"
-    REFUSED = "refused"
+    REJECTED = "refused"
     UNKNOWN = "unknown"
 
 

@@ -333,13 +333,13 @@ class Worker(cotyledon.Service):
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._announcer = announcer_of(settings)
-        self._memory = ProcessCaches.of(settings, self._database)
+        self._caches = ProcessCaches.of(settings, self._database)
         scheduler = Scheduler(
             database=self._database,
             settings=settings,
             clock=utcnow,
             random=SystemRandom(),
-            memory=self._memory,
+            caches=self._caches,
             neutron=neutron_of(settings),
             announcer=self._announcer,
             parent=shared.live,
@@ -370,7 +370,7 @@ class Worker(cotyledon.Service):
             if self._stopping.wait(0.05):
                 return
         # The first refresh of a process compares everything, and no request should wait for it.
-        fill = partial(self._memory.fill, self._database)
+        fill = partial(self._caches.fill, self._database)
         steps: list[Callable[[], object]] = [self._prepare, self._follower.refresh, fill]
         if not repeat_steps(steps, self._stopping, _NOT_YET):
             return

@@ -86,7 +86,7 @@ class Adoption:
     added_columns: tuple[str, ...]
     created_indexes: tuple[str, ...]
     added: Standards
-    census: RowCounts
+    row_counts: RowCounts
 
     @property
     def changed(self) -> bool:
@@ -126,7 +126,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
             created_indexes=tuple(name for table, name in new_indexes if table in schema.tables),
             added=added,
-            census=figures.count_rows(connection),
+            row_counts=figures.count_rows(connection),
         )
 
 
@@ -205,7 +205,7 @@ def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
 
 def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
     """List notes for the operator about the adopted database."""
-    counted = adoption.census
+    counted = adoption.row_counts
     notes = []
     if adoption.found != adoption.revision:
         notes.append(

@@ -353,7 +353,7 @@ class DemoPlacement:
     request: SampleRequest
     explanation: Json
     selected: tuple[Json, ...] = ()
-    refused: str | None = None
+    rejection: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,7 +372,7 @@ class Demo:
         try:
             answer = self.scheduler.select_destinations(request.spec).answer
         except NoValidHost as error:
-            return DemoPlacement(request, explanation, refused=error.detail)
+            return DemoPlacement(request, explanation, rejection=error.detail)
         pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
         selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
         return DemoPlacement(request, explanation, selected)
@@ -397,7 +397,7 @@ def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
         sync(database, clock)
         database.write(lambda connection: load(connection, cloud, settings, now))
         scheduler = Scheduler(
-            database=database, settings=settings, clock=clock, random=random, memory=ProcessCaches()
+            database=database, settings=settings, clock=clock, random=random, caches=ProcessCaches()
         )
         yield Demo(cloud, scheduler)
 

@@ -216,7 +216,7 @@ class FailoverTask(PeriodicTask):
         """Compute the failover capacity if the last result of all processes is too old."""
         try:
             with self._scheduler.database.read() as connection:
-                result = self._scheduler.memory.failover.current(connection)
+                result = self._scheduler.caches.failover.current(connection)
         except Error as failure:
             LOG.debug("cannot read the failover result: %s", sentence(failure))
             return

@@ -376,17 +376,17 @@ def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
             settings=own_settings,
             clock=utcnow,
             random=Random(1),  # noqa: S311 - no secrets
-            memory=ProcessCaches(),
+            caches=ProcessCaches(),
         )
 
 
 def _write_cloud(connection: Connection, settings: Settings) -> None:
     now = utcnow()
-    draft = merge(connection, _CLOUD, settings, now)
-    apply(connection, draft)
+    merge_state = merge(connection, _CLOUD, settings, now)
+    apply(connection, merge_state)
     records = [
         replace(instance, created_at=now, launched_at=now)
-        for instance in draft.after.instances.values()
+        for instance in merge_state.after.instances.values()
     ]
     instances.record(connection, records, now, with_metadata=True)
 

@@ -445,4 +445,4 @@ def _report_rejected_traits(
             f"trait {name}, required by aggregate {requiring}, does not exist and cannot be "
             "created: its name must be CUSTOM_ with capital letters, digits and underscores"
         )
-        yield SyncProblem(SyncCode.TRAIT_REFUSED, name, detail)
+        yield SyncProblem(SyncCode.TRAIT_REJECTED, name, detail)

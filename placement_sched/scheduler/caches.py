@@ -263,7 +263,7 @@ class ProcessCaches:
         self.provider_cache = provider_cache
         self.nodes = HostCache(load_nodes)
         self.services = HostCache(load_services)
-        self.kept_nodes = NodeHistory(self.nodes)
+        self.node_history = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
         self.flavors = change_counters.VersionedCache(
             flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection)

@@ -75,7 +75,7 @@ class Claims:
     database: Database
     settings: Settings
     clock: Clock
-    kept_nodes: NodeHistory
+    node_history: NodeHistory
 
     def find_existing_claim(
         self,
@@ -142,7 +142,7 @@ class Claims:
     def _update_cached_nodes(self, run: SchedulingRun) -> None:
         spec = run.request.spec
         pairs = zip(spec.instance_uuids, run.selections, strict=True)
-        self.kept_nodes.note(
+        self.node_history.note(
             (
                 best.compute_node_uuid,
                 with_device_providers(spec.for_instance(uuid), best.allocation_request),

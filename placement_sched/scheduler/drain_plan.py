@@ -221,9 +221,9 @@ class Mover:
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
-        """Yield an attempt, and roll its changes back at the end unless it is kept."""
-        memory, attempt = self._scheduler.memory, Attempt()
-        simulated_before = {uuid: list(specs) for uuid, specs in memory.simulated.items()}
+        """Yield an attempt, and roll it back at the end unless kept."""
+        caches, attempt = self._scheduler.caches, Attempt()
+        simulated_before = {uuid: list(specs) for uuid, specs in caches.simulated.items()}
         savepoint = self._scratch.connection.begin_nested()
         try:
             yield attempt
@@ -238,8 +238,8 @@ class Mover:
             end()
         finally:
             if not attempt.kept:
-                memory.simulated.clear()
-                memory.simulated.update(simulated_before)
+                caches.simulated.clear()
+                caches.simulated.update(simulated_before)
 
     def free(self, some: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
@@ -294,7 +294,7 @@ class Mover:
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
         simulation.move(self._scratch.connection, allocated, locations, self._now)
-        simulated = self._scheduler.memory.simulated
+        simulated = self._scheduler.caches.simulated
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:
                 simulated[best.compute_node_uuid].append(
@@ -451,10 +451,10 @@ def _count_capacities(
 ) -> Sequence[Json]:
     if flavors == []:
         return ()
-    question = CapacityQuery(
+    capacity_query = CapacityQuery(
         document={}, flavors=flavors or (), all_flavors=flavors is None, overrides=overrides
     )
-    counts: Sequence[Json] = capacity(scheduler, question)["flavors"]
+    counts: Sequence[Json] = capacity(scheduler, capacity_query)["flavors"]
     return counts
 
 

@@ -96,7 +96,7 @@ class CloudView:
     """
 
     connection: Connection
-    memory: ProcessCaches
+    caches: ProcessCaches
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
@@ -107,7 +107,7 @@ class CloudView:
         cls,
         connection: Connection,
         request: SchedulingRequest,
-        memory: ProcessCaches,
+        caches: ProcessCaches,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Self:
         """Create the view of a request, after refreshing expired host reports."""
@@ -115,13 +115,13 @@ class CloudView:
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
             history = epoch_of(connection)
-            age = memory.kept_nodes.refresh(driver.now(), interval, history)
-        return cls(connection, memory, request.aggregates, request.policies, age, earlier=earlier)
+            age = caches.node_history.refresh(driver.now(), interval, history)
+        return cls(connection, caches, request.aggregates, request.policies, age, earlier=earlier)
 
     @cached_property
     def providers(self) -> ProviderSource:
         """Return the source of providers for the candidate search."""
-        return self.memory.provider_source(self.connection)
+        return self.caches.provider_source(self.connection)
 
     @cached_property
     def host_versions(self) -> HostVersions:
@@ -141,7 +141,7 @@ class CloudView:
     def aggregates(self) -> Aggregates:
         """Return all host aggregates, as read on first use."""
         if self.known_aggregates is None:
-            self.known_aggregates = self.memory.aggregates.current(self.connection)
+            self.known_aggregates = self.caches.aggregates.current(self.connection)
         return self.known_aggregates
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
@@ -233,10 +233,10 @@ def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[Alloca
 
 def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
     """Build a state of each node, less the resources of earlier instances."""
-    cache = None if cloud.states_age is None else cloud.memory.kept_nodes
-    nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
+    cache = None if cloud.states_age is None else cloud.caches.node_history
+    nodes = (cache or cloud.caches.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
-    simulated = cloud.memory.simulated
+    simulated = cloud.caches.simulated
     placed = grouped((each.selection.compute_node_uuid, each) for each in cloud.earlier)
     by_host = grouped((each.selection.service_host, each) for each in cloud.earlier)
     for state in states:
@@ -259,7 +259,7 @@ def named_states(
 ) -> list[HostState]:
     """Build a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
-    services = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
+    services = cloud.caches.services.get(cloud.connection, hosts, cloud.host_versions)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
 
     def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:

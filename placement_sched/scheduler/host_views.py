@@ -66,7 +66,7 @@ class _Cloud:
 
     @classmethod
     def of(cls, scheduler: Scheduler, connection: Connection) -> "_Cloud":
-        aggregates = scheduler.memory.aggregates.current(connection)
+        aggregates = scheduler.caches.aggregates.current(connection)
         policies = policies_for(scheduler.live.settings(), scheduler.clock)
         return cls(connection, scheduler.clock(), aggregates.every, aggregates.of_host, policies)
 

@@ -51,7 +51,7 @@ def list_selectors(scheduler: Scheduler) -> list[str]:
 
 def _current_policies(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
     with scheduler.database.read() as connection:
-        tagged = scheduler.memory.aggregates.current(connection).of_policies
+        tagged = scheduler.caches.aggregates.current(connection).of_policies
     return policies_for(scheduler.live.settings(), scheduler.clock), tagged
 
 

@@ -100,7 +100,7 @@ def find_candidates(
     targets = uuids, request.plugins.unlimited_hints
     query, ignored = build_query(spec, settings, *targets)
     for entry in ignored:
-        cloud.memory.log_once(entry.detail)
+        cloud.caches.log_once(entry.detail)
     if cloud.earlier and query.limit is not None:
         # Instances of earlier requests may have used up candidates within the limit.
         query = replace(query, limit=query.limit + len(cloud.earlier))

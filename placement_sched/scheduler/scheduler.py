@@ -116,7 +116,7 @@ class Scheduler:
     settings: Settings
     clock: Clock
     random: Random
-    memory: ProcessCaches
+    caches: ProcessCaches
     neutron: Neutron | None = None
     announcer: Announcer = SILENT
     parent: InitVar[LiveSettings | None] = None
@@ -130,7 +130,7 @@ class Scheduler:
 
     def __post_init__(self, parent: LiveSettings | None) -> None:
         self.source = self.database
-        aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
+        aggregates, node_history = self.caches.aggregates, self.caches.node_history
         self.live = LiveSettings(
             self.settings,
             self.clock,
@@ -138,16 +138,16 @@ class Scheduler:
             parent=parent,
         )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
-        self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
+        self.claims = Claims(self.database, self.settings, self.clock, node_history)
 
-    def reading_from(self, source: ReadableDatabase, memory: ProcessCaches) -> "Scheduler":
+    def reading_from(self, source: ReadableDatabase, caches: ProcessCaches) -> "Scheduler":
         """Return a copy of the scheduler that reads ``source`` and never claims.
 
         ``memory`` must be caches that are used with this source only.
         """
         scheduler = copy.copy(self)
-        scheduler.source, scheduler.memory = source, memory
-        scheduler.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
+        scheduler.source, scheduler.caches = source, caches
+        scheduler.reader = replace(self.reader, database=source, aggregates=caches.aggregates)
         return scheduler
 
     def simulate(
@@ -351,7 +351,7 @@ class Scheduler:
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
-            cloud = CloudView.of(connection, request, self.memory, earlier)
+            cloud = CloudView.of(connection, request, self.caches, earlier)
             run = self.prepare_run(connection, request, seed, cloud=cloud)
             if not run.filtered_request.rejection:
                 spec = run.filtered_request.spec
@@ -381,13 +381,13 @@ class Scheduler:
         :meth:`evaluate`.
         """
         random, durations = seed.random(), request_stats().stages
-        cloud = cloud or CloudView.of(connection, request, self.memory)
+        cloud = cloud or CloudView.of(connection, request, self.caches)
         request = self._with_failover_result(cloud, request)
         has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
         if has_look_ups:
             set_cloud(cloud)
         if request.plugins.reads_flavors:
-            flavors = self.memory.flavors.current(connection)
+            flavors = self.caches.flavors.current(connection)
             request = replace(request, spec=replace(request.spec, cloud_flavors=flavors))
         chooser = HostSelector(
             plugins=request.plugins,
@@ -427,7 +427,7 @@ class Scheduler:
             return request
         if isinstance(self.source, ScratchTransaction):
             return replace(request, plugins=plugins)
-        result = self.memory.failover.current(cloud.connection)
+        result = self.caches.failover.current(cloud.connection)
         if result is not None and cloud.earlier:
             result = result.after(each.spec.flavor.name for each in cloud.earlier)
         set_failover_result(result)

@@ -72,9 +72,9 @@ def test_gabbi_file_passes_with_the_provider_cache(gabbi_file, database_url, mak
     app = make_app(settings, in_memory=True)
     services = app.app.services
     services.ready()
-    services.scheduler.memory.fill(services.database, 60)
+    services.scheduler.caches.fill(services.database, 60)
     run_gabbi_file(gabbi_file, host="127.0.0.1", port=8778, application=app.app)
-    figures = services.scheduler.memory.provider_cache.figures
+    figures = services.scheduler.caches.provider_cache.figures
     assert figures.full_readings == 1
 
 

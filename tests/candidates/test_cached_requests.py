@@ -57,7 +57,7 @@ def make_caching_worker(database_url, make_app, change_log_triggers):
         app = make_app(settings, in_memory=settings.placement.providers_in_memory)
         app.get("/placement/", headers=LATEST_HEADERS)
         services = app.app.services
-        services.scheduler.memory.fill(services.database, 60)
+        services.scheduler.caches.fill(services.database, 60)
         return app
 
     return build_caching_worker
@@ -78,7 +78,7 @@ def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkey
     answer = TestApp(app.app).get("/healthz/ready", status=503)
     assert answer.json["reason"] == "the provider cache is being loaded"
     enough.set()
-    app.app.services.scheduler.memory.provider_cache.wait(60)
+    app.app.services.scheduler.caches.provider_cache.wait(60)
     TestApp(app.app).get("/healthz/ready", status=200)
 
 

@@ -90,7 +90,7 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
     assert adoption.created_indexes == ((CONSUMER_INDEX_NAME,) if is_postgresql else ())
     assert adoption.changed
     assert current_revision(database) == newest_revision()
-    counted = adoption.census
+    counted = adoption.row_counts
     assert (counted.providers, counted.root_providers, counted.inventories) == (1, 1, 1)
     assert (counted.allocations, counted.consumers) == (1, 1)
     assert (counted.without_root, counted.incomplete_consumers) == (0, 0)
@@ -175,7 +175,7 @@ def test_db_adopt_reports_root_providers_without_node(empty_sqlite_database):
     create_openstack_schema(empty_sqlite_database)
     uuid = add_openstack_rows(empty_sqlite_database)
     adoption = adopt(empty_sqlite_database, utcnow)
-    assert adoption.census.roots_without_node == 1
+    assert adoption.row_counts.roots_without_node == 1
     assert any(
         "PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in describe_adoption(adoption)
     )
@@ -186,7 +186,7 @@ def test_db_adopt_reports_root_providers_without_node(empty_sqlite_database):
         )
     )
     again = adopt(empty_sqlite_database, utcnow)
-    assert again.census.roots_without_node == 0
+    assert again.row_counts.roots_without_node == 0
     assert describe_adoption(again) == ()
 
 
@@ -194,7 +194,7 @@ def test_db_adopt_reports_overcommitted_inventories(database):
     create_openstack_schema(database)
     add_openstack_rows(database, used=9)
     adoption = adopt(database, utcnow)
-    assert adoption.census.overfull_inventories == 1
+    assert adoption.row_counts.overfull_inventories == 1
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
@@ -202,7 +202,7 @@ def test_db_adopt_reports_consumers_without_records(empty_sqlite_database):
     create_openstack_schema(empty_sqlite_database)
     add_openstack_rows(empty_sqlite_database, record=False)
     adoption = adopt(empty_sqlite_database, utcnow)
-    assert adoption.census.incomplete_consumers == 1
+    assert adoption.row_counts.incomplete_consumers == 1
     assert any("status upgrade check" in note for note in describe_adoption(adoption))
 
 

@@ -404,7 +404,7 @@ def test_trait_sync_rejects_an_invalid_trait_and_sets_others(sqlite_database, na
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **TRAIT_METADATA})
     synced = sync_own_traits(sqlite_database)
-    assert synced.code is SyncCode.TRAIT_REFUSED
+    assert synced.code is SyncCode.TRAIT_REJECTED
     assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
         (name, True)
     ]

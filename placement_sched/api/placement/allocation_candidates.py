@@ -114,7 +114,7 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
     services = call.services
     shows_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
-        source = services.scheduler.memory.provider_source(connection)
+        source = services.scheduler.caches.provider_source(connection)
         search = prepare(source, query)
         result = find(
             source, search, services.settings, services.random, single_per_tree=not shows_trees

@@ -88,7 +88,7 @@ ERRORS = Schemas(
 )
 
 
-@openapi_blueprint.get("/openapi.json", public=True, dated=False, answer=OPENAPI_ANSWER)
+@openapi_blueprint.get("/openapi.json", public=True, has_last_modified=False, answer=OPENAPI_ANSWER)
 def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of the requested microversion, by default the newest."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")

@@ -71,13 +71,15 @@ def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
     )
 
 
-@blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=True)
+@blueprint.get(_ONE, policy="placement:traits:show", success=(204,), has_last_modified=True)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Return 204 if the trait exists."""
     return placement.with_last_modified(call, None, [call.read(traits.by_name, name)], status=204)
 
 
-@blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
+@blueprint.put(
+    _ONE, policy="placement:traits:update", success=(201, 204), located=True, has_last_modified=True
+)
 def ensure(call: ApiCall, name: str) -> ApiResponse:
     """Create a custom trait if it does not exist."""
     if not _CUSTOM.fullmatch(name) or len(name) > MAX_TRAIT_CHARACTERS:

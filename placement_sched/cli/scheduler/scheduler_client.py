@@ -96,7 +96,7 @@ class SchedulerApi(ABC):
         """Return the names of stored flavors."""
 
     @abstractmethod
-    def _ask(
+    def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
         """Return the response to a request."""
@@ -106,18 +106,18 @@ class SchedulerApi(ABC):
 
         A list of decisions or runs of plans has the marker of the ``next`` page.
         """
-        return self._ask("GET", *path, query=query)
+        return self._call("GET", *path, query=query)
 
     def post(self, *path: str, body: Json) -> Json:
         """Run the action at a path of names on ``body``, and return its response.
 
         Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
         """
-        return self._ask("POST", *path, body=body)
+        return self._call("POST", *path, body=body)
 
     def put(self, *path: str, body: Json) -> Json:
         """Change the run of a plan, or a move, at a path of names, and return it."""
-        return self._ask("PUT", *path, body=body)
+        return self._call("PUT", *path, body=body)
 
 
 class DirectScheduler(SchedulerApi):
@@ -137,7 +137,7 @@ class DirectScheduler(SchedulerApi):
         with self._scheduler.database.read() as connection:
             return [flavor.name for flavor in flavors.all_flavors(connection)]
 
-    def _ask(
+    def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
         route = "/".join("*" if number % 2 else step for number, step in enumerate(path))
@@ -228,7 +228,7 @@ class SchedulerClient(SchedulerApi):
         path = f"{self.place}/compute/v2.1/flavors"
         return compute.listed(path, "flavors", itemgetter("name"))
 
-    def _ask(
+    def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
         if body is not None:
@@ -285,7 +285,7 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
             yield SchedulerClient(adapter, arguments.timeout)
         return
     # For a single request, filling the provider cache would take longer than the search.
-    services = make_services(read_settings(arguments.config_file), memory=ProcessCaches())
+    services = make_services(read_settings(arguments.config_file), caches=ProcessCaches())
     try:
         check_file_exists(services.database, "--url and --os-cloud use a server")
         services.ready()

@@ -26,7 +26,7 @@ API = with_help(
     "How callers authenticate. Unset, it is keystone if any option of [keystone_authtoken] is set, "
     "as OpenStack's default, and noauth2 otherwise. noauth2 admits every client that can reach the "
     "port: unless it is set here explicitly, placement-sched serve listens on a loopback address "
-    "only, and the WSGI entry points refuse to start.",
+    "only, and the WSGI entry points do not start.",
     cfg.IntOpt("max_request_body_size", default=16 * 1024 * 1024, min=1024),
     "Maximum size of a request body in bytes. A larger body is answered with 413. JSON bodies are "
     "limited to 1 MiB, except reports of many compute nodes and reshaper requests.",

@@ -422,18 +422,18 @@ class _Search:
         """Return whether all remaining items can get different places (augmenting paths)."""
         items: dict[int, int] = {}
 
-        def settle(item: int, visited: set[int]) -> bool:
+        def assign_place(item: int, visited: set[int]) -> bool:
             for place in self._fitting[item]:
                 if place not in visited:
                     visited.add(place)
-                    if place not in items or settle(items[place], visited):
+                    if place not in items or assign_place(items[place], visited):
                         items[place] = item
                         return True
             return False
 
         remaining = range(len(used), len(self._places))
         self._steps -= len(remaining)
-        return all(settle(item, set(used)) for item in remaining)
+        return all(assign_place(item, set(used)) for item in remaining)
 
     @cached_property
     def _fitting(self) -> Sequence[Sequence[int]]:

@@ -195,7 +195,7 @@ _SERVICES: Select[Any] = select(
 ).where(*_IS_COMPUTE)
 #: Number and highest id of the services, then of the compute nodes, in a cell. It changes whenever
 #: a row is added or deleted.
-CellCensus = tuple[int, int, int, int]
+CellRowCounts = tuple[int, int, int, int]
 
 
 def all_node_uuids(connection: Connection) -> frozenset[str]:
@@ -318,7 +318,7 @@ def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, d
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 
 
-def count_rows(connection: Connection) -> CellCensus:
+def count_rows(connection: Connection) -> CellRowCounts:
     """Count the services and nodes of a cell, in a single statement."""
     nodes = compute_nodes.c
     compute = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))

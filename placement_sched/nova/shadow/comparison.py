@@ -135,7 +135,7 @@ class EvaluationRecord:
 
     steps: tuple[InstanceStep, ...] = ()
     passed: Mapping[HostName, float] = field(default_factory=dict)
-    refused: Mapping[HostName, HostRejection] = field(default_factory=dict)
+    rejected: Mapping[HostName, HostRejection] = field(default_factory=dict)
     late: frozenset[str] = frozenset()
     obstacle: str | None = None
 
@@ -146,7 +146,7 @@ class EvaluationRecord:
             "passed": [[*name, weight] for name, weight in self.passed.items()],
             "refused": [
                 [*name, rejection.stage, rejection.name, rejection.reason]
-                for name, rejection in self.refused.items()
+                for name, rejection in self.rejected.items()
             ],
             "late": sorted(self.late),
             "obstacle": self.obstacle,
@@ -155,11 +155,11 @@ class EvaluationRecord:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read notes from JSON."""
-        refused = document["refused"]
+        rejected = document["refused"]
         return cls(
             steps=tuple(map(InstanceStep.read, document["steps"])),
             passed={HostName(host, node): weight for host, node, weight in document["passed"]},
-            refused={HostName(host, node): HostRejection(*why) for host, node, *why in refused},
+            rejected={HostName(host, node): HostRejection(*why) for host, node, *why in rejected},
             late=frozenset(document["late"]),
             obstacle=document["obstacle"],
         )
@@ -313,7 +313,7 @@ def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: s
 
 def _may_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
     """Return whether nova's host may weigh as much as the chosen host."""
-    if nova in notes.refused:
+    if nova in notes.rejected:
         return False
     weight = notes.passed.get(nova)
     only = len(notes.steps) == 1 and weight is not None and step.weight is not None
@@ -330,7 +330,7 @@ def _build_disagreement(
     more: str,
 ) -> Verdict:
     """Build the verdict that nova took another host, with the recorded reason."""
-    rejection, weight = notes.refused.get(nova), notes.passed.get(nova)
+    rejection, weight = notes.rejected.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
         return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))

@@ -255,7 +255,7 @@ class Evaluator:
         notes = EvaluationRecord(
             steps=tuple(steps) if run.selections else (),
             passed=_passed_weights(run),
-            refused=rejections_in(funnel),
+            rejected=rejections_in(funnel),
             late=late,
             obstacle=None if funnel.obstacle is None else funnel.obstacle.reason,
         )

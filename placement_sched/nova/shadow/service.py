@@ -70,7 +70,7 @@ class Shadow:
             settings=settings,
             clock=clock,
             random=SystemRandom(),
-            memory=ProcessCaches.of(settings, self.database),
+            caches=ProcessCaches.of(settings, self.database),
             neutron=neutron_of(settings),
         )
         self._live = scheduler.live

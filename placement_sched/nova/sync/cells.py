@@ -33,7 +33,7 @@ from placement_sched.nova.databases.placements import (
     mapped_cells,
     mark_of_mappings,
 )
-from placement_sched.nova.databases.readers import CellCensus
+from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals, find_differing
 from placement_sched.store.compute import cells
 
@@ -107,7 +107,7 @@ class FollowedCell:
     database: NovaDatabase
     nodes: RowVersions = field(default_factory=RowVersions)
     instances: RowVersions = field(default_factory=RowVersions)
-    census: CellCensus | None = None
+    row_counts: CellRowCounts | None = None
     #: Hosts whose mapping has changed since the nodes were last compared.
     remapped: set[str] = field(default_factory=set)
     #: When the last reading of changes began, by this service's clock.
@@ -243,7 +243,7 @@ class NovaCells:
             previous, self.mapped_hosts = self.mapped_hosts, hosts
             changed = {host for host, _cell in previous.items() ^ hosts.items()}
             for cell in self.every:
-                cell.census = None  # so that all its services and nodes are compared
+                cell.row_counts = None  # so that all its services and nodes are compared
                 cell.remapped |= changed if previous else set()
 
     def load_new(self) -> None:

@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import readers
-from placement_sched.nova.databases.readers import CellCensus
+from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.services import ServiceSync
@@ -94,15 +94,22 @@ class NodeSync:
             self._database.write(lambda connection: compute_nodes.remove_many(connection, gone))
 
     def moved(
-        self, cell: FollowedCell, connection: Connection, census: CellCensus, *, is_round: bool
+        self,
+        cell: FollowedCell,
+        connection: Connection,
+        row_counts: CellRowCounts,
+        *,
+        is_round: bool,
     ) -> MovedNodes:
         """Return the nodes of a cell written since the last call, or the uuids of all nodes."""
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
         changed = readers.changed_nodes(connection, since=since)
-        is_census_unchanged = cell.census is not None and cell.census[2:] == census[2:]
-        everyone = None if is_census_unchanged else readers.all_node_uuids(connection)
+        are_row_counts_unchanged = (
+            cell.row_counts is not None and cell.row_counts[2:] == row_counts[2:]
+        )
+        everyone = None if are_row_counts_unchanged else readers.all_node_uuids(connection)
         return MovedNodes(now, changed, everyone)
 
     def follow(

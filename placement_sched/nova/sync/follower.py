@@ -88,7 +88,7 @@ class Follower:
             self._cells.load()
             self._cells.follow(totals, dry=dry)
             if not dry:
-                self._cells.for_each_cell(self._services.note_census, totals=totals)
+                self._cells.for_each_cell(self._services.note_row_counts, totals=totals)
             self._services.reconcile(totals, dry=dry)
             instances = self._instances.count()
             counter = _ProgressCounter(progress, instances + totals.read["services"])
@@ -174,10 +174,10 @@ class Follower:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                census = scan.read_cell(cell, connection)
-                moved = self._nodes.moved(cell, connection, census, is_round=is_round)
+                row_counts = scan.read_cell(cell, connection)
+                moved = self._nodes.moved(cell, connection, row_counts, is_round=is_round)
             self._nodes.follow(cell, moved, totals, is_round=is_round)
-            cell.census = census
+            cell.row_counts = row_counts
 
         self._cells.for_each_cell(read, patient=is_round, totals=totals)
         self._services.follow(scan, totals)

@@ -9,7 +9,7 @@ from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import readers
-from placement_sched.nova.databases.readers import CellCensus
+from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals, find_differing, has_changed
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.store.compute import compute_nodes, services
@@ -46,10 +46,10 @@ class ServiceScan:
     heartbeats: dict[str, datetime] = field(default_factory=dict)
     has_other_hosts: bool = False
 
-    def read_cell(self, cell: FollowedCell, connection: Connection) -> CellCensus:
+    def read_cell(self, cell: FollowedCell, connection: Connection) -> CellRowCounts:
         """Scan a cell, and return its numbers of services and nodes."""
-        census = readers.count_rows(connection)
-        if cell.census is None or census[:2] != cell.census[:2]:
+        row_counts = readers.count_rows(connection)
+        if cell.row_counts is None or row_counts[:2] != cell.row_counts[:2]:
             self.has_other_hosts = True
         for service in readers.disabled_services(connection):
             if not self.cells.failure_of(cell, service.host):
@@ -66,7 +66,7 @@ class ServiceScan:
         for host, last_seen in readers.heartbeats_of(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
                 self.heartbeats[host] = last_seen
-        return census
+        return row_counts
 
     def differing(self) -> frozenset[str]:
         """Return the hosts whose disabled or forced-down state differs in nova."""
@@ -86,10 +86,10 @@ class ServiceSync:
         self._heartbeats: dict[str, datetime] = {}
         self._node_heartbeats: dict[str, datetime] = {}
 
-    def note_census(self, cell: FollowedCell) -> None:
+    def note_row_counts(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
-            cell.census = readers.count_rows(connection)
+            cell.row_counts = readers.count_rows(connection)
 
     def begin_scan(self, connection: Connection) -> ServiceScan:
         """Begin a scan for changed services, and for hosts that will soon count as down."""

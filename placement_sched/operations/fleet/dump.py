@@ -170,11 +170,11 @@ def _owner(consumer: ConsumerClaim) -> Json:
 
 
 class _Writer:
-    def __init__(self, draft: MergeState) -> None:
-        self._draft, state = draft, draft.before
+    def __init__(self, merge_state: MergeState) -> None:
+        self._merge_state, state = merge_state, merge_state.before
         self._state = state
         self._aggregates = state.aggregates_by_host()
-        self._ratios = state.ratios_by_host(draft.policies)
+        self._ratios = state.ratios_by_host(merge_state.policies)
         self._disabled = state.disabled_hosts()
         children = sorted(state.providers.values(), key=lambda child: natural_key(child.name))
         self._children = sql.grouped((child.parent, child) for child in children)
@@ -211,7 +211,7 @@ class _Writer:
         sizes = {name: getattr(node, name) for name in _SIZES}
         # The node of a report that has only sizes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derived_uuid("node", "h")}
-        default = read_report({**names, **sizes}, self._draft.defaults).node
+        default = read_report({**names, **sizes}, self._merge_state.defaults).node
         report = _differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
         return dict(json.loads(json.dumps(report)))
 
@@ -261,7 +261,7 @@ class _Writer:
 
     def _instance(self, instance: Instance) -> Json:
         entry: Json = {} if instance.host is not None else {"host": None}
-        if instance.node != self._draft.only_node(instance.host):
+        if instance.node != self._merge_state.only_node(instance.host):
             entry["node"] = None if instance.node is None else cloud.escape(instance.node)
         entry |= _differing(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
@@ -275,12 +275,12 @@ class _Writer:
         for name in InstanceMetadata._fields:
             entry |= _nonempty(**{name: _sorted(getattr(instance, name))})
         consumer = self._state.consumers.get(instance.uuid)
-        default = merge.default_allocations(self._draft, instance)
+        default = merge.default_allocations(self._merge_state, instance)
         if consumer is None:
             return entry | ({"allocations": {}} if default else {})
         if consumer.allocations != default:
             entry["allocations"] = self._amounts_by_name(consumer.allocations)
-        if replace(consumer, allocations={}) != merge.default_consumer(self._draft, instance):
+        if replace(consumer, allocations={}) != merge.default_consumer(self._merge_state, instance):
             entry["consumer"] = {**_owner(consumer), "type": consumer.consumer_type}
         return entry
 

@@ -62,7 +62,7 @@ SUBJECT = "fleet"
 
 @contextmanager
 def _locate_errors(
-    draft: MergeState, kind: str, uuid: str, name: str, *keys: str
+    merge_state: MergeState, kind: str, uuid: str, name: str, *keys: str
 ) -> Iterator[None]:
     """Add the keys of an object's entry to errors that its write raises.
 
@@ -73,119 +73,122 @@ def _locate_errors(
     except ConcurrentUpdate:
         raise
     except (Conflict, Invalid, NotFound) as error:
-        place = (*draft.entries.get((kind, uuid), ()), *keys)
+        place = (*merge_state.entries.get((kind, uuid), ()), *keys)
         raise DocumentError(f"{kind} {name}: {error.detail}", *place) from None
 
 
-def apply(connection: Connection, draft: MergeState) -> None:
-    """Write the changes of a draft that was read in the same transaction.
+def apply(connection: Connection, merge_state: MergeState) -> None:
+    """Write the changes of a merge state that was read in the same transaction.
 
     Raises :class:`DocumentError` for an error that is caused by an entry, and other errors of the
     operations unchanged.
     """
-    before, after, now = draft.before, draft.after, draft.now
+    before, after, now = merge_state.before, merge_state.after, merge_state.now
     for name in sorted(after.resource_classes - before.resource_classes):
         resource_classes.add(connection, name, now)
     traits.add_missing(connection, sorted(after.traits - before.traits), now)
-    _write_flavors(connection, draft)
-    _write_images(connection, draft)
+    _write_flavors(connection, merge_state)
+    _write_images(connection, merge_state)
     groups = changed_entries(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
     # Every write of a member locks its group, so that the group is not deleted concurrently.
     joined = {item.server_group for item in after.instances.values() if item.server_group}
     server_groups.lock_many(connection, joined & after.server_groups.keys())
-    _write_nodes(connection, draft)
-    _write_aggregates(connection, draft)
-    superfluous = _write_providers(connection, draft)
-    _write_allocations(connection, draft)
+    _write_nodes(connection, merge_state)
+    _write_aggregates(connection, merge_state)
+    superfluous = _write_providers(connection, merge_state)
+    _write_allocations(connection, merge_state)
     inventories.remove(connection, superfluous)
-    _write_instances(connection, draft)
+    _write_instances(connection, merge_state)
 
 
-def _write_flavors(connection: Connection, draft: MergeState) -> None:
-    differing = changed_entries(draft.before.flavors, draft.after.flavors)
+def _write_flavors(connection: Connection, merge_state: MergeState) -> None:
+    differing = changed_entries(merge_state.before.flavors, merge_state.after.flavors)
     if not differing:
         return
     change_counters.bump(connection, flavors.SUBJECT)
     new = [
-        item.flavor for flavorid, item in differing.items() if flavorid not in draft.before.flavors
+        item.flavor
+        for flavorid, item in differing.items()
+        if flavorid not in merge_state.before.flavors
     ]
-    flavors.add_many(connection, new, draft.now)
+    flavors.add_many(connection, new, merge_state.now)
     ids = flavors.ids_by_flavorid(connection)
-    for flavorid in differing.keys() & draft.before.flavors.keys():
-        flavors.change(connection, ids[flavorid], differing[flavorid].flavor, draft.now)
+    for flavorid in differing.keys() & merge_state.before.flavors.keys():
+        flavors.change(connection, ids[flavorid], differing[flavorid].flavor, merge_state.now)
     projects = {ids[flavorid]: state.projects for flavorid, state in differing.items()}
-    flavors.replace_projects(connection, projects, draft.now)
+    flavors.replace_projects(connection, projects, merge_state.now)
 
 
-def _write_images(connection: Connection, draft: MergeState) -> None:
-    differing = changed_entries(draft.before.images, draft.after.images)
-    new = [image for uuid, image in differing.items() if uuid not in draft.before.images]
+def _write_images(connection: Connection, merge_state: MergeState) -> None:
+    differing = changed_entries(merge_state.before.images, merge_state.after.images)
+    new = [image for uuid, image in differing.items() if uuid not in merge_state.before.images]
     images.add_many(
-        connection, [replace(image, created_at=draft.now, updated_at=draft.now) for image in new]
+        connection,
+        [replace(image, created_at=merge_state.now, updated_at=merge_state.now) for image in new],
     )
-    for uuid in differing.keys() & draft.before.images.keys():
+    for uuid in differing.keys() & merge_state.before.images.keys():
         old = images.by_uuid(connection, uuid, lock=True)
         if old is not None:
-            image = replace(differing[uuid], created_at=old.created_at, updated_at=draft.now)
+            image = replace(differing[uuid], created_at=old.created_at, updated_at=merge_state.now)
             images.change(connection, old, image)
 
 
-def _write_nodes(connection: Connection, draft: MergeState) -> None:
-    differing = changed_entries(draft.before.nodes, draft.after.nodes).values()
+def _write_nodes(connection: Connection, merge_state: MergeState) -> None:
+    differing = changed_entries(merge_state.before.nodes, merge_state.after.nodes).values()
     # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
-    reports.record_reports(connection, reported, draft.now)
+    reports.record_reports(connection, reported, merge_state.now)
     hosts = {node.host for node in differing}
     rows = [
         # The id and the time of the change are set by the store.
         {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
         | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
-        for key, service in draft.after.services.items()
+        for key, service in merge_state.after.services.items()
         # A report has created the service or set its heartbeat, which may differ from the file.
-        if draft.before.services.get(key) != service or service.host in hosts
+        if merge_state.before.services.get(key) != service or service.host in hosts
     ]
-    services.put(connection, rows, draft.now)
-    former, current = draft.before.disabled_hosts(), draft.after.disabled_hosts()
+    services.put(connection, rows, merge_state.now)
+    former, current = merge_state.before.disabled_hosts(), merge_state.after.disabled_hosts()
     for disabled, changed in ((True, current - former), (False, former - current)):
-        uuids = [uuid for uuid, node in draft.after.nodes.items() if node.host in changed]
-        reports.mark_disabled(connection, uuids, disabled=disabled, now=draft.now)
+        uuids = [uuid for uuid, node in merge_state.after.nodes.items() if node.host in changed]
+        reports.mark_disabled(connection, uuids, disabled=disabled, now=merge_state.now)
 
 
-def _write_aggregates(connection: Connection, draft: MergeState) -> None:
-    now, policies = draft.now, draft.policies
-    triples = _create_aggregates(connection, draft)
+def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
+    now, policies = merge_state.now, merge_state.policies
+    triples = _create_aggregates(connection, merge_state)
     # All hosts leave before any host joins, so that no host is in two zones.
     for number, previous, aggregate in triples:
         for host in sorted(previous.hosts - aggregate.hosts):
-            with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
+            with _locate_errors(merge_state, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
                 aggregate_ops.remove_host(connection, number, host, now, policies)
     for number, previous, aggregate in triples:
         removed = previous.metadata.keys() - aggregate.metadata
         changes: dict[str, str | None] = dict.fromkeys(removed)
         changes |= changed_entries(previous.metadata, aggregate.metadata)
         key = ZONE_KEY if ZONE_KEY in changes else "metadata"
-        with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, key):
+        with _locate_errors(merge_state, "aggregate", aggregate.uuid, aggregate.name, key):
             if previous.name != aggregate.name:
                 aggregate_ops.update(connection, number, {"name": aggregate.name}, now)
             if changes:
                 aggregate_ops.set_metadata(connection, number, changes, now, policies)
     for number, previous, aggregate in triples:
         if joining := aggregate.hosts - previous.hosts:
-            with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
+            with _locate_errors(merge_state, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
                 aggregate_ops.add_hosts(connection, number, joining, now, policies)
 
 
 def _create_aggregates(
-    connection: Connection, draft: MergeState
+    connection: Connection, merge_state: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
     """Create aggregates, and return each changed aggregate's id, old and new state."""
-    former = draft.before.aggregates
-    differing = changed_entries(former, draft.after.aggregates)
+    former = merge_state.before.aggregates
+    differing = changed_entries(former, merge_state.after.aggregates)
     for uuid, aggregate in differing.items():
         if uuid not in former:
-            with _locate_errors(draft, "aggregate", uuid, aggregate.name, "name"):
-                aggregate_ops.create(connection, uuid, aggregate.name, None, draft.now)
+            with _locate_errors(merge_state, "aggregate", uuid, aggregate.name, "name"):
+                aggregate_ops.create(connection, uuid, aggregate.name, None, merge_state.now)
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     return [
         (ids[uuid], former.get(uuid) or HostAggregate(id=0, uuid=uuid, name=item.name), item)
@@ -193,7 +196,9 @@ def _create_aggregates(
     ]
 
 
-def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
+def _write_providers(
+    connection: Connection, merge_state: MergeState
+) -> Mapping[int, frozenset[str]]:
     """Write the changed providers, and return inventories to delete later.
 
     The result maps provider ids to classes. These inventories are deleted after their allocations.
@@ -201,64 +206,64 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     its own descendant.
     """
     # Lists in the file replace the effects of hosts and aggregates, which are written already.
-    changed = changed_entries(draft.before.providers, draft.after.providers).keys()
-    written = changed | draft.given_lists.keys()
+    changed = changed_entries(merge_state.before.providers, merge_state.after.providers).keys()
+    written = changed | merge_state.given_lists.keys()
     present = cloud.read_providers(connection)
-    _complete_roots(draft, present)
+    _complete_roots(merge_state, present)
     wanted = {
         uuid: provider
-        for uuid, provider in changed_entries(present, draft.after.providers).items()
+        for uuid, provider in changed_entries(present, merge_state.after.providers).items()
         if uuid in written
     }
     if not wanted:
         return {}
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
     new = [(uuid, item.name, item.parent) for uuid, item in wanted.items() if uuid not in present]
-    resource_providers.create_trees(connection, new, draft.now)
+    resource_providers.create_trees(connection, new, merge_state.now)
     stored = resource_providers.by_uuids(connection, wanted)
     renamed = {
         stored[uuid].id: state.name
         for uuid, state in existing.items()
         if present[uuid].name != state.name
     }
-    resource_providers.rename_many(connection, renamed, draft.now)
+    resource_providers.rename_many(connection, renamed, merge_state.now)
     for uuid, state in existing.items():
         if present[uuid].parent != state.parent:
-            parent = draft.after.providers.get(state.parent or "")
+            parent = merge_state.after.providers.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
-            with _locate_errors(draft, "provider", uuid, f"{state.name}{below}"):
+            with _locate_errors(merge_state, "provider", uuid, f"{state.name}{below}"):
                 resource_providers.move(
-                    connection, uuid, state.parent, anywhere=True, now=draft.now
+                    connection, uuid, state.parent, anywhere=True, now=merge_state.now
                 )
     resource_providers.lock(connection, [state.id for state in stored.values()])
     by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
     rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
     of_traits = {number: state.traits for number, state in by_id.items()}
     joined = {number: state.aggregates for number, state in by_id.items()}
-    differing = inventories.put(connection, rows, draft.now)
-    differing |= traits.replace_many(connection, of_traits, draft.now)
-    differing |= aggregates.replace_many(connection, joined, draft.now)
+    differing = inventories.put(connection, rows, merge_state.now)
+    differing |= traits.replace_many(connection, of_traits, merge_state.now)
+    differing |= aggregates.replace_many(connection, joined, merge_state.now)
     superfluous = {
         stored[uuid].id: frozenset(removed)
         for uuid, state in existing.items()
         if (removed := present[uuid].inventories.keys() - state.inventories.keys())
     }
-    resource_providers.bump_generations(connection, differing | superfluous.keys(), draft.now)
+    resource_providers.bump_generations(connection, differing | superfluous.keys(), merge_state.now)
     return superfluous
 
 
-def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> None:
+def _complete_roots(merge_state: MergeState, present: Mapping[str, ProviderState]) -> None:
     # The operations have changed providers that existed before. Only the lists and ratios in the
     # file replace their results.
-    after = draft.after
+    after = merge_state.after
     joined, disabled_hosts = after.aggregates_by_host(), after.disabled_hosts()
-    ratios_by_host = after.ratios_by_host(draft.policies)
+    ratios_by_host = after.ratios_by_host(merge_state.policies)
     for uuid, node in after.nodes.items():
         if (provider := after.providers.get(uuid)) is None:
             continue
-        current, former = present.get(uuid), draft.before.providers.get(uuid)
+        current, former = present.get(uuid), merge_state.before.providers.get(uuid)
         members, traits_of_root = provider.aggregates, provider.traits
-        given_lists = draft.given_lists.get(uuid, ())
+        given_lists = merge_state.given_lists.get(uuid, ())
         if "aggregates" not in given_lists:
             members = current.aggregates if current else joined.get(node.host, frozenset())
         if current and "traits" not in given_lists:
@@ -285,24 +290,24 @@ def _with_ratio(
     return item if ratio is None else replace(item, allocation_ratio=ratio)
 
 
-def _write_allocations(connection: Connection, draft: MergeState) -> None:
-    before = draft.before.consumers
+def _write_allocations(connection: Connection, merge_state: MergeState) -> None:
+    before = merge_state.before.consumers
     emptied = {
         uuid: replace(claim, consumer_type=None, allocations={}) for uuid, claim in before.items()
     }
-    changed = changed_entries(before, {**emptied, **draft.after.consumers})
+    changed = changed_entries(before, {**emptied, **merge_state.after.consumers})
     # The generations reject concurrent writes.
     claims = [
-        replace(claim, generation=draft.before.generations.get(uuid))
+        replace(claim, generation=merge_state.before.generations.get(uuid))
         for uuid, claim in changed.items()
     ]
     if claims:
         # The file describes existing allocations, which may exceed a host that has shrunk.
-        allocations.replace(connection, claims, draft.now, recorded=True)
+        allocations.replace(connection, claims, merge_state.now, recorded=True)
 
 
-def _write_instances(connection: Connection, draft: MergeState) -> None:
-    differing = changed_entries(draft.before.instances, draft.after.instances).values()
+def _write_instances(connection: Connection, merge_state: MergeState) -> None:
+    differing = changed_entries(merge_state.before.instances, merge_state.after.instances).values()
     ids = flavors.ids_by_flavorid(connection) if differing else {}
 
     def with_row_id(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -310,7 +315,7 @@ def _write_instances(connection: Connection, draft: MergeState) -> None:
         return flavor if flavor is None or row_id is None else {**flavor, "id": row_id}
 
     rows = [replace(instance, flavor=with_row_id(instance.flavor)) for instance in differing]
-    instances.record(connection, rows, draft.now, with_metadata=True)
+    instances.record(connection, rows, merge_state.now, with_metadata=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +405,9 @@ def load(
     Raises :class:`DocumentError`, and the errors of :func:`apply`.
     """
     check_sections(document, settings)
-    draft = merge(connection, document, settings, now)
-    apply(connection, draft)
-    return differences(draft.before, draft.after)
+    merge_state = merge(connection, document, settings, now)
+    apply(connection, merge_state)
+    return differences(merge_state.before, merge_state.after)
 
 
 def load_file(

@@ -50,34 +50,34 @@ PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
 BLANK = Instance(uuid="", display_name="", vm_state="active", metadata={}, system_metadata={})
 
 
-def _merge_hosts(draft: MergeState, entry: Json) -> None:
+def _merge_hosts(merge_state: MergeState, entry: Json) -> None:
     hosts, names = _read_host_names(entry)
     uuids = expand_entries(entry, "uuid", len(names))
     addresses = expand_entries(entry, "host_ip", len(names))
-    reported = _read_node_report(draft, entry, hosts[0], names[0], addresses[0])
+    reported = _read_node_report(merge_state, entry, hosts[0], names[0], addresses[0])
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
-        existing_uuid = draft.node_uuids.get((host, name))
+        existing_uuid = merge_state.node_uuids.get((host, name))
         uuid = entry_uuid or existing_uuid or derived_uuid("node", host, name)
-        previous = draft.after.nodes.get(uuid)
+        previous = merge_state.after.nodes.get(uuid)
         node = reported or previous
         if node is None:
             message = f"'vcpus' and 'memory_mb' are required, as host {host} does not exist yet"
             raise DocumentError(message)
-        last = previous.last_seen_up if previous else draft.now
+        last = previous.last_seen_up if previous else merge_state.now
         seen_up = entry.get("last_seen_up") or last
         node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen_up)
         if "host_ip" in entry:
             node = replace(node, host_ip=address)
-        draft.claim_name("node", draft.node_uuids, (host, name), uuid)
-        draft.after.nodes[uuid] = node
-        service = draft.service_of(host, compute_node.COMPUTE_BINARY)
+        merge_state.claim_name("node", merge_state.node_uuids, (host, name), uuid)
+        merge_state.after.nodes[uuid] = node
+        service = merge_state.service_of(host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
             service = service._replace(last_seen_up=seen_up)
-        draft.after.services[host, service.binary] = service
+        merge_state.after.services[host, service.binary] = service
         if entry.get("provider", True):
-            roots.append((_put_root(draft, entry, node, reported=reported is not None), name))
-    _merge_below(draft, entry, roots)
+            roots.append((_put_root(merge_state, entry, node, reported=reported is not None), name))
+    _merge_below(merge_state, entry, roots)
 
 
 def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
@@ -90,20 +90,20 @@ def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _read_node_report(
-    draft: MergeState, entry: Json, host: str, name: str, ip: str | None
+    merge_state: MergeState, entry: Json, host: str, name: str, ip: str | None
 ) -> ComputeNode | None:
     reported = {key: value for key, value in entry.items() if key in _REPORTED}
     if not reported:
         return None
     uuid = derived_uuid("node", host, name)
     names = {"uuid": uuid, "host": host, "hypervisor_hostname": name, "host_ip": ip}
-    return read_report({**reported, **names}, draft.defaults).node
+    return read_report({**reported, **names}, merge_state.defaults).node
 
 
 def _put_root(
-    draft: MergeState, entry: Json, node: ComputeNode, *, reported: bool
+    merge_state: MergeState, entry: Json, node: ComputeNode, *, reported: bool
 ) -> ProviderState:
-    previous = draft.after.providers.get(node.uuid)
+    previous = merge_state.after.providers.get(node.uuid)
     extra = dict(previous.inventories) if previous else {}
     existing = {name: extra.pop(name) for name in compute_node.REPORTED_CLASSES if name in extra}
     reported_items = {item.resource_class: item for item in compute_node.inventories_of(node)}
@@ -114,11 +114,11 @@ def _put_root(
             entry, extra, reported_items if reported or not previous else existing
         ),
     )
-    return _put_provider(draft, provider, entry, "provider_aggregates")
+    return _put_provider(merge_state, provider, entry, "provider_aggregates")
 
 
 def _put_provider(
-    draft: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
+    merge_state: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
     """Merge a provider and the traits and aggregates of its file entry."""
     uuid = provider.uuid
@@ -126,11 +126,11 @@ def _put_provider(
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
     if lists:
-        draft.given_lists[uuid] = lists.keys()
-    draft.claim_name("provider", draft.provider_uuids, provider.name, uuid)
-    draft.add_classes(provider.inventories)
-    draft.add_traits(provider.traits)
-    draft.after.providers[uuid] = provider
+        merge_state.given_lists[uuid] = lists.keys()
+    merge_state.claim_name("provider", merge_state.provider_uuids, provider.name, uuid)
+    merge_state.add_classes(provider.inventories)
+    merge_state.add_traits(provider.traits)
+    merge_state.after.providers[uuid] = provider
     return provider
 
 
@@ -155,34 +155,34 @@ def _merge_inventories(
     return inventories
 
 
-def _merge_below(draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
-    above = draft.entry
+def _merge_below(merge_state: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
+    above = merge_state.entry
     for index, below in enumerate(entry.get("providers", ())):
-        draft.entry = (*above, "providers", index)
+        merge_state.entry = (*above, "providers", index)
         with prefix_errors("providers", index):
-            _merge_providers(draft, below, parents)
-    draft.entry = above
+            _merge_providers(merge_state, below, parents)
+    merge_state.entry = above
 
 
 def _merge_providers(
-    draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None] = (None,)
+    merge_state: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None] = (None,)
 ) -> None:
     with prefix_errors("name"):
         places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = expand_entries(entry, "uuid", len(places))
     providers: list[_ProviderAndRoot] = []
     for (parent, name), entry_uuid in zip(places, uuids, strict=True):
-        uuid = entry_uuid or draft.provider_uuids.get(name) or derived_uuid("provider", name)
-        previous = draft.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
+        uuid = entry_uuid or merge_state.provider_uuids.get(name) or derived_uuid("provider", name)
+        previous = merge_state.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
         provider = replace(
             previous,
             name=name,
             parent=parent and parent[0].uuid,
             inventories=_merge_inventories(entry, previous.inventories, {}),
         )
-        _put_provider(draft, provider, entry)
+        _put_provider(merge_state, provider, entry)
         providers.append((provider, parent[1] if parent else name))
-    _merge_below(draft, entry, providers)
+    _merge_below(merge_state, entry, providers)
 
 
 def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
@@ -194,29 +194,29 @@ def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
     return [read_provider_name(name) for pattern in patterns for name in expand(pattern)]
 
 
-def _merge_services(draft: MergeState, entry: Json) -> None:
+def _merge_services(merge_state: MergeState, entry: Json) -> None:
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
     for host, uuid in zip(hosts, expand_entries(entry, "uuid", len(hosts)), strict=True):
-        draft.note_entry("service", host, binary)
-        service = draft.service_of(host, binary)._replace(**values)
+        merge_state.note_entry("service", host, binary)
+        service = merge_state.service_of(host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
         previous_reason = service.disabled_reason if service.disabled else None
         reason = entry.get("disabled_reason", previous_reason)
         service = service._replace(uuid=uuid or service.uuid, disabled_reason=reason)
-        owner = draft.service_keys.setdefault(service.uuid, (host, binary))
+        owner = merge_state.service_keys.setdefault(service.uuid, (host, binary))
         if owner != (host, binary):
             message = f"uuid {service.uuid} already belongs to {owner[1]} of {owner[0]}"
             raise DocumentError(message, "uuid")
         if reason is not None and not service.disabled:
             raise DocumentError("disabled_reason requires the status disabled", "disabled_reason")
-        draft.after.services[host, binary] = service
+        merge_state.after.services[host, binary] = service
 
 
-def _merge_flavor(draft: MergeState, entry: Json) -> None:
-    flavors, name = draft.after.flavors, entry["name"]
-    flavorid = _identify(draft, "flavor", entry, "id", flavors, name, unique=True)
+def _merge_flavor(merge_state: MergeState, entry: Json) -> None:
+    flavors, name = merge_state.after.flavors, entry["name"]
+    flavorid = _identify(merge_state, "flavor", entry, "id", flavors, name, unique=True)
     previous = flavors.get(flavorid)
     if previous is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
@@ -228,7 +228,7 @@ def _merge_flavor(draft: MergeState, entry: Json) -> None:
 
 
 def _identify(
-    draft: MergeState,
+    merge_state: MergeState,
     kind: str,
     entry: Json,
     key: str,
@@ -246,7 +246,7 @@ def _identify(
         message = f"{len(named)} {kind}s are named {name[0]}. Select one by its {key!r}"
         raise DocumentError(message)
     uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *name)))
-    draft.note_entry(kind, uuid)
+    merge_state.note_entry(kind, uuid)
     if unique and named and uuid not in named:
         raise DocumentError(f"the name {name[0]} is already used by {kind} {named[0]}")
     return uuid
@@ -259,11 +259,11 @@ def _require(entry: Json, kind: str, *keys: str) -> None:
             raise DocumentError(message)
 
 
-def _merge_image(draft: MergeState, entry: Json) -> None:
-    images = draft.after.images
+def _merge_image(merge_state: MergeState, entry: Json) -> None:
+    images = merge_state.after.images
     if entry.get("name") is None and "id" not in entry:
         raise DocumentError("an image requires an 'id' or a 'name'")
-    uuid = _identify(draft, "image", entry, "id", images, str(entry.get("name")))
+    uuid = _identify(merge_state, "image", entry, "id", images, str(entry.get("name")))
     previous = images.get(uuid) or StoredImage(uuid=uuid)
     for property_name in entry.get("properties", {}):
         check_settable(property_name)
@@ -278,14 +278,16 @@ def _merge_image(draft: MergeState, entry: Json) -> None:
     images[uuid] = image
 
 
-def _merge_server_group(draft: MergeState, entry: Json) -> None:
-    groups, project = draft.after.server_groups, entry.get("project")
+def _merge_server_group(merge_state: MergeState, entry: Json) -> None:
+    groups, project = merge_state.after.server_groups, entry.get("project")
     of_project = {
         uuid: group
         for uuid, group in groups.items()
         if "project" not in entry or group.project_id == project
     }
-    uuid = _identify(draft, "server group", entry, "uuid", of_project, entry["name"], project or "")
+    uuid = _identify(
+        merge_state, "server group", entry, "uuid", of_project, entry["name"], project or ""
+    )
     previous = groups.get(uuid)
     if previous is None:
         _require(entry, "server group", "policy")
@@ -299,9 +301,9 @@ def _merge_server_group(draft: MergeState, entry: Json) -> None:
     groups[uuid] = group
 
 
-def _merge_aggregate(draft: MergeState, entry: Json) -> None:
-    aggregates, name = draft.after.aggregates, entry["name"]
-    uuid = _identify(draft, "aggregate", entry, "uuid", aggregates, name, unique=True)
+def _merge_aggregate(merge_state: MergeState, entry: Json) -> None:
+    aggregates, name = merge_state.after.aggregates, entry["name"]
+    uuid = _identify(merge_state, "aggregate", entry, "uuid", aggregates, name, unique=True)
     previous = aggregates.get(uuid) or HostAggregate(id=0, uuid=uuid, name=name)
     metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
@@ -312,7 +314,7 @@ def _merge_aggregate(draft: MergeState, entry: Json) -> None:
     aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)
 
 
-def _merge_instances(draft: MergeState, entry: Json) -> None:
+def _merge_instances(merge_state: MergeState, entry: Json) -> None:
     derived = [derived_uuid("instance", name) for name in entry.get("name", ())]
     if not (uuids := entry.get("uuid", derived)):
         raise DocumentError("an instance requires a 'uuid' or a 'name'")
@@ -327,29 +329,29 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
     for key in ("server_group", "flavor", "image"):
         if key in entry:
             with prefix_errors(key):
-                values[key] = None if entry[key] is None else _find(draft, key, entry[key])
+                values[key] = None if entry[key] is None else _find(merge_state, key, entry[key])
     for index, uuid in enumerate(uuids):
-        draft.note_entry("instance", uuid)
+        merge_state.note_entry("instance", uuid)
         changes = dict(values)
         if "name" in entry:
             changes["display_name"] = names[index]
         if "host" in entry:
             changes["host"] = hosts[index]
-            changes["node"] = draft.only_node(hosts[index])
+            changes["node"] = merge_state.only_node(hosts[index])
         if "node" in entry:
             changes["node"] = nodes[index]
-        _put_instance(draft, uuid, changes, entry)
+        _put_instance(merge_state, uuid, changes, entry)
 
 
-def _find(draft: MergeState, key: str, value: Json | str) -> Any:
+def _find(merge_state: MergeState, key: str, value: Json | str) -> Any:
     if isinstance(value, dict):
         return cloud.without_row_id(value) if key == "flavor" else value
     if key == "server_group":
-        return _find_by_name("server group", value, draft.after.server_groups).uuid
+        return _find_by_name("server group", value, merge_state.after.server_groups).uuid
     if key == "flavor":
-        state = _find_by_name(key, value, draft.after.flavors)
+        state = _find_by_name(key, value, merge_state.after.flavors)
         return cloud.without_row_id(state.flavor.as_document())
-    return _find_by_name(key, value, draft.after.images).as_request_image()
+    return _find_by_name(key, value, merge_state.after.images).as_request_image()
 
 
 def _find_by_name(kind: str, value: str, objects: Mapping[str, Any]) -> Any:
@@ -363,73 +365,77 @@ def _find_by_name(kind: str, value: str, objects: Mapping[str, Any]) -> Any:
     return named[0]
 
 
-def _put_instance(draft: MergeState, uuid: str, changes: Json, entry: Json) -> None:
-    previous = draft.after.instances.get(uuid)
+def _put_instance(merge_state: MergeState, uuid: str, changes: Json, entry: Json) -> None:
+    previous = merge_state.after.instances.get(uuid)
     instance = replace(previous or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
-    draft.after.instances[uuid] = instance
-    owner = existing = draft.after.consumers.get(uuid)
+    merge_state.after.instances[uuid] = instance
+    owner = existing = merge_state.after.consumers.get(uuid)
     if owner is None or {"consumer", "project", "user"} & entry.keys():
         fields = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
-        owner = replace(default_consumer(draft, instance), **fields)
+        owner = replace(default_consumer(merge_state, instance), **fields)
     is_unmoved = previous is not None and all(
         getattr(previous, name) == getattr(instance, name) for name in ("host", "node", "flavor")
     )
     if "allocations" in entry:
-        _put_consumer(draft, owner, _read_allocations(draft, entry))
+        _put_consumer(merge_state, owner, _read_allocations(merge_state, entry))
     elif not is_unmoved:
-        _put_consumer(draft, owner, default_allocations(draft, instance))
+        _put_consumer(merge_state, owner, default_allocations(merge_state, instance))
     elif existing is not None:
-        _put_consumer(draft, owner, existing.allocations)
+        _put_consumer(merge_state, owner, existing.allocations)
 
 
-def _merge_allocations(draft: MergeState, entry: Json) -> None:
-    draft.note_entry("consumer", entry["consumer"])
+def _merge_allocations(merge_state: MergeState, entry: Json) -> None:
+    merge_state.note_entry("consumer", entry["consumer"])
     owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
     consumer = ConsumerClaim(consumer=entry["consumer"], allocations={}, **owner)
-    _put_consumer(draft, consumer, _read_allocations(draft, entry))
+    _put_consumer(merge_state, consumer, _read_allocations(merge_state, entry))
 
 
-def _read_allocations(draft: MergeState, entry: Json) -> Allocations:
+def _read_allocations(merge_state: MergeState, entry: Json) -> Allocations:
     amounts_of: dict[str, Amounts] = {}
     for text, amounts in entry["allocations"].items():
         with prefix_errors("allocations", text):
-            uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
+            uuid = (
+                text
+                if text in merge_state.after.providers
+                else merge_state.provider_uuids.get(text)
+            )
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
             if uuid in amounts_of:
                 raise DocumentError("the provider is listed twice")
-            draft.add_classes(amounts)
+            merge_state.add_classes(amounts)
             amounts_of[uuid] = amounts
     return amounts_of
 
 
-def _put_consumer(draft: MergeState, owner: ConsumerClaim, allocations: Allocations) -> None:
+def _put_consumer(merge_state: MergeState, owner: ConsumerClaim, allocations: Allocations) -> None:
     for uuid, amounts in allocations.items():
-        provider = draft.after.providers.get(uuid)
+        provider = merge_state.after.providers.get(uuid)
         if provider and (lacking := sorted(amounts.keys() - provider.inventories.keys())):
             message = f"provider {provider.name} has no inventory of {lacking[0]}"
             raise DocumentError(message, "allocations")
     if allocations:
-        draft.after.consumers[owner.consumer] = replace(owner, allocations=allocations)
+        merge_state.after.consumers[owner.consumer] = replace(owner, allocations=allocations)
     else:
-        draft.after.consumers.pop(owner.consumer, None)
+        merge_state.after.consumers.pop(owner.consumer, None)
 
 
-def default_consumer(draft: MergeState, instance: Instance) -> ConsumerClaim:
+def default_consumer(merge_state: MergeState, instance: Instance) -> ConsumerClaim:
     """Build the default consumer for an instance, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
-        project_id=instance.project_id or draft.unknown_owner[0],
-        user_id=instance.user_id or draft.unknown_owner[1],
+        project_id=instance.project_id or merge_state.unknown_owner[0],
+        user_id=instance.user_id or merge_state.unknown_owner[1],
         consumer_type=INSTANCE_TYPE,
         allocations={},
     )
 
 
-def default_allocations(draft: MergeState, instance: Instance) -> Allocations:
+def default_allocations(merge_state: MergeState, instance: Instance) -> Allocations:
     """Derive the default allocations of an instance from its flavor and node."""
-    node = draft.node_uuids.get((instance.host or "", instance.node or ""))
-    if node is None or node not in draft.after.providers or not instance.flavor:
+    node = merge_state.node_uuids.get((instance.host or "", instance.node or ""))
+    if node is None or node not in merge_state.after.providers or not instance.flavor:
         return {}
     try:
         flavor = Flavor.from_document(instance.flavor)
@@ -457,17 +463,17 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
     """Merge a document into the present cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
-    draft = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
+    merge_state = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with prefix_errors("resource_classes"):
-        draft.add_classes(file.get("resource_classes", ()))
+        merge_state.add_classes(file.get("resource_classes", ()))
     with prefix_errors("traits"):
-        draft.add_traits(file.get("traits", ()))
+        merge_state.add_traits(file.get("traits", ()))
     for section, merge_entry in _SECTIONS:
         for index, entry in enumerate(file.get(section, ())):
-            draft.entry = (section, index)
+            merge_state.entry = (section, index)
             with prefix_errors(section, index):
                 try:
-                    merge_entry(draft, entry)
+                    merge_entry(merge_state, entry)
                 except (Forbidden, LimitExceeded) as error:
                     raise DocumentError(error.detail) from None
-    return draft
+    return merge_state

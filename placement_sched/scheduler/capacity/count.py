@@ -465,7 +465,7 @@ class LoadedCloud:
     """View of the cloud that is loaded once for all requests of a report."""
 
     connection: Connection
-    memory: ProcessCaches
+    caches: ProcessCaches
     _view: CloudView | None = None
 
     def view_for(self, request: SchedulingRequest) -> CloudView:
@@ -473,7 +473,7 @@ class LoadedCloud:
 
         It is shared, except by requests with other policies or other cached reports.
         """
-        fresh = CloudView.of(self.connection, request, self.memory)
+        fresh = CloudView.of(self.connection, request, self.caches)
         if fresh.states_age is not None:
             return fresh
         if self._view is None or self._view.policies is not fresh.policies:

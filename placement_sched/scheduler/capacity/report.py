@@ -133,7 +133,7 @@ def _list_part_names(
         default = result.run.request.settings.DEFAULT.default_availability_zone
         return map(parts_of(view.aggregates, per, default), [count.host for count in counts])
     uuids = [count.uuid for count in counts if count.uuid]
-    nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
+    nodes = view.caches.nodes.get(cloud.connection, uuids, view.host_versions)
     cells = {node.uuid: node.cell_uuid or "" for node in nodes.values()}
     return ((cells.get(count.uuid or "", ""),) for count in counts)
 
@@ -165,7 +165,7 @@ def _count_without_candidates(
     answered = run.searches.main
     if answered is None:
         return []
-    names = run.cloud.memory.node_names.current(connection)
+    names = run.cloud.caches.node_names.current(connection)
     counts: dict[str, HostCount] = {}
     for (kind, detail), uuids in iterate_steps(search_run(connection, run, answered)):
         stop = LimitReason(kind, detail)
@@ -245,7 +245,7 @@ class CapacityQuery:
 
 
 def capacity(
-    scheduler: Scheduler, question: CapacityQuery, changes: Sequence[CloudChange] = ()
+    scheduler: Scheduler, capacity_query: CapacityQuery, changes: Sequence[CloudChange] = ()
 ) -> Json:
     """Report the capacity for a request, or for each of several flavors.
 
@@ -254,27 +254,29 @@ def capacity(
     the errors of :meth:`Scheduler.explain`.
     """
     if changes:
-        return scheduler.simulate(changes, lambda simulation, *_: capacity(simulation, question))
+        return scheduler.simulate(
+            changes, lambda simulation, *_: capacity(simulation, capacity_query)
+        )
     with scheduler.source.read() as connection:
-        names = read_flavors(connection, question)
+        names = read_flavors(connection, capacity_query)
     # Instances are counted in turn, so ``num_instances`` does not apply.
-    document = {**question.document, "instance_uuids": [str(uuid4())]}
+    document = {**capacity_query.document, "instance_uuids": [str(uuid4())]}
     document.pop("num_instances", None)
-    question = replace(question, document=document)
+    capacity_query = replace(capacity_query, document=document)
     # Read all requests before the connection for the count is opened: reading opens another.
     # Duplicate flavors are counted once.
     keys = [json.dumps(name, sort_keys=True) for name in names]
     flavors = dict(zip(keys, names, strict=True))
-    requests = {key: read_request(scheduler, question, name) for key, name in flavors.items()}
+    requests = {key: read_request(scheduler, capacity_query, name) for key, name in flavors.items()}
     with scheduler.expensive_query_slot(), scheduler.source.read() as connection:
         evaluation = _CapacityEvaluation(
-            scheduler, LoadedCloud(connection, scheduler.memory), question
+            scheduler, LoadedCloud(connection, scheduler.caches), capacity_query
         )
         reports = {
             key: evaluation.answer(request, last=number == len(requests))
             for number, (key, request) in enumerate(requests.items(), 1)
         }
-    if not (question.flavors or question.all_flavors):
+    if not (capacity_query.flavors or capacity_query.all_flavors):
         return reports[keys[0]]
     pairs = zip(keys, names, strict=True)
     return {"flavors": [{"flavor": flavor_name(name), **reports[key]} for key, name in pairs]}
@@ -290,34 +292,36 @@ def flavor_capacities(scheduler: Scheduler, names: Sequence[str], now: float) ->
         stored = [each for each in names if stored_flavors.by_flavorid_or_name(connection, each)]
     figures = {name: FlavorCapacity(Reliability.UNKNOWN) for name in names}
     if stored:
-        question = CapacityQuery(document={}, per=CloudPart.ZONE, flavors=stored, each_alone=True)
-        answers = capacity(scheduler, question)["flavors"]
+        capacity_query = CapacityQuery(
+            document={}, per=CloudPart.ZONE, flavors=stored, each_alone=True
+        )
+        answers = capacity(scheduler, capacity_query)["flavors"]
         figures |= {each["flavor"]: _build_figure(each).bounded() for each in answers}
     return CapacityFigures(now, figures)
 
 
 def _build_figure(answer: Json) -> FlavorCapacity:
     if "refused" in answer:
-        return FlavorCapacity(Reliability.REFUSED)
+        return FlavorCapacity(Reliability.REJECTED)
     zones = {zone["name"]: zone["capacity"] for zone in answer["per"]}
     state = Reliability.EXACT if answer["exact"] else Reliability.INEXACT
     return FlavorCapacity(state, answer["capacity"], zones)
 
 
-def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[Any]:
+def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Sequence[Any]:
     """List the flavors of a capacity query, as ids, names or objects.
 
     Raises :class:`NotFound`, with the nearest name, if a flavor is not stored.
     """
-    own = question.document.get("flavor")
-    is_given = [own is not None, bool(question.flavors), question.all_flavors]
+    own = capacity_query.document.get("flavor")
+    is_given = [own is not None, bool(capacity_query.flavors), capacity_query.all_flavors]
     if sum(is_given) != 1:
         raise Invalid(
             "exactly one of request_spec.flavor, flavors and all_flavors is required", json_path="$"
         )
-    if question.all_flavors:
+    if capacity_query.all_flavors:
         return [flavor.name for flavor in stored_flavors.all_flavors(connection)]
-    places = {f"$.flavors[{index}]": name for index, name in enumerate(question.flavors)}
+    places = {f"$.flavors[{index}]": name for index, name in enumerate(capacity_query.flavors)}
     places = places or {"$.request_spec.flavor": own}
     for place, name in places.items():
         if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
@@ -334,18 +338,20 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
 
 
 def read_request(
-    scheduler: Scheduler, question: CapacityQuery, flavor: Any
+    scheduler: Scheduler, capacity_query: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
     """Return the request for an instance of a flavor, or its error.
 
-    Raises the error if ``question.raises``.
+    Raises the error if ``capacity_query.raises``.
     """
-    document, reader = {**question.document, "flavor": flavor}, scheduler.reader
+    document, reader = {**capacity_query.document, "flavor": flavor}, scheduler.reader
     try:
-        request = reader.read(document, policy=question.policy, overrides=question.overrides)
+        request = reader.read(
+            document, policy=capacity_query.policy, overrides=capacity_query.overrides
+        )
         return reader.validate(request)
     except Invalid as error:
-        if question.raises:
+        if capacity_query.raises:
             raise
         return error
 
@@ -356,7 +362,7 @@ class _CapacityEvaluation:
 
     scheduler: Scheduler
     cloud: LoadedCloud
-    question: CapacityQuery
+    capacity_query: CapacityQuery
     spent: float = 0.0
 
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
@@ -370,18 +376,18 @@ class _CapacityEvaluation:
             return NOTHING | {"refused": request.detail}
         self.scheduler.source.check()
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
-        remaining = budget - (0.0 if self.question.each_alone else self.spent)
+        remaining = budget - (0.0 if self.capacity_query.each_alone else self.spent)
         if budget and remaining <= 0:
             inexact = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
-            return NOTHING | inexact | ({"per": []} if self.question.per else {})
+            return NOTHING | inexact | ({"per": []} if self.capacity_query.per else {})
         # Leave half of the remaining time to the other flavors.
-        share = remaining if last or self.question.each_alone else remaining / 2
+        share = remaining if last or self.capacity_query.each_alone else remaining / 2
         deadline = Deadline(began + share if budget else inf, monotonic)
         try:
             result = self._count(request, deadline)
-            return report(self.cloud, result, self.question.per)
+            return report(self.cloud, result, self.capacity_query.per)
         except Invalid as error:
-            if self.question.raises:
+            if self.capacity_query.raises:
                 raise
             return NOTHING | {"refused": error.detail}
         finally:

@@ -168,7 +168,7 @@ def _candidates_report(
 def search_run(connection: Connection, run: SchedulingRun, searched: CandidateResult) -> SearchRun:
     """Return a search of a run, as the input of its explanation."""
     cloud, settings = run.cloud, run.request.settings
-    names = cloud.memory.node_names
+    names = cloud.caches.node_names
     return SearchRun(
         connection, cloud.providers, searched.search, searched.candidates, settings, names
     )
@@ -276,14 +276,14 @@ def log_slow(
     stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``, and replace
     fields of the same name. ``attributes`` are further attributes of the log record.
     """
-    spent = _build_fields(request_stats())
+    statistics = _build_fields(request_stats())
     logger.warning(
         "slow: %s took %.1f s (%s); %s",
         name,
         fields["duration_ms"] / 1000,
         status,
-        _describe(spent),
-        extra={"extra": spent | fields, **attributes},
+        _describe(statistics),
+        extra={"extra": statistics | fields, **attributes},
     )
 
 
@@ -300,17 +300,17 @@ def _build_fields(stats: RequestStats) -> dict[str, Any]:
     }
 
 
-def _describe(spent: Mapping[str, Any]) -> str:
-    parts = [f"{spent['statements']} SQL statements"]
-    if spent["candidates"] is not None:
-        parts.append(f"{spent['candidates']} candidates")
-    if spent["stages_ms"]:
-        longest = sorted(spent["stages_ms"].items(), key=lambda item: -item[1])
+def _describe(statistics: Mapping[str, Any]) -> str:
+    parts = [f"{statistics['statements']} SQL statements"]
+    if statistics["candidates"] is not None:
+        parts.append(f"{statistics['candidates']} candidates")
+    if statistics["stages_ms"]:
+        longest = sorted(statistics["stages_ms"].items(), key=lambda item: -item[1])
         parts.append(", ".join(f"{name} {took:.0f} ms" for name, took in longest))
-    if spent["funnel"]:
-        parts.append(f"hosts {spent['funnel']}")
-    if spent["decision"]:
-        parts.append(f"{spent['outcome']}, decision {spent['decision']}")
+    if statistics["funnel"]:
+        parts.append(f"hosts {statistics['funnel']}")
+    if statistics["decision"]:
+        parts.append(f"{statistics['outcome']}, decision {statistics['decision']}")
     return "; ".join(parts)
 
 

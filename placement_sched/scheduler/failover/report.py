@@ -361,7 +361,7 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
     hosts = sorted({host for host, _ in compute_nodes.names_by_uuid(connection).values()})
     if within is None:
         return [Failure(host, frozenset((host,))) for host in hosts]
-    aggregates = scheduler.memory.aggregates.current(connection)
+    aggregates = scheduler.caches.aggregates.current(connection)
     check_within(aggregates, within)
     members: dict[str, set[str]] = defaultdict(set)
     for host in hosts:

@@ -385,7 +385,7 @@ def screen_requests(
     """
     screened: dict[bytes, RequestOnHosts | None] = dict.fromkeys(requests)
     with scheduler.source.read() as connection:
-        cloud = LoadedCloud(connection, scheduler.memory)
+        cloud = LoadedCloud(connection, scheduler.caches)
         for key, request in requests.items():
             if deadline.reached():
                 break

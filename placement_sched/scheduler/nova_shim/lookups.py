@@ -29,7 +29,7 @@ class CloudView(Protocol):
     """The part of a request's view that look-ups use."""
 
     connection: Connection
-    memory: Any
+    caches: Any
 
     @property
     def aggregates(self) -> Any:
@@ -134,7 +134,7 @@ class Cloud:
     @cached_property
     def node_names(self) -> Mapping[str, tuple[str, str]]:
         """Map uuids of all nodes to host and hypervisor hostname."""
-        names: Mapping[str, tuple[str, str]] = self.view.memory.node_names.current(self.connection)
+        names: Mapping[str, tuple[str, str]] = self.view.caches.node_names.current(self.connection)
         return names
 
     @cached_property
@@ -142,7 +142,7 @@ class Cloud:
         return sql.grouped((host, uuid) for uuid, (host, _) in self.node_names.items())
 
     def _read_nodes(self, uuids: Collection[str]) -> Mapping[str, ComputeNode]:
-        nodes: Mapping[str, ComputeNode] = self.view.memory.nodes.get(
+        nodes: Mapping[str, ComputeNode] = self.view.caches.nodes.get(
             self.connection, uuids, self.view.host_versions
         )
         return nodes
@@ -158,7 +158,7 @@ class Cloud:
         return [node for node in nodes if node is not None]
 
     def _read_services(self, hosts: Collection[str]) -> Mapping[str, ServiceRecord]:
-        views = self.view.memory.services.get(self.connection, hosts, self.view.host_versions)
+        views = self.view.caches.services.get(self.connection, hosts, self.view.host_versions)
         return {
             host: ServiceRecord(**view) for host, view in views.items() if view is not NO_SERVICE
         }

@@ -198,7 +198,7 @@ def cloud_app(request, database_url, change_log_triggers, make_app):
     if in_memory:
         services = app.app.services
         services.ready()
-        services.scheduler.memory.fill(services.database, 60)
+        services.scheduler.caches.fill(services.database, 60)
     for name in ("CUSTOM_GOLD", "CUSTOM_NET1", "CUSTOM_NET2"):
         app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
     empty = app.get(f"{CANDIDATES_PATH}?resources=VCPU:1", headers=LATEST_HEADERS)

@@ -62,7 +62,7 @@ class ShadowSetup:
             settings=settings,
             clock=utcnow,
             random=Random(1),
-            memory=ProcessCaches(),
+            caches=ProcessCaches(),
         )
         self.records = NovaRecords(follower.settings)
         self.evaluator = Evaluator(self.scheduler, follower.refresh, utcnow)

@@ -22,7 +22,7 @@ def build_instance_step(*best: str, weight: float = 1.0, more: int = 0) -> Insta
 
 
 def build_evaluation_record(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
-    for name in ("passed", "refused"):
+    for name in ("passed", "rejected"):
         facts[name] = {
             build_host_name(key): value for key, value in dict(facts.get(name, {})).items()
         }

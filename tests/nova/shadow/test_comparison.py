@@ -64,7 +64,7 @@ def judge_outcomes(record, *outcomes):
             "b weighs the same as a",
         ),
         (
-            build_evaluation_record(build_instance_step("a"), refused={"b": MEMORY_REJECTION}),
+            build_evaluation_record(build_instance_step("a"), rejected={"b": MEMORY_REJECTION}),
             OUTCOME_ON_HOST_B,
             OTHER_HOST,
             f"b did not pass here: {MEMORY_REJECTION}. a was chosen with the weight 1",
@@ -76,7 +76,7 @@ def judge_outcomes(record, *outcomes):
             "no host has the trait",
         ),
         (
-            build_evaluation_record(refused={"b": AGGREGATE_REJECTION}),
+            build_evaluation_record(rejected={"b": AGGREGATE_REJECTION}),
             OUTCOME_ON_HOST_B,
             ONLY_NOVA,
             "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true",
@@ -167,12 +167,12 @@ def test_request_has_the_worst_verdict_of_its_instances():
     [
         ("a", {}, "a", SAME_HOST),
         ("ab", {}, "b", EQUAL_WEIGHT),
-        ("a", {"refused": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
-        ("a", {"refused": {"b": NUM_INSTANCES_REJECTION}}, "b", UNKNOWN),
+        ("a", {"rejected": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
+        ("a", {"rejected": {"b": NUM_INSTANCES_REJECTION}}, "b", UNKNOWN),
         ("a", {"passed": {"b": 0.5}}, "b", UNKNOWN),
         ("a", {}, "b", UNKNOWN),
-        ("", {"refused": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
-        ("a", {"refused": {"b": AGGREGATE_REJECTION}}, "b", OTHER_HOST),
+        ("", {"rejected": {"b": MEMORY_REJECTION}}, "b", UNKNOWN),
+        ("a", {"rejected": {"b": AGGREGATE_REJECTION}}, "b", OTHER_HOST),
     ],
 )
 def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
@@ -232,7 +232,7 @@ def test_instance_step_without_weighed_hosts_has_no_chosen_host():
             build_instance_step("a", "b", more=2),
             build_instance_step(),
             passed={"a": 1.5},
-            refused={"c": HostRejection("filters", "ComputeFilter", "down")},
+            rejected={"c": HostRejection("filters", "ComputeFilter", "down")},
             late=frozenset({"i"}),
             obstacle="why",
         ),

@@ -121,9 +121,9 @@ def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     body = {"request_spec": make_spec(make_uuid(1), flavor=make_flavor(vcpus=2))}
     app.post_json(SELECT_PATH, body, status=409)
     post_request_spec(app, make_uuid(1), path=SELECT_PATH)
-    kept_nodes = app.app.services.scheduler.memory.kept_nodes
+    node_history = app.app.services.scheduler.caches.node_history
     (uuid,) = app.get(f"/placement/allocations/{make_uuid(1)}").json["allocations"]
-    assert len(kept_nodes.placed_on(uuid)) == 1
+    assert len(node_history.placed_on(uuid)) == 1
 
 
 @pytest.mark.all_databases

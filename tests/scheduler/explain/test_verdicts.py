@@ -311,14 +311,14 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
     select_hosts(plain, make_spec(flavor=make_flavor(memory_mb=5000), force_hosts=["cn4"]))
     services = cached.app.services
     services.ready()
-    services.scheduler.memory.fill(services.database, 60)
+    services.scheduler.caches.fill(services.database, 60)
     for more in ({}, {"hosts": ["cn1", "cn4"]}):
         answers = [
             _remove_elapsed_times(explain_request(app, request_spec, **more))
             for app in (plain, cached)
         ]
         assert answers[0] == answers[1]
-    assert services.scheduler.memory.provider_cache.figures.full_readings == 1
+    assert services.scheduler.caches.provider_cache.figures.full_readings == 1
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_lookups_of_cached_objects_send_no_sql_statement(make_app, sqlite_url):
     )
     for client in (app, plain):
         count_statements(client, 5)
-        client.app.services.scheduler.memory.provider_cache.wait(10)
+        client.app.services.scheduler.caches.provider_cache.wait(10)
     assert count_statements(app, 5) == count_statements(plain, 5)
 
 
