@@ -147,7 +147,9 @@ _PAGE = 100
 #: Initial sizes in the form if no flavor is stored.
 _INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: Default values of the template.
-_DEFAULTS = dict.fromkeys(("one", "verdict", "stage", "compared", "what_if", "asked"))
+_DEFAULTS = dict.fromkeys(
+    ("explanation", "verdict", "stage", "compared", "what_if", "request_rows")
+)
 #: What a change does to the hosts that it names, by the first word of its line.
 _CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
@@ -160,7 +162,7 @@ class Links:
     """Addresses of other views of an explanation."""
 
     root: str
-    question: FormRequest
+    form_request: FormRequest
     #: Fields of the comparison, which every link retains.
     beside: Mapping[str, str]
     #: The requested host, or None.
@@ -168,7 +170,7 @@ class Links:
 
     def here(self, **more: str | None) -> str:
         """Return the address of this page, with ``more`` fields added or (None) removed."""
-        return f"{self.root}/ask?{self.question.query(**{**self.beside, **more})}"
+        return f"{self.root}/ask?{self.form_request.query(**{**self.beside, **more})}"
 
     def host(self, name: str) -> str:
         """Return the address of the explanation of a host."""
@@ -188,13 +190,15 @@ class Links:
     @property
     def today(self) -> str:
         """Return the address of this page for the same request, without changes and options."""
-        query = self.question.query(**dict.fromkeys(self.question.simulated_fields), **self.beside)
+        query = self.form_request.query(
+            **dict.fromkeys(self.form_request.simulated_fields), **self.beside
+        )
         return f"{self.root}/ask?{query}"
 
     @property
     def capacity(self) -> str:
         """Return the address of the capacity for this request."""
-        return f"{self.root}/capacity?{self.question.query(count=None)}"
+        return f"{self.root}/capacity?{self.form_request.query(count=None)}"
 
 
 def index() -> flask.Response:
@@ -202,21 +206,21 @@ def index() -> flask.Response:
     if redirect := redirect_without_empty_fields():
         return redirect
     args, client = flask.request.args, api_client()
-    question = FormRequest(args)
+    form_request = FormRequest(args)
     beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
-    links = Links(f"{flask.request.root_path}/console", question, beside, args.get("host"))
+    links = Links(f"{flask.request.root_path}/console", form_request, beside, args.get("host"))
     values: dict[str, Any] = {
-        "question": question,
+        "form_request": form_request,
         "share": None,
         "labels": LABELS,
         "forms": FORMS,
-        "nothing_asked": _EMPTY_FORM,
+        "empty_form_message": _EMPTY_FORM,
         "links": links,
         "given": beside,
         **_DEFAULTS,
-        **_list_choices(client, question),
+        **_list_choices(client, form_request),
     }
-    if question.is_asked and links.requested_host and args.get("part") == "host":
+    if form_request.is_filled and links.requested_host and args.get("part") == "host":
         against = args.get("against", "").split("\n")
         return answer_page(
             "ask_host.html",
@@ -226,8 +230,8 @@ def index() -> flask.Response:
         )
 
     def answer() -> Mapping[str, Any]:
-        if question.is_asked:
-            simulation = _describe_simulation(question, values["multipliers"])
+        if form_request.is_filled:
+            simulation = _describe_simulation(form_request, values["multipliers"])
             return {**_explain(client, links, args), "what_if": simulation}
         if any(name in FIELDS for name in args):
             raise Invalid(_EMPTY_FORM)
@@ -248,16 +252,16 @@ def report() -> flask.Response:
 
 
 def _describe_simulation(
-    question: FormRequest, multipliers: Iterable[Mapping[str, Any]]
+    form_request: FormRequest, multipliers: Iterable[Mapping[str, Any]]
 ) -> list[str]:
     """Describe each change of the cloud and each option that the form sets."""
     phrases = []
-    for line in question.typed.get("change", "").splitlines():
+    for line in form_request.typed.get("change", "").splitlines():
         action, _, text = line.partition("=")
         names = [name.strip() for name in text.split(",")]
         phrases.append(f"{_CHANGE_WORDS.get(action, action)} {format_first_names(names)}")
     configured = {item["key"]: item for item in multipliers}
-    for name, value in question.overrides.items():
+    for name, value in form_request.overrides.items():
         item = configured.get(name)
         title = f"{item['name']} weight" if item else name
         before = f" (configured {readable_value(item['configured'])})" if item else ""
@@ -265,7 +269,7 @@ def _describe_simulation(
     return phrases
 
 
-def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
+def _list_choices(client: ApiClient, form_request: FormRequest) -> dict[str, Any]:
     """List the values to choose from, as far as the caller may list them."""
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
@@ -278,26 +282,26 @@ def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
         ],
         "images": client.list_visible("/image/v2/images", "images"),
         # With an answer, the script takes the zones from the hosts, which are read for the map.
-        "zones": [] if question.is_asked else client.zone_names(),
+        "zones": [] if form_request.is_filled else client.zone_names(),
         "policies": [policy["name"] for policy in policies],
-        "multipliers": _list_multipliers(policies, question),
-        "start": {} if flavors or question.is_asked else _INITIAL_SIZES,
+        "multipliers": _list_multipliers(policies, form_request),
+        "start": {} if flavors or form_request.is_filled else _INITIAL_SIZES,
     }
 
 
-def _list_multipliers(policies: Iterable[Json], question: FormRequest) -> list[dict[str, Any]]:
+def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> list[dict[str, Any]]:
     """List the policy's weight multipliers with configured value and form value.
 
     Multipliers of 0 or at least 1000 are sorted last.
     """
     by_name = {policy["name"]: policy["options"] for policy in policies}
-    options = by_name.get((question.policy or "").lower()) or by_name.get(DEFAULT_POLICY, {})
+    options = by_name.get((form_request.policy or "").lower()) or by_name.get(DEFAULT_POLICY, {})
     multipliers = [
         {
             "key": key,
             "name": _multiplier_label(key),
             "configured": option["value"],
-            "typed": question.typed.get(key, ""),
+            "typed": form_request.typed.get(key, ""),
         }
         for key, option in options.items()
         if key.endswith(_MULTIPLIER) and isinstance(option["value"], int | float)
@@ -314,19 +318,19 @@ def _multiplier_label(key: str) -> str:
 
 
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
-    question, names, host = links.question, client.aggregate_names(), links.requested_host
-    body = question.body(max_rejected=0)
+    form_request, names, host = links.form_request, client.aggregate_names(), links.requested_host
+    body = form_request.body(max_rejected=0)
     explanation = client.ask(_EXPLAIN, body)
     view = explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
     values: dict[str, Any] = {
-        "one": view,
-        "asked": request_parts(body["request_spec"]),
+        "explanation": view,
+        "request_rows": request_parts(body["request_spec"]),
         "share": build_share(
             _EXPLAIN,
             body={**body, **hosts},
-            command=question.command("explain", **{"host": host} if host else {}),
-            report=f"/ask/report?{question.query(**links.beside)}",
+            command=form_request.command("explain", **{"host": host} if host else {}),
+            report=f"/ask/report?{form_request.query(**links.beside)}",
         ),
     }
     if stage := args.get("stage"):
@@ -412,7 +416,7 @@ def _host_values(
     """
     host = links.requested_host
     others = [node for node in against if node and node != host]
-    body = links.question.body(hosts=[host, *others], max_rejected=1)
+    body = links.form_request.body(hosts=[host, *others], max_rejected=1)
     explanation = with_names(client.ask(_EXPLAIN, body), names)
     verdict = explanation["verdicts"][0]
     own = next((item for item in explanation["hosts"] if item["node"] == verdict["node"]), None)

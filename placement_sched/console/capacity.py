@@ -134,15 +134,15 @@ class CapacityForm:
 
     def command(self, changes: Sequence[Json]) -> list[str]:
         """Return the words of the command that counts the same instances."""
-        command = self.question.command("capacity", **({"per": self.per} if self.per else {}))
-        flavors = [] if "flavor" in self.question.typed else self.flavors
+        command = self.form_request.command("capacity", **({"per": self.per} if self.per else {}))
+        flavors = [] if "flavor" in self.form_request.typed else self.flavors
         words = [f"--flavor={name}" for name in flavors] if not self.all_flavors else []
         words += ["--all-flavors"] if self.all_flavors else []
         words += [f"--change={json.dumps(change)}" for change in changes]
         return [*command, *words]
 
     @cached_property
-    def question(self) -> FormRequest:
+    def form_request(self) -> FormRequest:
         """Return the request, without a flavor if several are selected."""
         is_multiple = self.all_flavors or len(self.flavors) > 1
         omitted = {"count", "change", *(["flavor"] if is_multiple else [])}
@@ -185,7 +185,7 @@ class CapacityForm:
         return [change_of(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
-    def is_asked(self) -> bool:
+    def is_filled(self) -> bool:
         """Return whether the form has anything to count."""
         return self._describes or self.all_flavors
 
@@ -195,7 +195,7 @@ class CapacityForm:
 
         Raises :class:`Invalid` for invalid fields.
         """
-        body = self.question.body(**({"per": self.per} if self.per else {}))
+        body = self.form_request.body(**({"per": self.per} if self.per else {}))
         if self.all_flavors or len(self.flavors) > 1:
             spec = {key: part for key, part in body["request_spec"].items() if key != "flavor"}
             selection: Json = (
@@ -262,7 +262,7 @@ def index() -> flask.Response:
         "keys": _list_failover_keys(),
         "wanted": query,
         "labels": LABELS,
-        "nothing_asked": _EMPTY_FORM,
+        "empty_form_message": _EMPTY_FORM,
         "parts": _PARTS,
         "forms": FORMS,
         "query": request.query_string.decode("latin-1"),
@@ -271,12 +271,12 @@ def index() -> flask.Response:
         "plan_query": None,
         "zone_columns": [],
         "lazy": [],
-        "asked": [],
+        "request_rows": [],
         **choices,
     }
 
     def answer() -> Mapping[str, Any]:
-        if query.is_asked:
+        if query.is_filled:
             return _answer(query, [flavor["name"] for flavor in choices["flavors"]])
         if any(name in FIELDS for name in request.args):
             raise Invalid(_EMPTY_FORM)
@@ -310,7 +310,7 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
     changes = expand_changes(client, query.changes)
     sent = body | ({"changes": changes} if changes else {})
     values = {
-        "asked": request_parts(body["request_spec"]),
+        "request_rows": request_parts(body["request_spec"]),
         "share": build_share(
             _CAPACITY,
             body=sent,

@@ -268,7 +268,7 @@ def show(uuid: str) -> flask.Response:
     names = api_client().aggregate_names()
     values = {
         **_decision_values(decision),
-        "one": explanation_view(as_explanation(decision), names),
+        "explanation": explanation_view(as_explanation(decision), names),
         "fit": with_names(_find_fit(decision), names),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
         "share": build_share(
@@ -318,7 +318,7 @@ def replay(uuid: str) -> flask.Response:
             "now": explanation_view(runs["now"], names),
         }
 
-    return answer_page("replay.html", "Ask again", values, answer)
+    return answer_page("replay.html", "Evaluate again", values, answer)
 
 
 def _api_path(uuid: str) -> str:
@@ -332,9 +332,9 @@ def _decision_values(decision: Json) -> dict[str, Any]:
     return {
         "decision": decision,
         "kind": KINDS.get(decision["kind"], decision["kind"]),
-        "asked": request_parts(decision["request"]),
+        "request_rows": request_parts(decision["request"]),
         "overrides": overridden,
-        "question": form_query(_with_stored_flavor(decision["request"]), overridden),
+        "form_query": form_query(_with_stored_flavor(decision["request"]), overridden),
         "server_names": _list_server_names(decision),
     }
 

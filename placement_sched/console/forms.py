@@ -77,7 +77,7 @@ class FormRequest:
         }
 
     @property
-    def is_asked(self) -> bool:
+    def is_filled(self) -> bool:
         """Return whether any field of the form has a text."""
         return bool(self.typed)
 
@@ -221,7 +221,6 @@ def curl(address: str, body: Json | None = None) -> str:
 
 
 def _split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:
-    """Yield the non-empty lines of a field."""
     for text in fields.getlist(name):
         yield from filter(None, map(str.strip, text.splitlines()))
 

@@ -137,8 +137,8 @@ def explanation_report(
     another policy.
     """
     values = _heading_values(heading) | {
-        "asked": request_parts(request_spec),
-        "one": explanation_view(explanation, names),
+        "request_rows": request_parts(request_spec),
+        "explanation": explanation_view(explanation, names),
         "compared": compared,
     }
     return render("explanation_report.html", values)
@@ -155,7 +155,7 @@ def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) 
 
 def capacity_report(
     answer: Json,
-    question: Mapping[str, Any],
+    request_body: Mapping[str, Any],
     heading: Heading,
     names: Mapping[str, str],
     comparison: Mapping[str, Any] | None = None,
@@ -170,8 +170,8 @@ def capacity_report(
         | no_comparison
         | dict(comparison or {})
         | {
-            "asked": request_parts(question.get("request_spec", {})),
-            "capacity": capacity_picture(with_names(answer, names), question.get("per")),
+            "request_rows": request_parts(request_body.get("request_spec", {})),
+            "capacity": capacity_picture(with_names(answer, names), request_body.get("per")),
         }
     )
     return render("capacity_report.html", values)

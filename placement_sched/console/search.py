@@ -64,7 +64,7 @@ def _list_hits(
     hits = []
     with suppress(ApiError):
         for hit in search(client, text):
-            hits.append(hit)  # noqa: PERF402 - keeps the hits before the refused request
+            hits.append(hit)  # noqa: PERF402 - keeps the hits before the rejected request
     return hits
 
 

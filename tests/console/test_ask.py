@@ -203,7 +203,7 @@ def test_weight_that_equals_the_configured_weight_is_not_sent(browser):
 
 def test_page_starts_with_the_conclusion_that_names_the_selected_host(browser):
     page = browser.get(f"{ASK_URL}&{RAM_WEIGHT}=5")
-    assert read_conclusion_text(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
+    assert read_conclusion_text(page) == "✓ Selected. 3 hosts passed all stages. cn3 is selected."
     assert page.html.select_one("#funnel").get_text() == "Why not the others"
     assert page.html.select_one("h2").find_previous(class_="conclusion")
     assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
@@ -213,7 +213,7 @@ def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(cloud_a
     page = browser.get(ASK_URL_WITHOUT_VALID_HOST)
     assert read_conclusion_text(page).startswith("✗ No valid host.")
     assert page.html.select_one("#funnel").get_text() == "Why no host"
-    assert "0 of 3 hosts could take it; most: not enough memory" in page.text
+    assert "0 of 3 hosts could take it. Most: not enough memory" in page.text
     assert "The first number counts hosts before the host filters." in page.text
     answer = cloud_app.post_json(
         "/scheduler/v1/explain",
@@ -316,11 +316,11 @@ def test_html_fragment_about_a_host_has_only_its_reasons_and_weights(browser):
     part = page.html.select_one("[data-map]")["data-part"]
     bare = browser.get(f"{part}cn1")
     assert bare.html.select_one("#why") == page.html.select_one("#why")
-    assert not bare.html.select(".funnel, .weights, form.question")
+    assert not bare.html.select(".funnel, .weights, form.request-form")
 
 
 def test_submitted_form_explains_the_host_given_in_the_url(browser):
-    form = browser.get(f"{ASK_PATH}?host=cn2").forms["question"]
+    form = browser.get(f"{ASK_PATH}?host=cn2").forms["request-form"]
     assert form["host"].value == "cn2"
     assert "passed, rank" in form.submit().follow().html.select_one("#why").text
 

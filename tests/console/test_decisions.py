@@ -159,7 +159,7 @@ def test_request_of_a_decision_opens_in_the_ask_form(cloud_app, browser):
 
 def find_ask_link(browser, uuid: str):
     page = browser.get(f"{DECISIONS_PATH}/{uuid}")
-    return page.html.find("a", string="Change the question in Ask")
+    return page.html.find("a", string="Change the request in Ask")
 
 
 def test_unknown_decision_shows_an_error(browser):

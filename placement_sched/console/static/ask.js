@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ask page: sliders for weight multipliers, mutually exclusive fields, and the picture of an answer:
-// the map of hosts with the colour and letter of the stage that rejects each host, beside the stages.
+// the map of hosts with the colour and letter of the stage that rejects each host, next to the stages.
 
-import { Latest } from "./asking.js";
+import { Latest } from "./loading.js";
 import { HostMap } from "./map.js";
 
 const HOSTS = new URL("../api/scheduler/v1/hosts", import.meta.url);
@@ -19,11 +19,11 @@ function slide(row) {
   const label = row.querySelector("label").textContent;
   const slider = document.createElement("input");
   const reset = document.createElement("button");
-  const most = Math.max(10, 2 * Math.abs(configured), 2 * Math.abs(Number(field.value)));
+  const maximum = Math.max(10, 2 * Math.abs(configured), 2 * Math.abs(Number(field.value)));
   slider.type = "range";
-  slider.min = -most;
-  slider.max = most;
-  slider.step = most / 100;
+  slider.min = -maximum;
+  slider.max = maximum;
+  slider.step = maximum / 100;
   slider.setAttribute("aria-label", `${label}, slider`);
   reset.type = "button";
   reset.textContent = "as configured";
@@ -57,7 +57,7 @@ function choose(select) {
   follow();
 }
 
-let read = null; // the hosts and the time at which they were read
+let read = null; // the hosts and the time of reading
 
 /** Read the hosts, whose zones are drawn. A new answer soon after another uses the same list. */
 function readHosts() {
@@ -82,15 +82,15 @@ function rejections({ stages, reasons, passed }, hosts) {
   for (const stage of stages) stage.nodes.forEach((node, at) => rejected.set(node, { stage, reason: reasons[stage.why[at]] }));
   for (const node of passed) rejected.delete(node);
   const areKept = new Set(passed);
-  const others = hosts.filter(({ node }) => !areKept.has(node) && !rejected.has(node));
+  const unlisted = hosts.filter(({ node }) => !areKept.has(node) && !rejected.has(node));
   const cut = stages.find((stage) => !stage.nodes.length);
-  if (cut?.removed === others.length) for (const { node } of others) rejected.set(node, { stage: cut, reason: "" });
+  if (cut?.removed === unlisted.length) for (const { node } of unlisted) rejected.set(node, { stage: cut, reason: "" });
   return rejected;
 }
 
-/** The map of all hosts beside the stages, which light each other, and the panel of a host. */
+/** The map of all hosts next to the stages, which highlight each other, and the panel of a host. */
 class Picture {
-  #reading = new Latest("Asking about the host");
+  #reading = new Latest("Evaluating the host");
   #pinned = null;
 
   constructor(place) {
@@ -214,16 +214,16 @@ class Picture {
     return new URLSearchParams(location.search).get("host");
   }
 
-  /** Mark a host and show its reasons beside the map. */
+  /** Mark a host and show its reasons next to the map. */
   async open(name, { push = true } = {}) {
     if (!name) return;
     this.field.value = name;
     this.map?.mark(name);
     this.map?.focus(name);
-    const found = await this.#reading.part(`${this.place.dataset.part}${encodeURIComponent(name)}`, "#why");
-    if (!found || !this.isShown) return;
-    this.panel.replaceChildren(found);
-    found.querySelector("h2").focus({ preventScroll: matchMedia("(min-width: 66rem)").matches });
+    const part = await this.#reading.part(`${this.place.dataset.part}${encodeURIComponent(name)}`, "#why");
+    if (!part || !this.isShown) return;
+    this.panel.replaceChildren(part);
+    part.querySelector("h2").focus({ preventScroll: matchMedia("(min-width: 66rem)").matches });
     if (push && name !== this.chosen) history.pushState({}, "", `${this.here.pathname}${this.here.search}&host=${encodeURIComponent(name)}`);
   }
 
@@ -236,7 +236,7 @@ class Picture {
     this.field.focus({ preventScroll: true });
   }
 
-  /** Show the host of the address after Back and Forward. Return whether the question is the same. */
+  /** Show the host of the address after Back and Forward. Return whether the request is the same. */
   returned() {
     const query = new URLSearchParams(location.search);
     query.delete("host");
@@ -265,8 +265,8 @@ document.addEventListener("returned", (event) => {
 });
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.closest("#question")) return;
-  open = [...document.querySelectorAll("main details[open][id]")].map((one) => one.id);
+  if (!event.target.closest("#request-form")) return;
+  open = [...document.querySelectorAll("main details[open][id]")].map((details) => details.id);
 });
 
 document.addEventListener("shown", () => {

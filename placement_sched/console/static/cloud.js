@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cloud page: the map of all hosts, a panel beside it and a table below, all from one list of hosts
+// Cloud page: the map of all hosts, a panel next to it and a table below, all from a list of hosts
 // that is read again every few seconds. The form and the legend filter them. The address contains the
 // fields of the form, so that a link shows the same. The panel shows an opened host (the HTML of its
 // own page), the selected hosts, or the totals of the hosts that match.
 
-import { Latest, say } from "./asking.js";
+import { Latest, say } from "./loading.js";
 import { HostMap, swatch } from "./map.js";
 
 const FILTERS = ["search", "zone", "aggregate", "state", "trait", "only"];
@@ -26,7 +26,7 @@ const POLICY_COLOURS = 7;
 const ROWS = 50; // rows of the table, and by how many it grows
 const MAX_LISTED = 8; // entries of a list in the panel
 const MAX_NAMED = 20; // hosts that a link names, if other words are not shorter
-const MAX_LINKED = 200; // hosts that a link can name: servers refuse links of some kilobytes
+const MAX_LINKED = 200; // hosts that a link can name: servers reject links of some kilobytes
 const EVERY = 10_000; // milliseconds between readings, more if reading takes long
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const number = new Intl.NumberFormat("en");
@@ -123,16 +123,16 @@ class CloudPage {
     if (!this.stopped) this.#timer = setTimeout(() => this.refresh(), this.every);
   }
 
-  /** Read the hosts again while the page is visible, and show what has changed. */
+  /** Read the hosts again while the page is visible, and show the changes. */
   async refresh() {
-    const before = this.byNode;
+    const previous = this.byNode;
     try {
       if (document.visibilityState === "visible") {
         await this.read();
         if (this.stopped) return;
         await pause();
-        const changed = this.hosts.filter((host) => JSON.stringify(host) !== JSON.stringify(before.get(host.uuid)));
-        if (changed.length || before.size !== this.hosts.length) {
+        const changed = this.hosts.filter((host) => JSON.stringify(host) !== JSON.stringify(previous.get(host.uuid)));
+        if (changed.length || previous.size !== this.hosts.length) {
           await pause();
           this.map.setHosts(this.hosts);
           this.drawn = null;
@@ -151,7 +151,7 @@ class CloudPage {
     const options = (id, names) =>
       this.find(id).replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
     options("#zones", [...new Set(hosts.map((host) => host.zone))].sort(byName));
-    options("#aggregates", aggregates.map((one) => one.name).sort(byName));
+    options("#aggregates", aggregates.map((aggregate) => aggregate.name).sort(byName));
     options("#traits", traits);
     const classes = new Set(MAIN_CLASSES);
     for (const host of hosts) for (const name of Object.keys(host.resources)) classes.add(name);
@@ -162,7 +162,7 @@ class CloudPage {
       ["policy", "policy"],
       ["instances", "instances"],
     ]);
-    const keys = new Set(aggregates.flatMap((one) => Object.keys(one.metadata)));
+    const keys = new Set(aggregates.flatMap((aggregate) => Object.keys(aggregate.metadata)));
     keys.delete("availability_zone");
     this.choices("group", [
       ["zone", "zone"],
@@ -205,12 +205,12 @@ class CloudPage {
       `${host.state}${why}, zone ${host.zone}`,
       ...classes.map((name) => `${titleOf(name)} ${percent(shareOf(host.resources[name]))}, ${usedOf(name, host.resources[name])}`),
       `${counted(host.instances, "instance")}, policy ${host.policy}`,
-      ...[this.aggregatesOf(host).map((one) => one.name).join(", ")].filter(Boolean),
+      ...[this.aggregatesOf(host).map((aggregate) => aggregate.name).join(", ")].filter(Boolean),
     ];
   }
 
   aggregatesOf(host) {
-    return host.aggregates.map((at) => this.answer.aggregates[at]).filter((one) => !isOnlyZone(one));
+    return host.aggregates.map((at) => this.answer.aggregates[at]).filter((aggregate) => !isOnlyZone(aggregate));
   }
 
   /** Return how full a group is, for its title. */
@@ -278,12 +278,12 @@ class CloudPage {
 
   /** Apply the form to the map, the legend, the panel and the table. */
   apply() {
-    const said = JSON.stringify(FILTERS.map((name) => this.value(name)));
+    const filters = JSON.stringify(FILTERS.map((name) => this.value(name)));
     const [group, colour] = [this.value("group"), this.value("colour")];
-    const before = this.drawn;
-    this.drawn = { said, group, colour };
-    if (colour !== before?.colour) this.kinds = this.kindsOf(colour);
-    if (said !== before?.said || colour !== before?.colour) {
+    const previous = this.drawn;
+    this.drawn = { filters, group, colour };
+    if (colour !== previous?.colour) this.kinds = this.kindsOf(colour);
+    if (filters !== previous?.filters || colour !== previous?.colour) {
       this.map.show(this.filter());
       this.map.colourBy((host) => {
         const kind = this.kinds.of(host);
@@ -294,7 +294,7 @@ class CloudPage {
       this.showTable();
       if (!this.opened && !this.map.selected().length) this.showTotals();
     }
-    if (group !== before?.group) this.map.groupBy(this.grouping(group));
+    if (group !== previous?.group) this.map.groupBy(this.grouping(group));
   }
 
   /** Write the form to the address. */
@@ -304,7 +304,7 @@ class CloudPage {
     history.replaceState({}, "", `${this.form.getAttribute("action")}?${query}`);
   }
 
-  /** Show what the address says, after Back and Forward. */
+  /** Show the host of the address after Back and Forward. */
   returned() {
     const query = new URLSearchParams(location.search);
     for (const field of this.form.elements) if (field.name) field.value = query.get(field.name) ?? field.dataset.default ?? "";
@@ -321,7 +321,7 @@ class CloudPage {
   filter() {
     const { aggregates, traits } = this.answer;
     const [search, zone, aggregate, state, trait, only] = FILTERS.map((name) => this.value(name));
-    const of = aggregates.findIndex((one) => one.name === aggregate || one.uuid === aggregate);
+    const of = aggregates.findIndex(({ name, uuid }) => name === aggregate || uuid === aggregate);
     const withTrait = new Set([...traits.keys()].filter((at) => traits[at] === trait));
     // Part of a name, unless it is a trait's whole name.
     if (!withTrait.size) traits.forEach((name, at) => name.includes(trait.toUpperCase()) && withTrait.add(at));
@@ -333,7 +333,7 @@ class CloudPage {
       state && ((host) => host.state === state),
       trait && ((host) => host.traits.some((at) => withTrait.has(at))),
     ].filter(Boolean);
-    // The legend counts the hosts that match the fields, of which an entry shows a part.
+    // The legend counts the hosts that match the fields. An entry shows a part of them.
     this.matching = tests.length ? this.hosts.filter((host) => tests.every((test) => test(host))) : this.hosts;
     if (only) tests.push((host) => this.kinds.of(host).key === only);
     this.seen = only ? this.matching.filter(tests.at(-1)) : this.matching;
@@ -350,8 +350,8 @@ class CloudPage {
     const { aggregates } = this.answer;
     if (key === "zone") return (host) => [host.zone];
     if (key === "name") return (host) => [host.zone, beginning(host.host)];
-    if (key === "aggregate") return (host) => [host.zone, this.aggregatesOf(host).map((one) => one.name).sort(byName).join(" + ") || "no aggregate"];
-    const values = aggregates.map((one) => one.metadata[key.slice("key:".length)]);
+    if (key === "aggregate") return (host) => [host.zone, this.aggregatesOf(host).map((aggregate) => aggregate.name).sort(byName).join(" + ") || "no aggregate"];
+    const values = aggregates.map(({ metadata }) => metadata[key.slice("key:".length)]);
     return (host) => [host.zone, [...new Set(host.aggregates.map((at) => values[at]).filter((value) => value !== undefined))].join(" + ") || "none"];
   }
 
@@ -395,7 +395,7 @@ class CloudPage {
 
   // The panel.
 
-  /** Fill the panel: a title, buttons beside it, and a body. */
+  /** Fill the panel: a title, buttons next to it, and a body. */
   fillPanel(title, tools, ...body) {
     const bar = element("div", "");
     bar.className = "panel-bar";
@@ -409,7 +409,7 @@ class CloudPage {
     this.fillPanel(this.seen === this.hosts ? "All hosts" : "Hosts that match", tools, this.totals(this.seen), ...this.lists(this.seen));
   }
 
-  /** Return a table of what hosts have and use. */
+  /** Return a table of the capacities and used amounts of hosts. */
   totals(hosts) {
     const table = element("table", "");
     table.className = "totals";
@@ -433,9 +433,9 @@ class CloudPage {
   lists(hosts) {
     const part = this.part;
     const groups = (names) => {
-      const found = new Map();
-      for (const host of hosts) for (const name of names(host)) found.get(name)?.push(host) ?? found.set(name, [host]);
-      return [...found].map(([name, members]) => ({ name, members, share: shareOf(totalOf(members, part)) }));
+      const membersByName = new Map();
+      for (const host of hosts) for (const name of names(host)) membersByName.get(name)?.push(host) ?? membersByName.set(name, [host]);
+      return [...membersByName].map(([name, members]) => ({ name, members, share: shareOf(totalOf(members, part)) }));
     };
     const line = (button, count, share) => {
       const item = document.createElement("li");
@@ -451,7 +451,7 @@ class CloudPage {
       return [element("h3", title), items];
     };
     const zones = groups((host) => [host.zone]).sort((a, b) => byName(a.name, b.name));
-    const aggregates = groups((host) => this.aggregatesOf(host).map((one) => one.name)).sort((a, b) => b.share - a.share || byName(a.name, b.name));
+    const aggregates = groups((host) => this.aggregatesOf(host).map((aggregate) => aggregate.name)).sort((a, b) => b.share - a.share || byName(a.name, b.name));
     const withPart = hosts.filter((host) => host.resources[part]?.capacity > 0);
     const fullest = withPart.map((host) => ({ host, share: shareOf(host.resources[part]) })).sort((a, b) => b.share - a.share).slice(0, 5);
     const opener = (host) => {
@@ -501,8 +501,8 @@ class CloudPage {
   }
 
   /** Return the address of the capacity if these hosts or groups are drained or duplicated. */
-  whatIf(what, names, more) {
-    const pairs = names.slice(0, MAX_LINKED).map((name) => [what, what === "add" ? `${name}:${more}` : name]);
+  whatIf(change, names, more) {
+    const pairs = names.slice(0, MAX_LINKED).map((name) => [change, change === "add" ? `${name}:${more}` : name]);
     return `${this.place.dataset.capacity}?${new URLSearchParams(pairs)}`;
   }
 
@@ -525,12 +525,12 @@ class CloudPage {
     const address = this.place.dataset.host + encodeURIComponent(name);
     this.map.mark(name);
     this.opened = name;
-    const found = await this.#opening.part(address, "#host");
-    if (!found) return;
+    const part = await this.#opening.part(address, "#host");
+    if (!part) return;
     const own = Object.assign(element("a", "Own page"), { href: address });
     const close = Object.assign(element("button", "Close"), { type: "button" });
     close.dataset.close = "";
-    this.fillPanel(name, [own, close], found);
+    this.fillPanel(name, [own, close], part);
     this.panel.onkeydown = (event) => event.key === "Escape" && this.close();
     this.find("#panel-title").focus();
     const query = new URLSearchParams(location.search);
@@ -585,9 +585,9 @@ class CloudPage {
     table.tHead.replaceChildren(head);
     table.tBodies[0].replaceChildren(...values.slice(0, this.rows).map(([, host]) => this.tableRow(host, classes, names)));
     const more = this.find("#more-rows");
-    const left = this.seen.length - Math.min(this.rows, this.seen.length);
-    more.hidden = !left;
-    more.textContent = `${number.format(Math.min(ROWS, left))} more of ${number.format(left)}`;
+    const remaining = this.seen.length - Math.min(this.rows, this.seen.length);
+    more.hidden = !remaining;
+    more.textContent = `${number.format(Math.min(ROWS, remaining))} more of ${number.format(remaining)}`;
     this.find("#no-rows").hidden = this.seen.length > 0;
     this.find("#hosts form").hidden = !this.seen.length;
   }
@@ -729,11 +729,11 @@ function policies(hosts) {
 }
 
 function instances(hosts) {
-  const most = hosts.reduce((found, host) => Math.max(found, host.instances), 0);
-  const step = Math.max(1, Math.ceil(most / 4));
+  const maximum = hosts.reduce((instances, host) => Math.max(instances, host.instances), 0);
+  const step = Math.max(1, Math.ceil(maximum / 4));
   const range = (at) => (step === 1 ? `${at + 1}` : `${at * step + 1} to ${(at + 1) * step}`);
   const legend = [{ key: "0", colour: "--full0", words: "no instances" }];
-  for (let at = 0; at * step < most; at += 1) legend.push({ key: `${at + 1}`, colour: `--full${at + 1}`, words: `${range(at)} instances` });
+  for (let at = 0; at * step < maximum; at += 1) legend.push({ key: `${at + 1}`, colour: `--full${at + 1}`, words: `${range(at)} instances` });
   return { of: (host) => legend[Math.ceil(host.instances / step)], legend };
 }
 

@@ -2,7 +2,7 @@
 // Parts of all pages: the search box (/), menus, Copy, sorting and columns of tables, local times, and
 // parts that are loaded after the page.
 
-/** Run a function now and whenever asking.js has replaced <main>. */
+/** Run a function now and whenever loading.js has replaced <main>. */
 function onShown(work) {
   document.addEventListener("shown", () => work(document.querySelector("main")));
   work(document.querySelector("main"));
@@ -28,7 +28,7 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("button[data-copy]");
   if (!button) return;
   const place = document.getElementById(button.dataset.copy);
-  const before = button.textContent;
+  const label = button.textContent;
   try {
     await navigator.clipboard.writeText(place.value ?? place.textContent);
     button.textContent = "Copied";
@@ -39,10 +39,10 @@ document.addEventListener("click", async (event) => {
     else getSelection().selectAllChildren(place);
     button.textContent = "Press Ctrl+C";
   }
-  setTimeout(() => (button.textContent = before), 3000);
+  setTimeout(() => (button.textContent = label), 3000);
 });
 
-/** Return the value by which a cell is sorted: a number if it is one. */
+/** Return the sort key of a cell: a number if its text is a number. */
 function valueOf(row, index) {
   const cell = row.cells[index];
   const text = cell?.dataset.sort ?? cell?.textContent.trim() ?? "";
@@ -67,7 +67,7 @@ function sortBy(head) {
   }
   groups.sort(([a], [b]) => compare(valueOf(a, index), valueOf(b, index)) * (descends ? -1 : 1));
   table.tBodies[0].append(...groups.flat());
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", descends ? "descending" : "ascending");
 }
 
@@ -124,10 +124,10 @@ async function loadPart(place, address, signal) {
   place.replaceWith(...parts);
 }
 
-/** Return the element whose text says what happens with a part. */
+/** Return the element with the state of a part. */
 const textOf = (place) => place.querySelector("[data-state]") ?? place;
 
-/** Fetch the parts of an element, one after the other, until they are loaded or stopped. */
+/** Fetch the parts of an element, in order, until they are loaded or stopped. */
 async function loadParts(main) {
   const stop = new AbortController();
   // The parts of a closed element are fetched when it is opened.
@@ -158,7 +158,7 @@ async function loadParts(main) {
     }
     clearInterval(timer);
     if (stop.signal.aborted) {
-      for (const other of places) if (other.isConnected) textOf(other).textContent = "Not counted: cancelled";
+      for (const place of places) if (place.isConnected) textOf(place).textContent = "Not counted: cancelled";
       return;
     }
   }

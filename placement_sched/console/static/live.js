@@ -2,11 +2,11 @@
 // Live list of decisions: while the page is visible, newer decisions are fetched every few seconds
 // and inserted at the top, as rows of the same page.
 
-const EVERY = 3000;
-const MOST = 300;
+const EVERY = 3000; // milliseconds
+const MAX_ROWS = 300;
 let paused = false;
 let timer = null;
-let asking = null;
+let reading = null;
 
 const list = () => document.querySelector("main [data-live]");
 const idOf = (row) => row.id || idOf(row.previousElementSibling);
@@ -18,11 +18,11 @@ function say(words) {
 
 /** Fetch the current list, or null if the page has no list any more (signed out). */
 async function fetched(address) {
-  asking = new AbortController();
+  reading = new AbortController();
   const answer = await fetch(address, {
     headers: { Accept: "text/html" },
     credentials: "same-origin",
-    signal: asking.signal,
+    signal: reading.signal,
   });
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -30,41 +30,41 @@ async function fetched(address) {
 }
 
 /** Insert the new rows at the top. Return the number of new decisions. */
-function added(shown, found) {
-  const body = shown.querySelector("tbody");
-  const known = new Set([...body.rows].map(idOf));
-  const rows = [...found.querySelectorAll("tbody tr")].filter((row) => !known.has(idOf(row)));
+function insertRows(section, update) {
+  const body = section.querySelector("tbody");
+  const uuids = new Set([...body.rows].map(idOf));
+  const rows = [...update.querySelectorAll("tbody tr")].filter((row) => !uuids.has(idOf(row)));
   if (!rows.length) return 0;
-  const overlaps = rows.length < found.querySelectorAll("tbody tr").length;
-  if (known.size && !overlaps) {
-    // More decisions are new than fit on a page. The link to older decisions leads to the rest.
+  const overlaps = rows.length < update.querySelectorAll("tbody tr").length;
+  if (uuids.size && !overlaps) {
+    // More decisions are new than fit on a page. The link to older decisions leads to all of them.
     body.replaceChildren();
-    shown.querySelector(".pages").replaceWith(document.importNode(found.querySelector(".pages"), true));
+    section.querySelector(".pages").replaceWith(document.importNode(update.querySelector(".pages"), true));
   }
-  const before = body.firstElementChild;
+  const first = body.firstElementChild;
   for (const row of rows) {
     const own = document.importNode(row, true);
     own.classList.add("new");
-    body.insertBefore(own, before);
+    body.insertBefore(own, first);
   }
-  while (body.rows.length > MOST) body.lastElementChild.remove();
-  shown.querySelector("table").hidden = false;
+  while (body.rows.length > MAX_ROWS) body.lastElementChild.remove();
+  section.querySelector("table").hidden = false;
   document.getElementById("none")?.remove();
   return new Set(rows.map(idOf)).size;
 }
 
-async function look() {
+async function refresh() {
   timer = null;
-  const shown = list();
-  if (!shown || paused || document.visibilityState !== "visible") return;
+  const section = list();
+  if (!section || paused || document.visibilityState !== "visible") return;
   try {
-    const found = await fetched(shown.dataset.live);
-    if (paused || list() !== shown) return;
-    if (!found) {
+    const update = await fetched(section.dataset.live);
+    if (paused || list() !== section) return;
+    if (!update) {
       say("The list is no longer available: reload the page");
       return;
     }
-    const number = added(shown, found);
+    const number = insertRows(section, update);
     const at = new Date().toISOString().slice(11, 19);
     if (number) say(number === 1 ? `1 new decision at ${at} UTC` : `${number} new decisions at ${at} UTC`);
     else if (document.getElementById("news").textContent.startsWith("The service")) say("");
@@ -76,7 +76,7 @@ async function look() {
 
 function next() {
   clearTimeout(timer);
-  timer = list() && !paused && document.visibilityState === "visible" ? setTimeout(look, EVERY) : null;
+  timer = list() && !paused && document.visibilityState === "visible" ? setTimeout(refresh, EVERY) : null;
 }
 
 function begin() {
@@ -87,7 +87,7 @@ function begin() {
     button.addEventListener("click", () => {
       paused = !paused;
       button.setAttribute("aria-pressed", String(paused));
-      asking?.abort();
+      reading?.abort();
       say(paused ? "Paused" : "");
       next();
     });

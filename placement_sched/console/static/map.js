@@ -21,7 +21,7 @@
 //                     conveys the meaning of the colour to people who cannot see colours
 // show(fn)            hosts are drawn faint if fn(host) is false. null shows all hosts
 // light(fn)           the same for a short time, in addition to show()
-// dim(refused)        a Map from the name of a host or node to {stage, colour, mark}: these hosts are
+// dim(rejected)       a Map from the name of a host or node to {stage, colour, mark}: these hosts are
 //                     drawn dimmed in the colour of the stage, with its mark. null removes that
 // onOpen(fn)          fn(host, event) when a cell is clicked, or Enter is pressed on it
 // onPoint(fn)         fn(host or null) when the pointer or the focus moves to another cell
@@ -64,10 +64,10 @@ export class HostMap {
   #index = new Map();
   #grouping = (host) => [host.zone ?? ""];
   #colouring = () => ({ colour: "--part0", mark: "" });
-  #shown = null;
+  #isShown = null;
   #lit = null;
   #titles = null;
-  #refused = null;
+  #rejected = null;
   #describe;
   #live;
   #tip;
@@ -81,7 +81,7 @@ export class HostMap {
   #view = { x: 0, y: 0, scale: 1 };
   #fitted = true;
   #styles = [];
-  #kept = null;
+  #cachedPicture = null;
   #stale = true;
   #frame = 0;
   #focused = -1;
@@ -153,15 +153,15 @@ export class HostMap {
 
   mark(name) {
     this.#marked = name;
-    this.#ask();
+    this.#requestFrame();
   }
 
   flash(hosts) {
     this.#flashing = hosts.map((host) => host.node);
-    this.#ask();
+    this.#requestFrame();
     setTimeout(() => {
       this.#flashing = [];
-      this.#ask();
+      this.#requestFrame();
     }, FLASH);
   }
 
@@ -174,13 +174,13 @@ export class HostMap {
     this.#setTouch();
   }
 
-  show(shown) {
-    this.#shown = shown;
+  show(isShown) {
+    this.#isShown = isShown;
     this.redraw();
   }
 
-  dim(refused) {
-    this.#refused = refused;
+  dim(rejected) {
+    this.#rejected = rejected;
     this.redraw();
   }
 
@@ -234,7 +234,7 @@ export class HostMap {
     this.#styles = [];
     for (const block of this.#groups) delete block.words;
     this.#stale = true;
-    this.#ask();
+    this.#requestFrame();
   }
 
   // Layout: groups in a column, their subgroups side by side.
@@ -256,17 +256,17 @@ export class HostMap {
     const { clientWidth, clientHeight } = this.#canvas;
     const aspect = Math.max(0.2, clientWidth / Math.max(1, clientHeight));
     const scaleOf = ({ width, height }) => Math.min(clientWidth / width, clientHeight / height);
-    let found = arranged(sections, aspect, WIDE[0], OUTER_TITLE);
+    let layout = arranged(sections, aspect, WIDE[0], OUTER_TITLE);
     let shape = WIDE[0];
     for (const wide of WIDE.slice(1)) {
-      const other = arranged(sections, aspect, wide, OUTER_TITLE);
-      if (scaleOf(other) < 1.1 * scaleOf(found)) break;
-      [found, shape] = [other, wide];
+      const wider = arranged(sections, aspect, wide, OUTER_TITLE);
+      if (scaleOf(wider) < 1.1 * scaleOf(layout)) break;
+      [layout, shape] = [wider, wide];
     }
     // Names of zones must be readable when everything is visible, for any number of hosts.
-    const scale = scaleOf(found);
-    if (OUTER_TITLE * scale < READABLE) found = arranged(sections, aspect, shape, READABLE / Math.max(scale, 0.05));
-    const { blocks, width, height } = found;
+    const scale = scaleOf(layout);
+    if (OUTER_TITLE * scale < READABLE) layout = arranged(sections, aspect, shape, READABLE / Math.max(scale, 0.05));
+    const { blocks, width, height } = layout;
     this.#world = { width, height };
     this.#xs = new Float32Array(this.#hosts.length);
     this.#ys = new Float32Array(this.#hosts.length);
@@ -286,14 +286,14 @@ export class HostMap {
       if (block.outer) zone = Object.assign(block, { cells: [] });
       else for (const at of block.cells) zone.cells.push(at);
     }
-    const shown = Math.min(clientWidth / width, clientHeight / height, LARGEST_FIT);
-    if (clientHeight) this.#canvas.style.height = `${Math.ceil(Math.min(clientHeight, height * shown))}px`;
+    const largest = Math.min(clientWidth / width, clientHeight / height, LARGEST_FIT);
+    if (clientHeight) this.#canvas.style.height = `${Math.ceil(Math.min(clientHeight, height * largest))}px`;
     this.fit();
   }
 
   // Drawing.
 
-  #ask() {
+  #requestFrame() {
     if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#draw());
   }
 
@@ -303,12 +303,12 @@ export class HostMap {
     this.#hosts.forEach((host, at) => {
       let { colour, mark } = this.#colouring(host);
       let alpha = 1;
-      const refused = this.#refused && (this.#refused.get(host.host) ?? this.#refused.get(host.node));
-      if (refused) {
-        ({ colour, mark = "" } = refused);
+      const rejected = this.#rejected && (this.#rejected.get(host.host) ?? this.#rejected.get(host.node));
+      if (rejected) {
+        ({ colour, mark = "" } = rejected);
         alpha = DIMMED;
       }
-      if ((this.#shown && !this.#shown(host)) || (this.#lit && !this.#lit(host))) alpha = FAINT;
+      if ((this.#isShown && !this.#isShown(host)) || (this.#lit && !this.#lit(host))) alpha = FAINT;
       const key = `${colour}|${mark}|${alpha}`;
       let style = styles.get(key);
       if (!style) {
@@ -333,12 +333,12 @@ export class HostMap {
       this.#stale = true;
     }
     if (!this.#styles.length) this.#styles = this.#styled();
-    const kept = this.#picture(clientWidth, clientHeight, ratio);
+    const picture = this.#picture(clientWidth, clientHeight, ratio);
     const context = this.#context;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, wide, high);
-    const [x, y] = [Math.round((this.#view.x - kept.x) * ratio), Math.round((this.#view.y - kept.y) * ratio)];
-    context.drawImage(kept.canvas, x - kept.margin.x * ratio, y - kept.margin.y * ratio);
+    const [x, y] = [Math.round((this.#view.x - picture.x) * ratio), Math.round((this.#view.y - picture.y) * ratio)];
+    context.drawImage(picture.canvas, x - picture.margin.x * ratio, y - picture.margin.y * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.#drawMarked(context);
   }
@@ -346,34 +346,34 @@ export class HostMap {
   /** Return the picture of the visible area and its surroundings, redrawn if it is stale. */
   #picture(width, height, ratio) {
     const { x, y, scale } = this.#view;
-    const kept = this.#kept;
+    const picture = this.#cachedPicture;
     const margin = { x: Math.round(width / 2), y: Math.round(height / 2) };
     if (
-      !this.#stale && kept.scale === scale &&
-      Math.abs(x - kept.x) <= margin.x && Math.abs(y - kept.y) <= margin.y
+      !this.#stale && picture.scale === scale &&
+      Math.abs(x - picture.x) <= margin.x && Math.abs(y - picture.y) <= margin.y
     ) {
-      return kept;
+      return picture;
     }
-    const canvas = kept?.canvas ?? document.createElement("canvas");
+    const canvas = picture?.canvas ?? document.createElement("canvas");
     canvas.width = (width + 2 * margin.x) * ratio;
     canvas.height = (height + 2 * margin.y) * ratio;
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, margin.x * ratio, margin.y * ratio);
-    const seen = { left: -margin.x, top: -margin.y, right: width + margin.x, bottom: height + margin.y };
-    this.#drawGroups(context, seen);
-    this.#drawCells(context, seen);
+    const visible = { left: -margin.x, top: -margin.y, right: width + margin.x, bottom: height + margin.y };
+    this.#drawGroups(context, visible);
+    this.#drawCells(context, visible);
     this.#stale = false;
-    this.#kept = { canvas, x, y, scale, margin };
-    return this.#kept;
+    this.#cachedPicture = { canvas, x, y, scale, margin };
+    return this.#cachedPicture;
   }
 
-  #drawGroups(context, seen) {
+  #drawGroups(context, visible) {
     const resolve = colours(this.#canvas);
     const line = resolve("--line");
     const { x, y, scale } = this.#view;
     for (const block of this.#groups) {
       const [left, top, width, height] = [block.x * scale + x, block.y * scale + y, block.width * scale, block.height * scale];
-      if (left > seen.right || top > seen.bottom || left + width < seen.left || top + height < seen.top) continue;
+      if (left > visible.right || top > visible.bottom || left + width < visible.left || top + height < visible.top) continue;
       if (block.outer && block.y) {
         context.fillStyle = line;
         context.fillRect(left, Math.round(top), width, 1);
@@ -410,22 +410,22 @@ export class HostMap {
   #drawHeldTitle(context, resolve) {
     const { y, scale } = this.#view;
     const { clientWidth } = this.#canvas;
-    const block = this.#groups.find((one) => one.outer && one.y * scale + y < 0 && (one.y + one.height) * scale + y > 0);
+    const block = this.#groups.find((group) => group.outer && group.y * scale + y < 0 && (group.y + group.height) * scale + y > 0);
     if (!block?.name) return;
-    const held = { ...block, title: Math.min(block.title, READABLE * 1.4 / scale) };
-    const top = Math.min(0, (block.y + block.height - held.title) * scale + y);
+    const fixed = { ...block, title: Math.min(block.title, READABLE * 1.4 / scale) };
+    const top = Math.min(0, (block.y + block.height - fixed.title) * scale + y);
     context.fillStyle = resolve("--back");
-    context.fillRect(0, top, clientWidth, held.title * scale + 2);
-    this.#drawTitle(context, held, resolve, top);
+    context.fillRect(0, top, clientWidth, fixed.title * scale + 2);
+    this.#drawTitle(context, fixed, resolve, top);
   }
 
-  #drawCells(context, seen) {
+  #drawCells(context, visible) {
     const { x, y, scale } = this.#view;
     const size = CELL * scale;
     const [xs, ys] = [this.#xs, this.#ys];
     const within = (at) => {
       const [left, top] = [xs[at] * scale + x, ys[at] * scale + y];
-      return left < seen.right && top < seen.bottom && left + size > seen.left && top + size > seen.top;
+      return left < visible.right && top < visible.bottom && left + size > visible.left && top + size > visible.top;
     };
     for (const style of this.#styles) {
       const cells = style.cells.filter(within);
@@ -516,10 +516,10 @@ export class HostMap {
     canvas.addEventListener("pointerleave", () => this.#hover(-1));
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.#key(event));
-    canvas.addEventListener("focus", () => (this.#focused < 0 ? this.#focusOn(this.#order[0] ?? -1) : this.#ask()));
+    canvas.addEventListener("focus", () => (this.#focused < 0 ? this.#focusOn(this.#order[0] ?? -1) : this.#requestFrame()));
     canvas.addEventListener("blur", () => {
       this.#showTip(-1);
-      this.#ask();
+      this.#requestFrame();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     let width = 0;
@@ -582,7 +582,7 @@ export class HostMap {
     if (drag.chooses) {
       const [left, top] = [Math.min(point.x, drag.from.x), Math.min(point.y, drag.from.y)];
       drag.box = { x: left, y: top, width: Math.abs(point.x - drag.from.x), height: Math.abs(point.y - drag.from.y) };
-      this.#ask();
+      this.#requestFrame();
     } else {
       this.#pan(point.x - drag.last.x, point.y - drag.last.y);
     }
@@ -607,7 +607,7 @@ export class HostMap {
       if (chooses) this.#toggle(at);
       else this.#listeners.open(this.#hosts[at], event);
     }
-    this.#ask();
+    this.#requestFrame();
   }
 
   #spread() {
@@ -641,14 +641,14 @@ export class HostMap {
     const { clientWidth, clientHeight } = this.#canvas;
     const { scale } = this.#view;
     const edge = 40;
-    const kept = (value, size, room) => Math.min(Math.max(value, edge - size), room - edge);
+    const clamped = (value, size, room) => Math.min(Math.max(value, edge - size), room - edge);
     this.#tip.hidden = true;
     this.#view = {
       scale,
-      x: kept(this.#view.x + x, this.#world.width * scale, clientWidth),
-      y: kept(this.#view.y + y, this.#world.height * scale, clientHeight),
+      x: clamped(this.#view.x + x, this.#world.width * scale, clientWidth),
+      y: clamped(this.#view.y + y, this.#world.height * scale, clientHeight),
     };
-    this.#ask();
+    this.#requestFrame();
   }
 
   #key(event) {
@@ -676,7 +676,7 @@ export class HostMap {
   #walk(at, event) {
     if (at === undefined || at < 0) return;
     if (event.shiftKey) {
-      for (const one of [this.#focused, at]) if (one >= 0) this.#selected.add(one);
+      for (const cell of [this.#focused, at]) if (cell >= 0) this.#selected.add(cell);
       this.#selectionChanged();
     }
     this.#focusOn(at);
@@ -713,7 +713,7 @@ export class HostMap {
     const [dx, dy] = [into(left, clientWidth), into(top, clientHeight)];
     if (dx || dy) this.#pan(dx, dy);
     this.#tell();
-    this.#ask();
+    this.#requestFrame();
   }
 
   #tell() {
@@ -749,7 +749,7 @@ export class HostMap {
     this.#canvas.style.cursor = at < 0 ? "grab" : "pointer";
     this.#showTip(at);
     this.#listeners.point(this.#hosts[at] ?? null);
-    this.#ask();
+    this.#requestFrame();
   }
 
   #toggle(at) {
@@ -775,31 +775,31 @@ export class HostMap {
     for (const at of this.#order) {
       const [cx, cy] = [this.#xs[at] * scale + x + size / 2, this.#ys[at] * scale + y + size / 2];
       const there = cx >= left && cy >= top && cx <= left + width && cy <= top + height;
-      if (there && (!this.#shown || this.#shown(this.#hosts[at]))) this.#selected.add(at);
+      if (there && (!this.#isShown || this.#isShown(this.#hosts[at]))) this.#selected.add(at);
     }
     this.#selectionChanged();
   }
 
   #selectionChanged() {
     this.#listeners.select(this.selected());
-    this.#ask();
+    this.#requestFrame();
   }
 }
 
 /** Return the layout of groups with about the aspect ratio of the canvas. */
 function arranged(sections, aspect, wide, outerTitle) {
   let least = STEP * 6;
-  let most = STEP * Math.max(12, 2 * sections.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + part.cells.length, 0), 0));
+  let widest = STEP * Math.max(12, 2 * sections.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + part.cells.length, 0), 0));
   for (let turn = 0; turn < 9; turn += 1) {
-    const middle = (least + most) / 2;
+    const middle = (least + widest) / 2;
     if (middle / placed(sections, middle, wide, outerTitle).height < aspect) least = middle;
-    else most = middle;
+    else widest = middle;
   }
-  return placed(sections, most, wide, outerTitle);
+  return placed(sections, widest, wide, outerTitle);
 }
 
 /** Return the layout of groups and its size for a maximum width. */
-function placed(sections, most, wide, outerTitle) {
+function placed(sections, widest, wide, outerTitle) {
   const blocks = [];
   let [y, width] = [0, 0];
   for (const { name, parts } of sections) {
@@ -810,14 +810,14 @@ function placed(sections, most, wide, outerTitle) {
     for (const part of parts) {
       const number = part.cells.length;
       const columns = single
-        ? Math.max(1, Math.min(number, Math.floor((most - 2 * PAD) / STEP)))
+        ? Math.max(1, Math.min(number, Math.floor((widest - 2 * PAD) / STEP)))
         : Math.min(number, Math.max(3, Math.ceil(Math.sqrt(number * wide))));
       const title = single ? 0 : INNER_TITLE;
       const size = {
         width: Math.max(columns, 1) * STEP + 2 * PAD - (STEP - CELL),
         height: Math.ceil(number / columns) * STEP + 2 * PAD - (STEP - CELL) + title,
       };
-      if (left > 0 && left + size.width > most) [left, top, row] = [0, top + row, 0];
+      if (left > 0 && left + size.width > widest) [left, top, row] = [0, top + row, 0];
       blocks.push({ ...part, ...size, outer: false, x: left, y: top, columns, title });
       left += size.width;
       row = Math.max(row, size.height);
@@ -834,10 +834,10 @@ function placed(sections, most, wide, outerTitle) {
 /** Return a function that resolves a colour, which may be a CSS variable. */
 function colours(element) {
   const style = getComputedStyle(element);
-  const known = new Map();
+  const resolved = new Map();
   return (colour) => {
-    if (!known.has(colour)) known.set(colour, colour.startsWith("--") ? style.getPropertyValue(colour).trim() : colour);
-    return known.get(colour);
+    if (!resolved.has(colour)) resolved.set(colour, colour.startsWith("--") ? style.getPropertyValue(colour).trim() : colour);
+    return resolved.get(colour);
   };
 }
 
@@ -854,11 +854,11 @@ function inkOn(colour) {
 /** Return the text, truncated with an ellipsis to a width. */
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
-  let [least, most] = [0, text.length];
-  while (least < most) {
-    const middle = Math.ceil((least + most) / 2);
+  let [least, longest] = [0, text.length];
+  while (least < longest) {
+    const middle = Math.ceil((least + longest) / 2);
     if (context.measureText(`${text.slice(0, middle)}…`).width <= width) least = middle;
-    else most = middle - 1;
+    else longest = middle - 1;
   }
   return least ? `${text.slice(0, least)}…` : "";
 }

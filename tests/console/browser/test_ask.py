@@ -23,7 +23,7 @@ def fill_ask_form(page, **fields: str) -> None:
     if "vcpus" in fields:
         page.locator("#more-fields > summary").click()
     for name, value in fields.items():
-        page.locator(f"#question [name={name}]").fill(value)
+        page.locator(f"#request-form [name={name}]").fill(value)
 
 
 def wait_for_map(page):
@@ -44,8 +44,8 @@ def test_chosen_flavor_replaces_the_sizes_of_the_form(open_page, sample_server):
     sample_server.request_json("POST", "/compute/v2.1/flavors", {"flavor": created})
     try:
         page = open_page(f"{ASK_PATH}?vcpus=3")
-        page.locator("#question [name=flavor]").select_option("m1.small")
-        expect(page.locator("#question [name=vcpus]")).to_be_disabled()
+        page.locator("#request-form [name=flavor]").select_option("m1.small")
+        expect(page.locator("#request-form [name=vcpus]")).to_be_disabled()
         page.get_by_role("button", name="Ask", exact=True).click()
         page.wait_for_url("**flavor=m1.small")
         assert "vcpus" not in page.url
@@ -94,14 +94,14 @@ def test_explain_request_contains_only_the_options_of_moved_sliders(open_page):
     slider = page.get_by_label("ram, slider")
     expect(slider).to_have_value("1")
     slider.fill("-5")
-    assert page.locator(f"#question [name='{RAM_WEIGHT}']").input_value() == "-5"
+    assert page.locator(f"#request-form [name='{RAM_WEIGHT}']").input_value() == "-5"
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(f"**{RAM_WEIGHT}=-5")
     assert "cpu_weight" not in page.url
     assert f'"{RAM_WEIGHT}": -5' in page.locator("#share-curl").input_value()
     expect(page.get_by_label("ram, slider")).to_have_value("-5")
     page.get_by_role("button", name="ram as configured").click()
-    assert page.locator(f"#question [name='{RAM_WEIGHT}']").input_value() == ""
+    assert page.locator(f"#request-form [name='{RAM_WEIGHT}']").input_value() == ""
 
 
 def test_explanation_and_hosts_are_requested_only_once(open_page):
@@ -207,7 +207,7 @@ def test_slow_explain_request_shows_progress_and_can_be_cancelled(open_page):
     ask.focus()
     page.keyboard.press("Enter")
     progress = page.locator("#progress")
-    expect(progress).to_contain_text("Asking the scheduler … 1 s")
+    expect(progress).to_contain_text("Evaluating the request … 1 s")
     progress.get_by_role("button", name="Cancel").focus()
     page.keyboard.press("Enter")
     expect(progress).to_be_hidden()
@@ -236,7 +236,7 @@ def test_error_of_the_ask_form_is_an_alert_until_a_corrected_request(open_page):
 def test_ask_form_can_be_filled_and_sent_by_keyboard_which_focuses_the_result(open_page):
     page = open_page(ASK_PATH)
     page.locator("#more-fields > summary").press("Enter")
-    page.locator("#question [name=vcpus]").focus()
+    page.locator("#request-form [name=vcpus]").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("32")
     page.keyboard.press("Enter")
@@ -259,10 +259,10 @@ def test_phone_shows_the_result_without_scrolling_above_a_folded_form(open_page)
     page = wait_for_map(open_page(ASK_URL, size=PHONE_SIZE))
     expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
     expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)
-    field = page.locator("#question [name=zone]")
+    field = page.locator("#request-form [name=zone]")
     expect(field).to_be_hidden()
-    page.get_by_text("Change the question: flavor typed; 32 VCPUs").click()
+    page.get_by_text("Change the request: flavor typed; 32 VCPUs").click()
     field.fill("az2")
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url("**zone=az2&**")
-    expect(page.locator("#question [name=zone]")).to_be_hidden()
+    expect(page.locator("#request-form [name=zone]")).to_be_hidden()

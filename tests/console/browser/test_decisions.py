@@ -62,7 +62,7 @@ def test_paused_list_of_decisions_does_not_update(open_page, sample_server):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     record_decision(sample_server, SMALL_FLAVOR, "paused")
-    page.wait_for_timeout(4_000)  # longer than it waits between two questions
+    page.wait_for_timeout(4_000)  # longer than it waits between two requests
     assert requests == []
     assert page.locator(ROW_SELECTOR).count() == 0
     page.get_by_role("button", name="Pause").click()

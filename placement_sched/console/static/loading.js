@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms and links whose requests take long: shows progress and can be cancelled.
+// Forms and links whose requests take long: they show progress and can be cancelled.
 //
-// A form or link with the attribute data-asks is fetched without leaving the page: the <main> of the
+// A form or link with the attribute data-progress is fetched without leaving the page: the <main> of the
 // response replaces the <main> of the page, and the address bar is updated. Without scripts the
 // browser loads the whole page. Other modules listen to two events of document: "shown" is sent
 // whenever <main> is replaced, "returned" after Back and Forward. A module that shows the address
 // itself prevents the default of "returned", which is to fetch the page.
 
-const SOON = 400; // milliseconds: what takes less shows no progress
+const SOON = 400; // milliseconds: faster requests show no progress
 const progress = () => document.getElementById("progress");
 let running = null;
 
@@ -32,11 +32,11 @@ export class Latest {
     const hide = showProgress(this.#words, () => own.abort(), SOON);
     try {
       const response = await fetch(address, { signal: own.signal, headers: { Accept: "text/html" } });
-      const other = new DOMParser().parseFromString(await response.text(), "text/html");
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
       if (own.signal.aborted) return null;
-      const found = other.querySelector(selector);
-      if (!found) throw new Error(other.querySelector("[role=alert]")?.textContent ?? `${response.status} ${response.statusText}`);
-      return document.importNode(found, true);
+      const part = page.querySelector(selector);
+      if (!part) throw new Error(page.querySelector("[role=alert]")?.textContent ?? `${response.status} ${response.statusText}`);
+      return document.importNode(part, true);
     } catch (failure) {
       if (failure.name !== "AbortError") say(failure instanceof TypeError ? `The service does not answer: ${failure.message}` : failure.message);
       return null;
@@ -47,7 +47,7 @@ export class Latest {
 }
 
 /** Fetch a page of the console and show its <main>. Return whether it was shown. */
-export async function show(address, { push = true, words = "Asking" } = {}) {
+export async function show(address, { push = true, words = "Loading" } = {}) {
   running?.abort();
   const own = (running = new AbortController());
   const hide = showProgress(words, () => own.abort());
@@ -84,7 +84,7 @@ export async function show(address, { push = true, words = "Asking" } = {}) {
 export function showProgress(words, cancel, delay = 0) {
   const place = progress();
   const began = performance.now();
-  const before = document.activeElement;
+  const focused = document.activeElement;
   const bar = document.createElement("progress");
   bar.setAttribute("aria-label", words);
   const text = document.createElement("span");
@@ -108,9 +108,9 @@ export function showProgress(words, cancel, delay = 0) {
     clearTimeout(waiting);
     if (!place.contains(button)) return;
     // After Cancel, the focus returns to the form.
-    const returns = place.contains(document.activeElement) && before?.isConnected;
+    const returns = place.contains(document.activeElement) && focused?.isConnected;
     place.hidden = true;
-    if (returns) before.focus();
+    if (returns) focused.focus();
   };
 }
 
@@ -138,18 +138,18 @@ export function addressOf(form, submitter) {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (!form.hasAttribute("data-asks")) return;
+  if (!form.hasAttribute("data-progress")) return;
   event.preventDefault();
   const address = addressOf(form, event.submitter);
   if (form.dataset.empty && !address.includes("?")) return say(form.dataset.empty);
-  show(address, { words: form.getAttribute("data-asks") || "Asking" });
+  show(address, { words: form.getAttribute("data-progress") || "Loading" });
 });
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[data-asks]");
+  const link = event.target.closest?.("a[data-progress]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  show(link.href, { words: link.getAttribute("data-asks") || "Asking" });
+  show(link.href, { words: link.getAttribute("data-progress") || "Loading" });
 });
 
 document.addEventListener("keydown", (event) => {
