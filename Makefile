@@ -1,10 +1,10 @@
-# Everything runs in a virtual environment of its own; only Python 3.11+, pip and make are needed.
+# Everything runs in a virtual environment of its own. Only Python 3.11+, pip and make are needed.
 PYTHON ?= python3
 # Otherwise each process of the tests would compile the modules again.
 unexport PYTHONDONTWRITEBYTECODE
 VENV ?= .venv
 BIN = $(VENV)/bin
-# worksteal gives the tests of a module to one process, as long as no other is idle.
+# worksteal gives the tests of a module to the same process, unless another process is idle.
 PYTEST = $(BIN)/pytest --dist worksteal
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -26,7 +26,7 @@ ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 .DEFAULT_GOAL := help
 .PHONY: help demo nova-cloud peer test-fast test test-system test-all test-only lint format bench docs release audit clean
 
-# A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
+# The text after ## on the line of a target is listed. A text that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
 
 help: ## show this list
@@ -92,7 +92,7 @@ RUN_constraints = export PIP_CONSTRAINT=$(CURDIR)/tests/constraints.txt; \
 	$(CONSTRAINED) $(if $(ONLY),$(SQL_TESTS)) $(PYTEST_ARGS)' test-fast $(if $(ONLY),,&& $(CONSTRAINED) $(SQL_TESTS) $(PYTEST_ARGS)' test WORKERS=2)
 # Send the same random requests to OpenStack's services and ours (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000).
 RUN_differential = $(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
-# Run the property tests with five times as many random examples (SEED=1; without it, a random seed, which is printed).
+# Run the property tests with five times as many random examples (SEED=1 or, by default, a random seed, which is printed).
 RUN_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses 2 -m property --timeout 3600 --hypothesis-seed $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')) $(PYTEST_ARGS)
 # Run the tests on a cluster of three nodes of MariaDB, each race RACE_ROUNDS times. WHAT=chaos kills nodes.
 RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs nova-shadow or nova-scheduler on this host, in a container of the image: run.sh SERVICE IMAGE [OPTION...]. The
-# options are those of "docker run". kolla_start in the image reads the command from the JSON file of the service, and
+# options are passed to "docker run". kolla_start in the image reads the command from the JSON file of the service, and
 # copies the configuration that kolla-ansible wrote for the containers nova_scheduler and placement_api.
 set -o errexit -o nounset
 service=$1 image=$2

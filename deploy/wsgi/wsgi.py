@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mod_wsgi loads: its processes have no environment that could name the configuration."""
+"""WSGI script of mod_wsgi, which sets the path of the configuration."""
 
 import os
 import tempfile
@@ -7,8 +7,8 @@ from pathlib import Path
 
 os.environ.setdefault("PLACEMENT_SCHED_CONFIG", "/etc/placement_sched/placement_sched.conf")
 
-# /metrics adds up the figures of all processes, which are in files of a folder for those that one
-# Apache starts. In /tmp it may be another account's, who could have made it before.
+# /metrics adds up the figures of all processes of this Apache, which are in files of a folder.
+# Another account could have created the folder in /tmp before.
 folder = Path(tempfile.gettempdir(), f"placement_sched_{os.getppid()}")
 folder.mkdir(mode=0o700, exist_ok=True)
 if folder.lstat().st_uid != os.geteuid():

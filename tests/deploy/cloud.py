@@ -28,7 +28,7 @@ sys.path.insert(0, sys.argv[1])
 import compare
 service = compare.Placement(sys.argv[2])
 service.version = "1.39"
-print(json.dumps(dict(service.all_of_it())))
+print(json.dumps(dict(service.read_parts())))
 """
 _FILL_PLACEMENT_PROGRAM = """
 import json, sys

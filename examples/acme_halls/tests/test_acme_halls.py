@@ -21,7 +21,7 @@ NOON = datetime(2026, 5, 1, 12)
 
 
 def a_hall(number, **metadata):
-    """Return a host aggregate; ``acme:`` is put before each key."""
+    """Return a host aggregate, with ``acme:`` before each key."""
     return HostAggregate(
         id=number,
         uuid=f"0000000{number}-0000-4000-8000-000000000000",
@@ -36,8 +36,8 @@ def a_host(**metadata):
 
 
 def a_spec(**extra_specs):
-    given = {f"acme:{key}": value for key, value in extra_specs.items()}
-    return RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512, extra_specs=given))
+    prefixed = {f"acme:{key}": value for key, value in extra_specs.items()}
+    return RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512, extra_specs=prefixed))
 
 
 def at_noon(kind):
