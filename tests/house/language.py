@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.house.language [--lower | --list HABIT]``: a lint of the project's English.
 
-It counts the docstrings, comments, messages and paragraphs that have a habit which makes a text
-hard to read, and compares the counts of each package with ``language_limits.txt``. A count may only
-fall: ``--lower`` writes lower limits. ``--list`` prints the place of each hit of a habit.
-``make lint`` runs it.
+It counts the docstrings, comments, messages, visible texts and paragraphs that have a habit which
+makes a text hard to read, and the locals without a noun. It compares the counts of each package
+with ``language_limits.txt``. A count may only fall: ``--lower`` writes lower limits. ``--list``
+prints the place of each hit of a habit. ``make lint`` runs it.
 """
 
 import ast
+import html
 import re
 import sys
 from collections import Counter
@@ -15,13 +16,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS_FILE = Path(__file__).with_name("language_limits.txt")
 CODE_FOLDERS = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
-PROSE_PATHS = ("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "doc", "api-ref")
-PROSE_SUFFIXES = {".rst", ".md", ".inc", ".yaml"}
+PROSE_PATHS = (
+    *("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"),
+    *("SECURITY.md", "doc", "api-ref", "bench", "deploy", "devstack", "examples", "Makefile"),
+    *(".ci", "placement_sched/console"),
+)
+PROSE_SUFFIXES = {".rst", ".md", ".inc"}
+DATA_SUFFIXES = {".yaml", ".yml", ".json"}
+#: Generated or licensed text, and pictures.
+SKIPPED_SUFFIXES = {".py", ".pyc", ".po", ".svg", ".png", ".db", ".xml", ".typed"}
 #: The longest summary line of a docstring, in characters.
 MAX_SUMMARY_CHARACTERS = 88
+#: The longest summary line of a new docstring.
+MAX_NEW_SUMMARY_CHARACTERS = 72
 #: The most places of a habit that one run prints.
 MAX_PRINTED_SENTENCES = 20
 
@@ -44,14 +56,32 @@ _COMPILED_VIOLATION_PATTERNS = {
     habit: re.compile(pattern) for habit, pattern in STYLE_VIOLATION_PATTERNS.items()
 }
 QUESTION_PATTERN = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
-#: A string with three words is a message; a shorter one may be a key, a path or a part of SQL.
+#: A string with three words is a message. A shorter string may be a key, a path or a part of SQL.
 MESSAGE_PATTERN = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
 COMMENT_PATTERN = re.compile(r"(?:^|  )\s*#:? (.*)")
+_VAGUE_WORDS = (
+    "one ones some found asked known given held before left rest others other most few many them "
+    "those these what such said shown kept meant taken seen"
+)
+#: Names of locals that are not nouns.
+VAGUE_LOCALS = frozenset(_VAGUE_WORDS.split())
+JINJA_PATTERN = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+JINJA_LOCAL_PATTERN = re.compile(
+    r"\{%-? (?:for|set|with) (\w+)(?:, (\w+))?|\{%-? (?:call|macro \w+)\((\w+)"
+)
+#: A comment, the text of an element, or an attribute that a user reads.
+HTML_TEXT_PATTERN = re.compile(
+    r"(?s:\{#(.*?)#\})|(?<=>)([^<>]+)(?=<)"
+    r'|\b(?:title|placeholder|aria-label|alt|data-loading|data-empty)="([^"]*)"'
+)
+SCRIPT_COMMENT_PATTERN = re.compile(r"^\s*(?://|/?\*+(?! \{))/? ?(.*?)(?:\*/)?$|; // (.*)$")
+SCRIPT_STRING_PATTERN = re.compile(r"([\"'`])((?:(?!\1).)*)\1")
+SCRIPT_LOCAL_PATTERN = re.compile(r"\b(?:const|let|var) (\w+)\b|\(?\b(\w+)\)? =>")
 SQL_PATTERN = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER) ")
 
 
 class CheckedText(NamedTuple):
-    """A docstring, comment, message or paragraph; ``place`` is its file and line."""
+    """A text or the name of a local. ``place`` is its file and line."""
 
     package: str
     place: str
@@ -67,13 +97,14 @@ def list_texts() -> Iterator[CheckedText]:
     for name in PROSE_PATHS:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.suffix in PROSE_SUFFIXES and "build" not in file.parts:
-                yield from _read_page_texts(file)
+            is_page = file.is_file() and not {"build", "__pycache__"} & {*file.parts}
+            if is_page and file.suffix not in SKIPPED_SUFFIXES:
+                yield from read_page_texts(file)
 
 
 def _read_module_texts(path: Path) -> Iterator[CheckedText]:
     shown = path.relative_to(ROOT)
-    package = "/".join(shown.parts[:2]) if shown.parts[0] == "placement_sched" else shown.parts[0]
+    package = _package_of(path)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = set()
     for node in ast.walk(tree):
@@ -84,38 +115,111 @@ def _read_module_texts(path: Path) -> Iterator[CheckedText]:
                 docstrings.add(id(line.value))
                 kind = "module" if isinstance(node, ast.Module) else "docstring"
                 yield CheckedText(package, f"{shown}:{line.lineno}", kind, text)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield CheckedText(package, f"{shown}:{node.lineno}", "local", node.id)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             is_message = MESSAGE_PATTERN.search(node.value) and not SQL_PATTERN.search(node.value)
             if is_message and id(node) not in docstrings and shown.parts[0] == "placement_sched":
                 yield CheckedText(package, f"{shown}:{node.lineno}", "message", node.value)
-    yield from _read_comments(path, package)
+    yield from _read_comments(path, COMMENT_PATTERN)
 
 
-def _read_comments(path: Path, package: str) -> Iterator[CheckedText]:
-    """Yield the comments of a module; lines that follow each other are one comment."""
+def _package_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    return "/".join(parts[:2]) if parts[0] == "placement_sched" else parts[0]
+
+
+def _read_comments(path: Path, pattern: re.Pattern[str]) -> Iterator[CheckedText]:
+    """Yield the comments of a file. Lines that follow each other are one comment."""
     begin, words = 0, ""
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
-        match = COMMENT_PATTERN.search(line)
+        match = pattern.search(line)
         if match:
-            begin, words = begin or number, f"{words} {match[1]}"
+            begin, words = begin or number, f"{words} {match[match.lastindex or 1]}"
         elif words:
-            yield CheckedText(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+            place = f"{path.relative_to(ROOT)}:{begin}"
+            yield CheckedText(_package_of(path), place, "comment", words)
             begin, words = 0, ""
 
 
-def _read_page_texts(path: Path) -> Iterator[CheckedText]:
-    shown = path.relative_to(ROOT)
+def read_page_texts(path: Path) -> Iterator[CheckedText]:
+    """Yield the paragraphs of a page, or the comments and visible texts of another file."""
+    is_guide = path.relative_to(ROOT).parts[0] in ("doc", "api-ref")
+    if path.suffix in PROSE_SUFFIXES or (is_guide and path.suffix == ".yaml"):
+        yield from _read_paragraphs(path)
+    elif path.suffix == ".html":
+        yield from _read_template(path)
+    elif path.suffix in (".js", ".css"):
+        yield from _read_comments(path, SCRIPT_COMMENT_PATTERN)
+        yield from _read_script(path)
+    elif not is_guide:
+        if path.suffix != ".json":
+            yield from _read_comments(path, COMMENT_PATTERN)
+        if path.suffix in DATA_SUFFIXES:
+            yield from _read_values(path)
+
+
+def _read_paragraphs(path: Path) -> Iterator[CheckedText]:
     line = 1
     for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
         is_code = paragraph.startswith(("    ", "\n    ", "   $"))
         if not is_code:
-            yield CheckedText(shown.parts[0], f"{shown}:{line}", "paragraph", paragraph)
+            place = f"{path.relative_to(ROOT)}:{line}"
+            yield CheckedText(_package_of(path), place, "paragraph", paragraph)
         line += paragraph.count("\n") + 2
 
 
+def _read_template(path: Path) -> Iterator[CheckedText]:
+    """Yield comments, visible texts and locals of a template. An expression is a word, X."""
+    source = path.read_text(encoding="utf-8")
+    shown, package = path.relative_to(ROOT), _package_of(path)
+    for match in JINJA_LOCAL_PATTERN.finditer(source):
+        place = f"{shown}:{source.count(chr(10), 0, match.start()) + 1}"
+        for name in filter(None, match.groups()):
+            yield CheckedText(package, place, "local", name)
+    # Tags and expressions keep their line breaks, so that the lines are counted right.
+    text = JINJA_PATTERN.sub(
+        lambda match: "X" * match[0].startswith("{{") + "\n" * match[0].count("\n"), source
+    )
+    for match in HTML_TEXT_PATTERN.finditer(text):
+        place = f"{shown}:{text.count(chr(10), 0, match.start()) + 1}"
+        visible = html.unescape(match[match.lastindex])
+        yield CheckedText(package, place, "message", visible)
+
+
+def _read_script(path: Path) -> Iterator[CheckedText]:
+    """Yield messages and locals of a JavaScript module."""
+    shown, package = path.relative_to(ROOT), _package_of(path)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if line.lstrip().startswith(("//", "*", "/*")):
+            continue
+        for match in SCRIPT_LOCAL_PATTERN.finditer(line):
+            yield CheckedText(package, f"{shown}:{number}", "local", match[1] or match[2])
+        for match in SCRIPT_STRING_PATTERN.finditer(line):
+            if MESSAGE_PATTERN.search(match[2]):
+                yield CheckedText(package, f"{shown}:{number}", "message", match[2])
+
+
+def _read_values(path: Path) -> Iterator[CheckedText]:
+    """Yield the sentences in YAML or JSON, such as descriptions of alerts and dashboards."""
+    values = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values.extend(value.values())
+        elif isinstance(value, list):
+            values.extend(value)
+        elif isinstance(value, str) and MESSAGE_PATTERN.search(value):
+            yield CheckedText(_package_of(path), str(path.relative_to(ROOT)), "message", value)
+
+
 def find_style_violations(text: CheckedText) -> Iterator[str]:
-    """Yield the name of each habit that a text has."""
+    """Yield the name of each habit that a text or the name of a local has."""
+    if text.kind == "local":
+        if text.text in VAGUE_LOCALS:
+            yield "vague local"
+        return
     flat = " ".join(text.text.split())
     for habit, pattern in _COMPILED_VIOLATION_PATTERNS.items():
         if pattern.search(flat):
@@ -124,6 +228,8 @@ def find_style_violations(text: CheckedText) -> Iterator[str]:
         summary = text.text.split("\n", 1)[0].rstrip()
         if len(summary) > MAX_SUMMARY_CHARACTERS or not summary.endswith("."):
             yield "long summary"
+        elif len(summary) > MAX_NEW_SUMMARY_CHARACTERS:
+            yield "wide summary"
     if text.kind == "module" and QUESTION_PATTERN.match(flat):
         yield "module question"
 

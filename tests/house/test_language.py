@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.house import language
 from tests.house.language import CheckedText, compare_counts, find_style_violations, list_texts
 
 pytestmark = pytest.mark.slow
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.slow
         ("module", "Host filtering.", []),
         ("docstring", "Return the hosts", ["long summary"]),
         ("docstring", f"Return {'very ' * 20}long lists.", ["long summary"]),
+        ("docstring", f"Return {'very ' * 12}long lists.", ["wide summary"]),
+        ("local", "found", ["vague local"]),
+        ("local", "found_hosts", []),
     ],
 )
 def test_forbidden_words_and_wrong_summaries_of_docstrings_are_reported(kind, text, habits):
@@ -36,8 +40,28 @@ def test_habit_count_above_or_below_its_limit_is_reported():
 
 
 def test_language_lint_reads_texts_of_every_kind():
-    kinds = {"module", "docstring", "comment", "message", "paragraph"}
+    kinds = {"module", "docstring", "comment", "message", "paragraph", "local"}
     packages = {"placement_sched/api", "tests", "doc", "api-ref", "README.md", "CHANGELOG.md"}
+    packages |= {"Makefile", "SECURITY.md", "bench", "deploy", "examples"}
     read = list(list_texts())
     assert {text.kind for text in read} == kinds
     assert packages <= {text.package for text in read}
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "texts"),
+    [
+        ("a.html", "<p title='x'>{% for one in rows %}a {{ one }}</p>", ["one", "a X"]),
+        ("a.html", '{# Why. #}<a title="Where it is">', [" Why. ", "Where it is"]),
+        ("a.js", 'const one = "not a word"; // said twice', [" said twice", "one", "not a word"]),
+        ("a.conf", "# Who asks\nlisten 80", [" Who asks"]),
+        ("a.yml", "alert: nobody asks it\nfor: 5m", ["nobody asks it"]),
+    ],
+)
+def test_comments_visible_texts_and_locals_of_other_files_are_read(
+    tmp_path, monkeypatch, name, source, texts
+):
+    monkeypatch.setattr(language, "ROOT", tmp_path)
+    file = tmp_path / name
+    file.write_text(source)
+    assert [text.text for text in language.read_page_texts(file)] == texts
