@@ -415,7 +415,7 @@ def viewer_of(call: ApiCall) -> Viewer:
 def apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
-    """Run an operation of :mod:`placement_sched.operations.flavors_images` for the caller."""
+    """Run an operation on an image for the caller."""
     call.write(operation, image_id.lower(), viewer_of(call), *arguments)
     return ApiResponse(status=204)
 

@@ -163,11 +163,11 @@ class BodyMemory:
         return body
 
     def begin(self, length: int | None) -> Body:
-        """Begin a body of ``length`` bytes (None: unknown), dropped if that is too long."""
+        """Begin a body of ``length`` bytes, or None if unknown."""
         return Body(dropped=length is not None and length > self._max_bytes)
 
     def add(self, body: Body, piece: bytes) -> None:
-        """Add a piece to a body, or drop the body if it is too long or the memory is full."""
+        """Add a piece to a body, or drop a body that does not fit."""
         body.amount += len(piece)
         if body.dropped:
             return
@@ -281,7 +281,7 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
 
 
 def announced_length(environ: Mapping[str, Any]) -> int | None:
-    """Return the announced length of a body, 0 if it is missing or invalid, None if chunked."""
+    """Return the length of a body, 0 if invalid, None if chunked."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         return None
     text: str = environ.get("CONTENT_LENGTH") or ""

@@ -241,11 +241,11 @@ class _Replacements(dict[int, float]):
     """Times when workers were replaced, by their numbers."""
 
     def clear(self) -> None:
-        """Keep the times, which granian would forget as soon as another worker ends."""
+        """Keep the times, which granian clears when another worker ends."""
 
 
 def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
-    """Return granian's function of a worker, but for the socket that systemd passed.
+    """Make granian's function of a worker serve the socket of systemd.
 
     systemd keeps the socket open while the server restarts, so that connections wait.
     """

@@ -74,7 +74,7 @@ _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"
 
 
 def replace_commits(engine: Engine) -> None:
-    """Let the attribute ``commit_with`` of a driver's connection replace its next COMMIT."""
+    """Let ``commit_with`` of a driver's connection replace its COMMIT."""
     dialect: Any = engine.dialect
     commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
 

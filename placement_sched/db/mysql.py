@@ -15,7 +15,7 @@ from placement_sched.db.engine import KEEPALIVE_OPTIONS
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None
 ) -> "MariaDBConnection":
-    """Open a connection with keepalive, and with a limit on silence in seconds."""
+    """Open a connection with keepalive and a limit of silence."""
     # The query that replaces COMMIT has several statements.
     options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
     options.setdefault("write_timeout", within)

@@ -31,7 +31,7 @@ from placement_sched.store.checks import Invariant, Verified, Violation
 _PROVIDER = "provider {name} ({provider})"
 _MESSAGES: Mapping[Invariant, str] = {
     Invariant.OVER_CAPACITY: "{used} {resource_class} of " + _PROVIDER + " are allocated, over its "
-    "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}); "
+    "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}): "
     "allocated at {written}, the inventory was written at {changed}{allowed}",
     Invariant.NO_INVENTORY: "consumer {consumer} holds {used} {resource_class} of "
     + _PROVIDER

@@ -156,7 +156,7 @@ class Problem:
 def check_lines(
     conf: Conf, environment: Mapping[str, str], settings: Settings | None = None
 ) -> list[Problem]:
-    """Check the lines that ``conf`` has read and the variables ``OS_<GROUP>__<OPTION>``.
+    """Check configuration lines and variables ``OS_<GROUP>__<OPTION>``.
 
     ``conf`` has the options of third-party plugins. If the values are readable, ``settings`` have
     them, and sections may be policies.
@@ -329,7 +329,7 @@ def check_settings(settings: Settings) -> list[Problem]:
 
 
 def check_policies(settings: Settings) -> list[Problem]:
-    """Check each policy that ``[scheduler] policies`` lists, up to its first error."""
+    """Check each listed policy, up to its first error."""
     if fault := _find_fault(OptionNames, settings):
         return [_problem(fault)]
     policies = policies_for(settings)

@@ -67,7 +67,7 @@ def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any
 
 
 def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
-    """Yield each option that may vary per request, except secrets, with group and name."""
+    """Yield the options that may vary per request, except secrets."""
     fixed = server_options()
     for group, members in settings.registered.items():
         for name, option in members.items():

@@ -114,7 +114,7 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def is_reduced(written: Any) -> ColumnElement[bool]:
-    """Build the condition that an inventory may have been reduced below its allocations.
+    """Build the condition that an inventory may have been reduced.
 
     It was changed after its last allocation was ``written``, or changed in the same second but
     created earlier.

@@ -215,7 +215,7 @@ def test_search_continues_after_empty_batches_of_trees(
 def test_random_search_continues_with_growing_batches_of_trees_that_may_match(
     database, settings, batch_sizes, monkeypatch
 ):
-    """No tree matches, because the two cards of a request must differ. Each tree has a single card."""
+    """No tree matches: a request needs two different cards, and each tree has a single card."""
     for name, size in {"_MIN_BATCH": 2, "_MAX_BATCH": 7}.items():
         monkeypatch.setattr(batches, name, size)
     empty = _build_cloud_with_cards(60, set()).hosts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example package: installed for real, tested by its own tests, and used in a real run."""
+"""The example package, installed and used in a real run."""
 
 import json
 import os

@@ -64,7 +64,7 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
 def make_shared_app(
     sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., TestApp]]:
-    """Return a function that makes an application for tests of a module that change nothing."""
+    """Return a function that makes an application for read-only tests."""
     applications: list[Application] = []
 
     def build_app(**options: Any) -> TestApp:

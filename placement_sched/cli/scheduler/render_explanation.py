@@ -79,7 +79,7 @@ def render(
 
 
 def _repeats(sentence: Json, reason: str) -> bool:
-    """Return whether a sentence only repeats the reason and names no host or change."""
+    """Return whether a sentence only repeats the reason."""
     names = [condition["name"] for condition in sentence["without"]]
     is_specific = sentence["hosts"] == 1 or sentence["change"]
     return not is_specific and reason == describe_hosts_without(sentence["hosts"], names)

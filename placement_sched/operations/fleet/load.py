@@ -78,7 +78,7 @@ def _locate_errors(
 
 
 def apply(connection: Connection, merge_state: MergeState) -> None:
-    """Write the changes of a merge state that was read in the same transaction.
+    """Write the changes of a merge state of the same transaction.
 
     Raises :class:`DocumentError` for an error that is caused by an entry, and other errors of the
     operations unchanged.

@@ -77,7 +77,7 @@ def validate_num_values(
     cast_to: Callable[[Any], Any] = int,
     based_on: Callable[..., Any] = min,
 ) -> Any:
-    """Return the smallest of several numbers, or ``default`` if there are none.
+    """Return the smallest number, or ``default`` if there are none.
 
     ``based_on`` replaces ``min``. Raises :class:`ValueError` if ``cast_to`` rejects a value.
     """

@@ -177,12 +177,12 @@ def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sql
 
 def test_capacity_for_members_of_an_anti_affinity_group_excludes_their_hosts(sqlite_app):
     """The count is of further instances, so no member remains on its host."""
-    member = instance(7)
-    sqlite_app.post_json(NODES_PATH, [report("cn1"), report("cn2")])
+    member = make_uuid(7)
+    sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
     group = create_group(sqlite_app, policy="anti-affinity")
-    body = {"request_spec": spec(member, instance_group=group, force_hosts=["cn1"])}
+    body = {"request_spec": make_spec(member, instance_group=group, force_hosts=["cn1"])}
     sqlite_app.post_json("/scheduler/v1/select_destinations", body)
-    question = {"request_spec": spec(member, instance_group=group), "per": "host"}
+    question = {"request_spec": make_spec(member, instance_group=group), "per": "host"}
     parts = sqlite_app.post_json("/scheduler/v1/capacity", question).json["per"]
     assert [(part["name"], part["capacity"]) for part in parts if part["capacity"]] == [("cn2", 1)]
 
