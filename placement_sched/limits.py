@@ -23,6 +23,8 @@ MAX_PAGE = 1000
 MAX_IMAGES_PER_PAGE = 1000
 #: Characters of the properties and tags of the images of a page, which could be a gigabyte.
 MAX_IMAGE_PAGE_CHARACTERS = 4_000_000
+#: Characters of the project and user id of a request (placement's columns).
+MAX_ID_CHARACTERS = 255
 #: Characters of a value that an error repeats.
 MAX_VALUE_CHARACTERS = 120
 
@@ -57,6 +59,9 @@ MAX_AGGREGATES_PER_SET = 250
 MAX_FORBIDDEN_AGGREGATES = 5_000
 #: Hosts, nodes, group members, or instances of a hint in a request.
 MAX_NAMES = 10_000
+#: Unknown hosts, nodes or zones of a request that an answer lists with similar names: a comparison
+#: with all names of the cloud takes milliseconds.
+MAX_COMPARED_NAMES = 10
 #: Networks of a request: each may cost a request to neutron.
 MAX_NETWORKS = 100
 #: Segments of a network in a request. A network with more is sent by its id.

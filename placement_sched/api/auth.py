@@ -21,9 +21,8 @@ from placement_sched.api.versions import Headers
 from placement_sched.clients.session import check_installed
 from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP
 from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailable
+from placement_sched.limits import MAX_ID_CHARACTERS
 
-#: Maximum length of a project or user id in the tables, in characters.
-_MAX_ID = 255
 #: Header that reports that keystone did not answer. :class:`AuthMiddleware` removes it from
 #: requests of clients.
 UNREACHABLE = "X-Identity-Unreachable"
@@ -100,9 +99,9 @@ class Identity:
         Raises :class:`Invalid` if it is too long.
         """
         owner = self.project_id if noun == "project" else self.user_id
-        if len(owner) > _MAX_ID:
+        if len(owner) > MAX_ID_CHARACTERS:
             problem = f"The caller's {noun} id has {len(owner)} characters"
-            raise Invalid(f"{problem}, but at most {_MAX_ID} can be stored")
+            raise Invalid(f"{problem}, but at most {MAX_ID_CHARACTERS} can be stored")
         return owner
 
 

@@ -17,6 +17,7 @@ from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
+from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
 from placement_sched.model.compute_node import disabled_reason
 from placement_sched.model.explanation import (
@@ -43,9 +44,6 @@ from placement_sched.scheduler.spread import ineffective_keys
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
-#: Maximum number of unknown names in a report. Comparing a name with all names of the cloud takes
-#: milliseconds, and a request may contain thousands.
-_MAX_REPORTED = 10
 #: The reason for candidates without a compute node: the same text for all, shown once.
 NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
 _NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
@@ -89,10 +87,10 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
     folded = {noun: {name.casefold() for name in names} for noun, names in all_names.items()}
     unknown = [each for each in missing if each.name.casefold() not in folded[each.noun]]
     reports = []
-    for key, position, name, noun in unknown[:_MAX_REPORTED]:
+    for key, position, name, noun in unknown[:MAX_COMPARED_NAMES]:
         detail = f"there is no {noun} {name!r}{suggest_name(noun, name, all_names[noun])}"
         reports.append(UnknownHost(key, position, detail))
-    if more := unknown[_MAX_REPORTED:]:
+    if more := unknown[MAX_COMPARED_NAMES:]:
         detail = f"and {len(more)} more names that do not exist, the first {more[0].name!r}"
         reports.append(UnknownHost(more[0].key, more[0].position, detail))
     return tuple(reports)

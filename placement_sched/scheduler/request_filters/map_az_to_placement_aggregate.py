@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.aggregates import HostAggregate, zones
 from placement_sched.model.names import nearest, suggest_names
 from placement_sched.model.request_spec import RequestSpec
@@ -16,8 +17,6 @@ from placement_sched.scheduler.request_filters import (
 
 #: Existing zones in a reason.
 _MAX_NAMES = 10
-#: Requested zones that are compared with the existing zones.
-_MAX_COMPARED = 10
 
 
 class MapAZToPlacementAggregate(BaseRequestFilter):
@@ -58,7 +57,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         existing = {name for agg in zoned for name in zones(agg.availability_zone)}
         existing.add(self.settings.DEFAULT.default_availability_zone)
         nearby = [
-            near for name in sorted(wanted)[:_MAX_COMPARED] for near in nearest(name, existing)
+            near for name in sorted(wanted)[:MAX_COMPARED_NAMES] for near in nearest(name, existing)
         ]
         names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])
         reason = f"no aggregate has the availability zone {requested!r} (zones: {names})"
