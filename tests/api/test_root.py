@@ -68,7 +68,7 @@ def test_unknown_paths_are_404_with_a_list_of_the_apis(sqlite_app):
             assert error == {
                 "status": 404,
                 "title": "Not Found",
-                "detail": "Nothing is served at this path; APIs: /placement, /compute, /image, "
+                "detail": "Nothing is served at this path. APIs: /placement, /compute, /image, "
                 "/identity, /scheduler",
                 "request_id": answer.headers["X-Openstack-Request-Id"],
             }

@@ -125,7 +125,7 @@ def test_first_path_segment_selects_the_api(client):
         body, status, _ = run_wsgi_app(client.app, environ)
         if answered is None:
             assert status == "404 Not Found", (path, answered)
-            assert b"Nothing is served at this path; APIs: /a" in b"".join(body), (path, answered)
+            assert b"Nothing is served at this path. APIs: /a" in b"".join(body), (path, answered)
         else:
             assert f'"answered":"{answered}"'.encode() in b"".join(body), (path, answered)
 

@@ -77,7 +77,7 @@ def test_settings_without_an_options_file_do_not_change():
                 "Did you mean 'filter_scheduler.ram_weight_multiplier'?"
             ),
         ),
-        ({"zzz": 1}, "there is no option 'zzz'; placement-sched config sample lists them"),
+        ({"zzz": 1}, "there is no option 'zzz'. placement-sched config sample lists them"),
         (
             {"zzz": {"qqq": 1}},
             "there is no option 'zzz.qqq'; placement-sched config sample lists them",

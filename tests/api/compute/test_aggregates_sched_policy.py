@@ -133,7 +133,7 @@ def test_sched_policy_metadata_is_409_if_no_policies_are_configured(sqlite_aggre
             sqlite_aggregate_api.create_and_get_id("a"), sched_policy=HIGH_CPU_DENSITY, status=409
         )
     )
-    assert "there are: default" in answer
+    assert "There are: default" in answer
 
 
 @pytest.mark.all_databases
