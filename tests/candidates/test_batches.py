@@ -224,7 +224,7 @@ def test_random_search_continues_with_growing_batches_of_trees_that_may_match(
     options = settings.with_overrides({**RANDOM_ORDER_OPTIONS, MAX_CANDIDATES: 2})
     # With this seed the first batch has no tree that may match.
     assert not find_candidates(database, CARDS_QUERY, options, seed=3).requests
-    assert batch_sizes == [2, 2, 7, 1]
+    assert batch_sizes == [2, 2, 7, 3]
 
 
 @pytest.mark.slow
