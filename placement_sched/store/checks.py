@@ -90,7 +90,7 @@ _SAME_INVENTORY = sa.and_(
     _HELD.resource_provider_id == _OWNED.resource_provider_id,
     _HELD.resource_class_id == _OWNED.resource_class_id,
 )
-#: The time at which an allocation was last written.
+#: The time of the last change of an allocation.
 WRITTEN = func.coalesce(_HELD.updated_at, _HELD.created_at)
 #: The time of an inventory's last change.
 CHANGED = func.coalesce(_OWNED.updated_at, _OWNED.created_at)

@@ -127,7 +127,7 @@ INVALID_OPTION_LINES = [
     ("keystone_authtoken", "auth_type = nonsense", "{} nonsense is not installed\n"),
     ("metrics", "weight_seting = x", "there is no option {}. Did you mean weight_setting?\n"),
     ("neutron", "auth_type = nonsense", "{} nonsense is not installed"),
-    ("neutron", "endpoint_overide = x", "there is no option {};"),
+    ("neutron", "endpoint_overide = x", "there is no option {}. Did"),
     ("notifications", "notification_format = json", "{} has a wrong value: "),
 ]
 #: Texts and the messages of their errors.
