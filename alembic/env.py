@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import context
 from alembic.ddl.mysql import MySQLImpl
 
-from placement_sched.db.collations import collation_for_own_tables
+from placement_sched.db.collations import find_own_collation
 from placement_sched.db.migrate import VERSION_TABLE
 from placement_sched.db.tables import metadata
 
@@ -19,7 +19,7 @@ class Impl(MySQLImpl):
 
     def create_table(self, table: sa.Table, **options: Any) -> None:
         """Create a table, not in the collation that is the database's default now."""
-        if collation := collation_for_own_tables(context.get_bind()):
+        if collation := find_own_collation(context.get_bind()):
             table.kwargs["mysql_collate"] = collation
         super().create_table(table, **options)
 

@@ -80,7 +80,9 @@ def _record_instances(database: Database, hosts: int | None, number: int) -> lis
     """Record instances on the first hosts, and return these hosts."""
     sizes = _build_flavors(INSTANCE_FLAVORS)
     with database.read() as connection:
-        names = sorted(host for host, _ in compute_nodes.names_by_uuid(connection).values())[:hosts]
+        names = sorted(host for host, _ in compute_nodes.map_names_by_uuid(connection).values())[
+            :hosts
+        ]
     unset = dict.fromkeys(("task_state", "image", "server_group", "decision_uuid"))
     rows = [
         Instance(

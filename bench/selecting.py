@@ -27,12 +27,12 @@ from worlds import ALWAYS_UP, FlatWorld
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.model.request_spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.host_manager import CloudView, host_states
+from placement_sched.scheduler.host_manager import CloudView, build_host_states
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import plugins_for, read_settings
+from placement_sched.scheduler.plugins import get_plugins, read_settings
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weights import run_weighers
@@ -53,28 +53,28 @@ ATTRIBUTES = (
 
 
 def _read_spec() -> RequestSpec:
-    return request_spec_from(selection_body(Flavor())["request_spec"])
+    return parse_request_spec(selection_body(Flavor())["request_spec"])
 
 
 def _find_hosts(settings: Settings) -> tuple[list[HostState], str]:
     """Return the hosts of the candidates search, and its query."""
     database, spec, caches = Database(settings), _read_spec(), ProcessCaches()
-    request = SchedulingRequest(spec=spec, settings=settings, plugins=plugins_for(settings))
+    request = SchedulingRequest(spec=spec, settings=settings, plugins=get_plugins(settings))
     scheduler = Scheduler(
         database=database, settings=settings, clock=utcnow, random=Random(1), caches=caches
     )
     with scheduler.evaluate(request) as (connection, run):
         searches = run.searches
-        hosts = host_states(CloudView(connection, caches), searches.candidates, spec)
+        hosts = build_host_states(CloudView(connection, caches), searches.candidates, spec)
     database.dispose()
     if searches.query is None:
         raise RuntimeError("there was no candidates search")
-    return hosts, searches.query.querystring()
+    return hosts, searches.query.as_querystring()
 
 
 def _time_our_handlers(hosts: Sequence[HostState], settings: Settings, rounds: int) -> list[float]:
     """Return the CPU milliseconds of our filters and weighers, by rounds."""
-    plugins, spec = plugins_for(settings), _read_spec()
+    plugins, spec = get_plugins(settings), _read_spec()
     times = []
     for _ in range(rounds):
         start = time.process_time()

@@ -14,7 +14,7 @@ import os_traits
 from sqlalchemy import Table
 
 from placement_sched.db import tables
-from placement_sched.model.compute_node import COMPUTE_BINARY, stored_fields
+from placement_sched.model.compute_node import COMPUTE_BINARY, select_stored_fields
 from placement_sched.schemas.node_report import Defaults, parse
 
 PROJECTS, USERS = 2000, 500
@@ -262,7 +262,7 @@ class World:
             "reserved": {"MEMORY_MB": 4096, "DISK_GB": 20},
         }
         node = parse(document, Defaults(now=self.seen)).node
-        report = orjson.dumps(stored_fields(node)).decode()
+        report = orjson.dumps(select_stored_fields(node)).decode()
         book.write(tables.compute_nodes, (node.uuid, name, name, None, report, 1, self.seen))
         service = (uuid_of("service", number), name, COMPUTE_BINARY, 0, 0, self.seen)
         book.write(tables.services, service)

@@ -40,7 +40,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.notifications import announcer_of
+from placement_sched.notifications import create_announcer
 from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
@@ -49,10 +49,10 @@ from placement_sched.operations.periodic import FailoverTask, OldRowDeletion, Wa
 from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.capacity.report import flavor_capacities
+from placement_sched.scheduler.capacity.report import report_flavor_capacities
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.report_client import set_placement
-from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import figures
 
@@ -108,19 +108,20 @@ def make_services(
         clock=clock,
         # It generates uuids, which must differ between forked processes.
         random=random or SystemRandom(),
-        caches=caches or ProcessCaches.of(settings, database, metrics.provider_cache),
-        neutron=neutron_of(settings),
-        announcer=announcer_of(settings),
+        caches=caches
+        or ProcessCaches.from_settings(settings, database, metrics.update_provider_cache),
+        neutron=create_neutron_client(settings),
+        announcer=create_announcer(settings),
         parent=server.live if server else None,
     )
-    upkeep = _periodic_tasks(scheduler, clock, serving=serving)
+    upkeep = _list_periodic_tasks(scheduler, clock, serving=serving)
     accepted = server.accepted if server else None
     preparation = Preparation(database, settings, clock, upkeep, accepted)
-    outside = partial(_outside_requests, preparation)
+    outside = partial(_wrap_outside_requests, preparation)
     metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))
     metrics.show_capacity(
-        lambda: scheduler.live.settings().scheduler.capacity_flavors,
-        outside(lambda names: flavor_capacities(scheduler, names, time.time())),
+        lambda: scheduler.live.get_settings().scheduler.capacity_flavors,
+        outside(lambda names: report_flavor_capacities(scheduler, names, time.time())),
     )
     if settings.scheduler.failover_interval:
         metrics.show(FailoverGauges(outside(partial(_read_failover_result, scheduler))))
@@ -136,14 +137,14 @@ def make_services(
         run_periodic_tasks=preparation.run_refresh,
     )
     if settings.filter_scheduler.nova_shim:
-        set_placement(_placement_getter(services))
+        set_placement(_make_placement_getter(services))
     return services
 
 
-def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
+def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
     """Return a function that answers plugins' GET requests, which are trusted."""
     settings = services.settings.with_overrides({"api.auth_strategy": "noauth2"})
-    application = cache(lambda: placement_app(replace(services, settings=settings)))
+    application = cache(lambda: create_placement_app(replace(services, settings=settings)))
 
     def get(path: str, microversion: str) -> tuple[int, bytes]:
         version = f"placement {microversion}"
@@ -156,7 +157,7 @@ def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, byt
     return lambda path, microversion: copy_context().run(get, path, microversion)
 
 
-def _periodic_tasks(
+def _list_periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
     upkeep: list[Callable[[], None]] = [
@@ -166,7 +167,7 @@ def _periodic_tasks(
         upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.
     if serving and not is_read_from_nova(scheduler.settings):
-        upkeep.append(RatioUpdater(scheduler.database, scheduler.live.settings, clock))
+        upkeep.append(RatioUpdater(scheduler.database, scheduler.live.get_settings, clock))
     return upkeep
 
 
@@ -180,7 +181,7 @@ def make_application(services: Services) -> Application:
         ApiEntry("scheduler", "v1", "/scheduler/v1"),
     )
     apis_by_prefix = {f"/{api.name}": api for api in APIS}
-    home = console.home_of(services)
+    home = console.make_home(services)
     application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
     application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
     wrapped = _wrap_application(application)
@@ -207,7 +208,7 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
         auth.check_keystone(settings.conf)
 
 
-def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
+def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
     """Wrap ``read`` for use outside of requests.
 
     It runs on the prepared database, and no request counts its statements.
@@ -226,14 +227,14 @@ def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Calla
 def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
     options = settings.DEFAULT
     with database.read() as connection:
-        return figures.cloud_figures(
+        return figures.read_cloud_figures(
             connection, clock(), options.service_down_time, options.default_availability_zone
         )
 
 
 def _read_failover_result(scheduler: Scheduler) -> FailoverResult | None:
     with scheduler.database.read() as connection:
-        return scheduler.caches.failover.current(connection)
+        return scheduler.caches.failover.get_current(connection)
 
 
 def create_app(
@@ -250,7 +251,7 @@ def create_app(
     return make_application(services)
 
 
-def placement_app(services: Services) -> Application:
+def create_placement_app(services: Services) -> Application:
     """Create an application with only the Placement API, at the root."""
     return _wrap_application(Application(services, {"": PLACEMENT}, make_blueprint(services)))
 

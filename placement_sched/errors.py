@@ -201,7 +201,7 @@ class ConfigurationError(Error):
 
 
 @contextmanager
-def relocated(old: str, new: str) -> Iterator[None]:
+def relocate_errors(old: str, new: str) -> Iterator[None]:
     """Replace the JSON path ``old`` by ``new`` in errors about a request.
 
     An error that names no path gets ``new`` as its prefix, unless both paths are equal.
@@ -219,18 +219,18 @@ def relocated(old: str, new: str) -> Iterator[None]:
         raise
 
 
-def sentence(error: Error) -> str:
+def format_error(error: Error) -> str:
     """Return the error's message, and add the database's message if it is missing."""
     database_error = getattr(error.__cause__, "orig", None)
-    text = one_line(error)
+    text = format_one_line(error)
     if database_error is None or (
         database_error.args and str(database_error.args[-1]).partition("\n")[0] in text
     ):
         return text
-    return f"{text}: {one_line(database_error)}"
+    return f"{text}: {format_one_line(database_error)}"
 
 
-def one_line(failure: BaseException | str) -> str:
+def format_one_line(failure: BaseException | str) -> str:
     """Return a failure's text in a single line, or the class name without a text."""
     return " ".join(str(failure).split()) or type(failure).__name__
 
@@ -243,7 +243,7 @@ def shorten(text: str, max_length: int) -> str:
     return f"{text[:half]}{_CUT}{text[-half:]}"
 
 
-def escaped(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Escape characters that could forge a log line or control a terminal.
 
     Escaped characters are line ends, control characters, direction marks and surrogates.

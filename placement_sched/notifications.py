@@ -26,7 +26,7 @@ from placement_sched.config.options.services import (
     MESSAGING_GROUP,
     UNVERSIONED,
     VERSIONED,
-    oslo_messaging,
+    import_oslo_messaging,
     set_exchange,
 )
 from placement_sched.config.settings import Conf, Settings
@@ -67,7 +67,7 @@ class Reason:
     words: str
 
     @classmethod
-    def of(cls, failure: Exception) -> "Reason":
+    def from_exception(cls, failure: Exception) -> "Reason":
         """Describe a failure for the public: of foreign errors only the class name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
@@ -92,25 +92,25 @@ def _pick(value: object, names: Iterable[str]) -> Json:
     return {name: getattr(value, name) for name in names}
 
 
-def unversioned_payload(event: Event) -> Json:
+def build_unversioned_payload(event: Event) -> Json:
     """Build the payload of ``scheduler.select_destinations.*``.
 
     It has a code and a reason if the event has an error.
     """
-    payload: Json = {"request_spec": _unversioned_spec(event)}
+    payload: Json = {"request_spec": _build_unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
     return payload
 
 
-def run_instance_payload(event: Event) -> Json:
+def build_run_instance_payload(event: Event) -> Json:
     """Build the payload of ``scheduler.run_instance.*``, with all instances."""
     spec = event.spec
     instances = spec.instance_uuids or ([spec.instance_uuid] if spec.instance_uuid else ())
-    return {"request_spec": _unversioned_spec(event) | {"instance_uuids": list(instances)}}
+    return {"request_spec": _build_unversioned_spec(event) | {"instance_uuids": list(instances)}}
 
 
-def _unversioned_spec(event: Event) -> Json:
+def _build_unversioned_spec(event: Event) -> Json:
     spec = event.spec
     pci = spec.pci_requests
     image = _pick(spec.image, (*_IMAGE, *_FORMATS)) | {
@@ -165,7 +165,7 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
     }
 
 
-def versioned_payload(event: Event) -> Json:
+def build_versioned_payload(event: Event) -> Json:
     """Build the payload of versioned ``select_destinations`` notifications.
 
     It is the request spec or, if the event has an error, an object with the request spec and the
@@ -281,13 +281,13 @@ class Announcer:
         self._senders: dict[int, Sender] = {}
 
     @contextmanager
-    def announcing(self, spec: RequestSpec) -> Iterator[None]:
+    def announce_request(self, spec: RequestSpec) -> Iterator[None]:
         """Announce the start of a request, and at the end its result or error."""
         self._notify(Event(START, spec))
         try:
             yield
         except Exception as failure:
-            self._notify(Event(ERROR, spec, Reason.of(failure)))
+            self._notify(Event(ERROR, spec, Reason.from_exception(failure)))
             raise
         self._notify(Event(END, spec))
 
@@ -316,7 +316,7 @@ class Announcer:
 SILENT = Announcer()
 
 
-def announcer_of(settings: Settings) -> Announcer:
+def create_announcer(settings: Settings) -> Announcer:
     """Create the announcer that ``[oslo_messaging_notifications]`` configures.
 
     Raises :class:`~placement_sched.errors.ConfigurationError` if its options are invalid.
@@ -353,7 +353,7 @@ class Bus:
             if name not in available:
                 text = f"unknown driver {name!r}. There are: {', '.join(available)}"
                 raise ConfigurationError(f"[{MESSAGING_GROUP}] driver: {text}")
-        library = oslo_messaging()
+        library = import_oslo_messaging()
         set_exchange()
         # A separate oslo.config object with the same files: the library registers many options,
         # some of them under names of this service's options.
@@ -381,7 +381,7 @@ class Bus:
         """Send the enabled messages of an event."""
         context = _Context(event.spec.user_id, event.spec.project_id)
         priority = "error" if event.phase == ERROR else "info"
-        for form, request, payload in self._messages(event):
+        for form, request, payload in self._iterate_messages(event):
             notify = getattr(self._notifiers[form], priority)
             notify(context, f"scheduler.{request}.{event.phase}", payload)
 
@@ -389,14 +389,14 @@ class Bus:
         """Close the connections."""
         self._transport.cleanup()
 
-    def _messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
+    def _iterate_messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
         notification_format = self._settings.notification_format
         if self._settings.notify_on_run_instance and event.phase in {START, END}:
-            yield UNVERSIONED, "run_instance", run_instance_payload(event)
+            yield UNVERSIONED, "run_instance", build_run_instance_payload(event)
         if notification_format != VERSIONED:
-            yield UNVERSIONED, "select_destinations", unversioned_payload(event)
+            yield UNVERSIONED, "select_destinations", build_unversioned_payload(event)
         if notification_format != UNVERSIONED:
-            yield VERSIONED, "select_destinations", versioned_payload(event)
+            yield VERSIONED, "select_destinations", build_versioned_payload(event)
 
 
 class Sender:
@@ -463,14 +463,14 @@ class Sender:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._work, name="notifications", daemon=True
+                    target=self._send_queued, name="notifications", daemon=True
                 )
                 self._thread.start()
                 # Unlike atexit, this works in workers of multiprocessing, and does nothing in
                 # forked children.
                 self._at_exit = Finalize(None, self.close, exitpriority=0)
 
-    def _work(self) -> None:
+    def _send_queued(self) -> None:
         bus: Bus | None = None
         while (item := self._queue.get()) is not None:
             if isinstance(item, threading.Event):

@@ -103,4 +103,4 @@ def make_app() -> Application:
 application = _LazyApplication(
     lambda settings: app.make_application(app.make_services(settings, serving=True))
 )
-placement = _LazyApplication(lambda settings: app.placement_app(app.make_services(settings)))
+placement = _LazyApplication(lambda settings: app.create_placement_app(app.make_services(settings)))

@@ -26,7 +26,7 @@ from placement_sched.candidates.cache import CHECK_THREAD
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
-from placement_sched.db.migrate import newest_revision, sync_schema
+from placement_sched.db.migrate import get_newest_revision, sync_schema
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -148,18 +148,18 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
     scripts, configuration = tmp_path / "alembic", Config()
     shutil.copytree(ROOT / "alembic", scripts)
     configuration.set_main_option("script_location", str(scripts))
-    monkeypatch.setattr(migrate, "_configuration", lambda: configuration)
+    monkeypatch.setattr(migrate, "_build_configuration", lambda: configuration)
 
     def add_empty_revision() -> str:
-        newest = newest_revision()
+        newest = get_newest_revision()
         revision = f"{int(newest) + 1:04}"
         text = f"revision, down_revision = {revision!r}, {newest!r}\n\n\ndef upgrade():\n    pass\n"
         (scripts / "versions" / f"{revision}.py").write_text(text)
-        newest_revision.cache_clear()
+        get_newest_revision.cache_clear()
         return revision
 
     yield add_empty_revision
-    newest_revision.cache_clear()
+    get_newest_revision.cache_clear()
 
 
 @pytest.fixture

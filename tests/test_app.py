@@ -4,7 +4,7 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.app import create_app, make_services, placement_app
+from placement_sched.app import create_app, create_placement_app, make_services
 from tests.conftest import AdminClient, make_settings
 from tests.support.versions import LATEST_HEADERS
 
@@ -32,7 +32,7 @@ def test_unavailable_database_is_503_with_retry_after(app_without_database):
 
 def test_links_of_the_placement_api_alone_have_no_prefix(sqlite_settings):
     services = make_services(sqlite_settings)
-    app = AdminClient(placement_app(services))
+    app = AdminClient(create_placement_app(services))
     response = app.post_json("/resource_providers", {"name": "host"}, headers=LATEST_HEADERS)
     path = f"/resource_providers/{response.json['uuid']}"
     assert response.json["links"][0]["href"] == path

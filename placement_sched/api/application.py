@@ -38,7 +38,7 @@ from werkzeug import exceptions
 from werkzeug.routing import MapAdapter, Rule
 
 from placement_sched.api.auth import STRATEGIES, Identity
-from placement_sched.api.metrics import RequestLabels, note
+from placement_sched.api.metrics import RequestLabels, set_labels
 from placement_sched.api.request import (
     JSON,
     NOT_FOUND,
@@ -49,9 +49,9 @@ from placement_sched.api.request import (
     Request,
     Response,
     TooLarge,
-    origin_of,
-    plain_error,
-    status_of,
+    build_origin,
+    build_plain_error,
+    get_status,
 )
 from placement_sched.api.routing import (
     Api,
@@ -113,10 +113,10 @@ class Application(flask.Flask):
         self.register_blueprint(beside)
         for prefix, api in apis.items():
             self.register_blueprint(api, url_prefix=prefix or None)
-        self._routes, self._public_paths = _group_routes(self._rules())
+        self._routes, self._public_paths = _group_routes(self._list_rules())
         self.before_request(self._check_first)
-        self.register_error_handler(exceptions.HTTPException, self._http_error)
-        self.register_error_handler(Exception, self._error)
+        self.register_error_handler(exceptions.HTTPException, self._report_http_error)
+        self.register_error_handler(Exception, self._report_error)
 
     @property
     def names(self) -> dict[str, str]:
@@ -169,7 +169,7 @@ class Application(flask.Flask):
         is_public = path in self._public_paths
         if not is_public:
             request.identity = self._authenticate(request.headers)
-            set_caller(request.identity.credentials)
+            set_caller(request.identity.build_credentials)
         request.version = api.style.negotiate(request.headers)
         request.check_length_and_label()  # before 404 and 405
         if not is_public:  # version documents need no database
@@ -182,10 +182,10 @@ class Application(flask.Flask):
         if request.prefix or request.api is None:
             return False
         first = request.below.split("/", 2)[1]
-        routes = [rule.route for rule in self._rules() if rule.rule.split("/", 2)[1] == first]
+        routes = [rule.route for rule in self._list_rules() if rule.rule.split("/", 2)[1] == first]
         return bool(routes) and not any(routes)
 
-    def _rules(self) -> Iterable[RouteRule]:
+    def _list_rules(self) -> Iterable[RouteRule]:
         return cast("Iterable[RouteRule]", self.url_map.iter_rules())
 
     def dispatch_request(self) -> Any:
@@ -211,7 +211,7 @@ class Application(flask.Flask):
         pairs = request.pairs
         if route.policy is not None:
             policy = self.services.policy
-            target = _build_target(request.identity, policy.project_key(route.policy), pairs)
+            target = _build_target(request.identity, policy.find_project_key(route.policy), pairs)
             policy.check(route.policy, request.identity, target)
         if route.changes is not None:
             check_not_read_from_nova(route.changes, self.services.settings)
@@ -220,7 +220,7 @@ class Application(flask.Flask):
         max_bytes, every_value = self._max_query_size, api.style.checks_every_value
         request.check_query(route, version, max_bytes=max_bytes, every_value=every_value)
         try:
-            body = request.body_of(route, version)
+            body = request.validate_body(route, version)
         except Invalid:
             if route.subject is not None:
                 route.subject(self.services, **arguments)
@@ -232,7 +232,7 @@ class Application(flask.Flask):
             query=pairs,
             body=body,
             base=request.base,
-            url=f"{origin_of(request.environ)}{request.base}",
+            url=f"{build_origin(request.environ)}{request.base}",
             ids=request.ids,
             headers=request.headers,
         )
@@ -261,7 +261,7 @@ class Application(flask.Flask):
                 raise NotAcceptable(f"Only {JSON} is provided")
         if route.action is None:
             return routes[0]
-        action = request.action()
+        action = request.get_action()
         for rule, route in routes:
             if route.action == action:
                 return rule, route
@@ -275,13 +275,13 @@ class Application(flask.Flask):
         api, version = request.api, request.version
         if api is None:
             return Response(rv, {})
-        response = Response(rv, {} if version is None else api.style.version_headers(version))
+        response = Response(rv, {} if version is None else api.style.build_version_headers(version))
         route = request.matched
         labels = RequestLabels(api.name, "" if route is None else route.path, request.sent_method)
-        note(request.environ, labels, str(version) if version else "")
+        set_labels(request.environ, labels, str(version) if version else "")
         return response
 
-    def _http_error(self, failure: exceptions.HTTPException) -> Any:
+    def _report_http_error(self, failure: exceptions.HTTPException) -> Any:
         """Report an error of Flask or werkzeug.
 
         Errors of an extension are not changed.
@@ -301,13 +301,13 @@ class Application(flask.Flask):
                 error = TooLarge(message)
             case _:
                 error = Invalid(failure.description or "The request could not be understood.")
-        return self._error(error)
+        return self._report_error(error)
 
-    def _error(self, failure: Exception) -> flask.Response:
+    def _report_error(self, failure: Exception) -> flask.Response:
         """Report a failure in the format of the API, and log defects."""
         request = _get_request()
         error = failure if isinstance(failure, Error) else Error(_DEFECT)
-        status = status_of(error)
+        status = get_status(error)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             # An unreachable database is not a defect: log a line without a traceback.
             cause = error.__cause__
@@ -328,12 +328,14 @@ class Application(flask.Flask):
             if detail == NOT_FOUND:
                 apis = ", ".join(filter(None, self._apis))
                 detail = f"Nothing is served at this path. APIs: {apis}"
-            answer = ApiResponse(status=status, body=plain_error(request.environ, status, detail))
+            answer = ApiResponse(
+                status=status, body=build_plain_error(request.environ, status, detail)
+            )
         else:
             context = ErrorContext(
                 request.ids, request.version, request.headers.get("Accept") or ""
             )
-            answer = request.api.style.error(error, int(status), status.phrase, context)
+            answer = request.api.style.render_error(error, int(status), status.phrase, context)
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)

@@ -16,7 +16,7 @@ from keystonemiddleware import exceptions as middleware
 from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
-from placement_sched.api.middleware import WSGI, context_of
+from placement_sched.api.middleware import WSGI, find_context
 from placement_sched.api.versions import Headers
 from placement_sched.clients.session import check_installed
 from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP
@@ -74,7 +74,7 @@ class Identity:
     roles: tuple[str, ...] = ()
     further: Mapping[str, Any] = field(default_factory=dict)
 
-    def credentials(self) -> dict[str, Any]:
+    def build_credentials(self) -> dict[str, Any]:
         """Return the credentials for oslo.policy."""
         basic = {"user_id": self.user_id, "project_id": self.project_id, "roles": self.roles}
         # oslo.policy compares the items of lists, but not of tuples.
@@ -83,17 +83,17 @@ class Identity:
             for name, value in {**basic, **self.further}.items()
         }
 
-    def key(self) -> tuple[object, ...]:
+    def build_key(self) -> tuple[object, ...]:
         """Return a key that callers share if no policy rule can distinguish them."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
 
-    def scope(self) -> Literal["system", "domain", "project"]:
+    def get_scope(self) -> Literal["system", "domain", "project"]:
         """Return the scope of the token, by oslo.policy's rules."""
         if self.further.get("system_scope"):
             return "system"
         return "domain" if self.further.get("domain_id") else "project"
 
-    def owning(self, noun: Literal["project", "user"]) -> str:
+    def get_owner_id(self, noun: Literal["project", "user"]) -> str:
         """Return the user or project id of the caller, to store it as the owner.
 
         Raises :class:`Invalid` if it is too long.
@@ -108,7 +108,7 @@ class Identity:
 ANONYMOUS = Identity("", "")
 
 
-def noauth2(headers: Headers) -> Identity:
+def read_noauth2_identity(headers: Headers) -> Identity:
     """Return the caller of the header ``X-Auth-Token: user[:project]``.
 
     The user ``admin`` has the role ``admin``. To try out policy rules, clients may set ``X-Roles``,
@@ -127,7 +127,7 @@ def noauth2(headers: Headers) -> Identity:
     )
 
 
-def keystone(headers: Headers) -> Identity:
+def read_keystone_identity(headers: Headers) -> Identity:
     """Return the caller in the headers of keystonemiddleware.
 
     Raises :class:`Unauthorized` if the token or the service token is not confirmed, and
@@ -159,7 +159,7 @@ def _read_roles(headers: Headers, header: str) -> tuple[str, ...]:
     return tuple(role for role in roles if role)
 
 
-STRATEGIES = {"noauth2": noauth2, "keystone": keystone}
+STRATEGIES = {"noauth2": read_noauth2_identity, "keystone": read_keystone_identity}
 
 
 class _Silent(Exception):
@@ -192,7 +192,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
             system = request.token_info["token"].get("system") or {}
             request.headers["OpenStack-System-Scope"] = "all" if system.get("all") else ""
             # The log shows only a caller that the identity service has confirmed.
-            context = context_of(request.environ)
+            context = find_context(request.environ)
             if context is not None:
                 context.confirm(request.headers)
         return webob.Response() if _AT_START in request.environ else response
@@ -251,7 +251,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
 
 
 def _compile_rule_path(path: str) -> re.Pattern[str]:
-    def parts() -> Iterator[str]:
+    def iterate_parts() -> Iterator[str]:
         end = 0
         for wildcard in _WILDCARD.finditer(path):
             yield re.escape(path[end : wildcard.start()])
@@ -259,7 +259,7 @@ def _compile_rule_path(path: str) -> re.Pattern[str]:
             end = wildcard.end()
         yield re.escape(path[end:])
 
-    return re.compile("".join(parts()))
+    return re.compile("".join(iterate_parts()))
 
 
 def check_keystone(conf: cfg.ConfigOpts) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.api.request import RETRY_AFTER, origin_of
+from placement_sched.api.request import RETRY_AFTER, build_origin
 from placement_sched.api.routing import Services
 from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
-from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
+from placement_sched.operations.nova_cloud import compute_reading_age, is_read_from_nova
 
 #: The link relations and paths for monitoring, which need no token.
 _MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
@@ -55,8 +55,8 @@ def make_blueprint(
         return home() or list_apis()
 
     def list_apis() -> Any:
-        base = f"{origin_of(request.environ)}{request.root_path}"
-        documents = [{"name": api.name, "versions": [_version(api, base)]} for api in apis]
+        base = f"{build_origin(request.environ)}{request.root_path}"
+        documents = [{"name": api.name, "versions": [_build_version(api, base)]} for api in apis]
         links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _MONITORING]
         # An HTTP cache must not return the list to a browser, or the page to other clients.
         return {"apis": documents, "links": links}, {"Vary": "Accept"}
@@ -109,11 +109,11 @@ def _describe_nova_age(services: Services) -> dict[str, Any]:
     if not is_read_from_nova(services.settings):
         return {}
     with services.database.read() as connection:
-        reading = reading_of(connection, services.clock())
+        reading = compute_reading_age(connection, services.clock())
     return {"nova": {"read_seconds_ago": reading.oldest, "cells_away": list(reading.away)}}
 
 
-def _version(api: ApiEntry, base: str) -> dict[str, Any]:
+def _build_version(api: ApiEntry, base: str) -> dict[str, Any]:
     return {
         "id": api.id,
         "status": "CURRENT",

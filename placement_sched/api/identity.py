@@ -29,14 +29,14 @@ NEWEST = Version(3, 14)
 @blueprint.get("/", public=True, success=(300,))
 def choose(call: ApiCall) -> ApiResponse:
     """List the versions with status 300 (Identity API reference, "List versions")."""
-    return ApiResponse(status=300, body={"versions": {"values": [_version(call)]}})
+    return ApiResponse(status=300, body={"versions": {"values": [_build_version(call)]}})
 
 
 @blueprint.get("/v3", public=True)
 @blueprint.get("/v3/", public=True)
 def show(call: ApiCall) -> ApiResponse:
     """Show the version (Identity API reference, "Show v3 version details")."""
-    return ApiResponse(body={"version": _version(call)})
+    return ApiResponse(body={"version": _build_version(call)})
 
 
 @blueprint.route(
@@ -51,7 +51,7 @@ def reject_request(call: ApiCall, below: str) -> ApiResponse:  # noqa: ARG001 - 
     raise Forbidden("This service does not store identities. Use Keystone.")
 
 
-def _version(call: ApiCall) -> dict[str, Any]:
+def _build_version(call: ApiCall) -> dict[str, Any]:
     return {
         "id": f"v{NEWEST}",
         "status": "stable",
@@ -72,11 +72,17 @@ class IdentityStyle(ApiConventions):
         """Return the only version."""
         return NEWEST
 
-    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return the Vary header of keystone."""
         return {"Vary": "X-Auth-Token"}
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:  # noqa: ARG002 - the protocol's
+    def render_error(
+        self,
+        error: Error,
+        status: int,
+        title: str,
+        seen: ErrorContext,  # noqa: ARG002 - for other APIs
+    ) -> ApiResponse:
         """Return the error in keystone's format."""
         document = {"code": status, "message": error.detail, "title": title}
         return ApiResponse(status=status, body={"error": document})

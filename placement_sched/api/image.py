@@ -18,8 +18,8 @@ from oslo_utils.strutils import bool_from_string
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from placement_sched.api.paging import pairs_after
-from placement_sched.api.request import HTML, TEXT, error_page
+from placement_sched.api.paging import build_next_pairs
+from placement_sched.api.request import HTML, TEXT, render_error_page
 from placement_sched.api.routing import (
     Api,
     ApiCall,
@@ -38,7 +38,7 @@ from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, 
 from placement_sched.model.names import UUID
 from placement_sched.operations import flavors_images
 from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas.formats import in_seconds
+from placement_sched.schemas.formats import format_time_in_seconds
 from placement_sched.schemas.parts import (
     IMAGE_FIELDS,
     IMAGE_IDS,
@@ -58,7 +58,7 @@ NEWEST = Version(2, 9)
 @_versions_blueprint.get("/", public=True, success=(300,))
 def choose(call: ApiCall) -> ApiResponse:
     """List the versions with status 300, as glance does at its root."""
-    return ApiResponse(status=300, body=_versions(call))
+    return ApiResponse(status=300, body=_build_versions(call))
 
 
 @_versions_blueprint.get("/versions", public=True)
@@ -67,10 +67,10 @@ def choose(call: ApiCall) -> ApiResponse:
 @_versions_blueprint.get("/v2/", public=True)
 def list_versions(call: ApiCall) -> ApiResponse:
     """List the versions (Image API reference, "List API versions")."""
-    return ApiResponse(body=_versions(call))
+    return ApiResponse(body=_build_versions(call))
 
 
-def _versions(call: ApiCall) -> dict[str, Any]:
+def _build_versions(call: ApiCall) -> dict[str, Any]:
     link = {"rel": "self", "href": f"{call.url}/v2/"}
     return {
         "versions": [
@@ -180,7 +180,7 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
             anyof[name] = _FILTERS[name](name, value)
         elif name != "visibility":
             properties[name] = value
-    marker = call.value("marker")
+    marker = call.find_value("marker")
     visibility = filters.get("visibility")
     if visibility not in {None, *_VISIBILITIES}:
         choices = ", ".join(_VISIBILITIES)
@@ -189,7 +189,7 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
         viewer=viewer,
         visibility=visibility,
         anyof=anyof,
-        tags=frozenset(call.values("tag")),
+        tags=frozenset(call.list_values("tag")),
         properties=properties,
         order=_parse_order(call),
         marker=None if marker is None else marker.lower(),
@@ -198,15 +198,15 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
 
 
 def _parse_limit(call: ApiCall) -> int:
-    value = call.value("limit")
+    value = call.find_value("limit")
     if value is not None and not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII):
         raise Invalid(f"limit param must be an integer of at least 0, not {value!r}")
     return PAGE if value is None else min(int(value), MAX_IMAGES_PER_PAGE)
 
 
-def links_of(call: ApiCall, last: str | None) -> dict[str, str]:
+def build_links(call: ApiCall, last: str | None) -> dict[str, str]:
     """Return the links to the first page and to the page after the image ``last``."""
-    *query, marker = pairs_after(call, last)
+    *query, marker = build_next_pairs(call, last)
     links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
     if last is not None:
         links["next"] = f"/v2/images?{urlencode([*query, marker])}"
@@ -258,7 +258,7 @@ def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
 
 
 def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
-    sort, keys, directions = (call.values(name) for name in ("sort", "sort_key", "sort_dir"))
+    sort, keys, directions = (call.list_values(name) for name in ("sort", "sort_key", "sort_dir"))
     if sort and (keys or directions):
         raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
     if sort:
@@ -275,26 +275,26 @@ def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
 @blueprint.get(_ALL, policy="get_images")
 def index(call: ApiCall) -> ApiResponse:
     """List images."""
-    page, has_more = call.read(search, read_search(call, viewer_of(call)))
+    page, has_more = call.read(search, read_search(call, get_viewer(call)))
     last = page[-1].uuid if page and has_more else None
-    documents = [image_document(image) for image in page]
-    body = {"images": documents, **links_of(call, last), "schema": "/v2/schemas/images"}
+    documents = [build_image_document(image) for image in page]
+    body = {"images": documents, **build_links(call, last), "schema": "/v2/schemas/images"}
     return ApiResponse(body=body)
 
 
 @blueprint.post(_ALL, policy="add_image", body=CREATE, success=(201,), errors=(409,), located=True)
 def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
-    image = call.write(flavors_images.create_image, _parse_image(call.body, call), viewer_of(call))
+    image = call.write(flavors_images.create_image, _parse_image(call.body, call), get_viewer(call))
     headers = {"Location": f"{call.url}/v2/images/{image.uuid}"}
-    return ApiResponse(status=201, body=image_document(image), headers=headers)
+    return ApiResponse(status=201, body=build_image_document(image), headers=headers)
 
 
 @blueprint.get(_ONE, policy="get_image")
 def show(call: ApiCall, image_id: str) -> ApiResponse:
     """Show an image."""
-    image = call.read(flavors_images.get_image, image_id.lower(), viewer_of(call))
-    return ApiResponse(body=image_document(image))
+    image = call.read(flavors_images.get_image, image_id.lower(), get_viewer(call))
+    return ApiResponse(body=build_image_document(image))
 
 
 @blueprint.patch(_ONE, policy="modify_image", body=UPDATE, content_types=(_PATCH,), errors=(409,))
@@ -303,9 +303,9 @@ def update(call: ApiCall, image_id: str) -> ApiResponse:
     changes = [
         _parse_operation(operation, f"$[{index}]") for index, operation in enumerate(call.body)
     ]
-    operation, viewer = flavors_images.update_image, viewer_of(call)
-    image = call.write(operation, image_id.lower(), viewer, changes, call.now())
-    return ApiResponse(body=image_document(image))
+    operation, viewer = flavors_images.update_image, get_viewer(call)
+    image = call.write(operation, image_id.lower(), viewer, changes, call.get_current_time())
+    return ApiResponse(body=build_image_document(image))
 
 
 @blueprint.delete(_ONE, policy="delete_image", success=(204,))
@@ -317,26 +317,32 @@ def delete(call: ApiCall, image_id: str) -> ApiResponse:
 @blueprint.post(f"{_ONE}/actions/deactivate", policy="deactivate", success=(204,))
 def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
-    return apply_change(call, flavors_images.set_image_status, image_id, DEACTIVATED, call.now())
+    return apply_change(
+        call, flavors_images.set_image_status, image_id, DEACTIVATED, call.get_current_time()
+    )
 
 
 @blueprint.post(f"{_ONE}/actions/reactivate", policy="reactivate", success=(204,))
 def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
-    return apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.now())
+    return apply_change(
+        call, flavors_images.set_image_status, image_id, ACTIVE, call.get_current_time()
+    )
 
 
 @blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
-    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.now())
+    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.get_current_time())
 
 
 @blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
 def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
-    return apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.now())
+    return apply_change(
+        call, flavors_images.remove_image_tag, image_id, tag, call.get_current_time()
+    )
 
 
 def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
@@ -346,13 +352,13 @@ def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
         check_settable(name)
     attributes = {name: properties.pop(name) for name in SETTABLE & properties.keys()}
     if "owner" not in attributes:
-        attributes["owner"] = call.identity.owning("project")
+        attributes["owner"] = call.identity.get_owner_id("project")
     attributes["tags"] = frozenset(attributes.get("tags", ()))
     return StoredImage(
         uuid=body.get("id", str(uuid4())).lower(),
         properties={name: value for name, value in properties.items() if value is not None},
-        created_at=call.now(),
-        updated_at=call.now(),
+        created_at=call.get_current_time(),
+        updated_at=call.get_current_time(),
         **attributes,
     )
 
@@ -382,7 +388,7 @@ def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
     return ImageChange(operation=verb, name=name, value=value)
 
 
-def image_document(image: StoredImage) -> Json:
+def build_image_document(image: StoredImage) -> Json:
     """Build the document of an image, with properties on the level of its attributes."""
     path = f"/v2/images/{image.uuid}"
     return {
@@ -391,8 +397,8 @@ def image_document(image: StoredImage) -> Json:
         **{name: getattr(image, name) for name in (*IMAGE_FIELDS, "size", "virtual_size")},
         **dict.fromkeys(("checksum", "os_hash_algo", "os_hash_value")),
         "tags": sorted(image.tags),
-        "created_at": in_seconds(image.created_at),
-        "updated_at": in_seconds(image.updated_at),
+        "created_at": format_time_in_seconds(image.created_at),
+        "updated_at": format_time_in_seconds(image.updated_at),
         "self": path,
         "file": f"{path}/file",
         "schema": "/v2/schemas/image",
@@ -403,12 +409,14 @@ def image_document(image: StoredImage) -> Json:
 _VISIBILITY_RULES = {PUBLIC: "publicize_image", COMMUNITY: "communitize_image"}
 
 
-def viewer_of(call: ApiCall) -> Viewer:
+def get_viewer(call: ApiCall) -> Viewer:
     """Return the caller's project and rights."""
     return Viewer(
         project_id=call.identity.project_id,
-        is_admin=call.may("context_is_admin"),
-        may_give=frozenset(name for name, rule in _VISIBILITY_RULES.items() if call.may(rule)),
+        is_admin=call.is_allowed("context_is_admin"),
+        may_give=frozenset(
+            name for name, rule in _VISIBILITY_RULES.items() if call.is_allowed(rule)
+        ),
     )
 
 
@@ -416,7 +424,7 @@ def apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
     """Run an operation on an image for the caller."""
-    call.write(operation, image_id.lower(), viewer_of(call), *arguments)
+    call.write(operation, image_id.lower(), get_viewer(call), *arguments)
     return ApiResponse(status=204)
 
 
@@ -427,7 +435,7 @@ _BYTES = ("application/octet-stream",)
 @blueprint.get(_FILE, policy="download_image", success=(204,))
 def download(call: ApiCall, image_id: str) -> ApiResponse:
     """Answer 204, as for any image without data."""
-    viewer = viewer_of(call)
+    viewer = get_viewer(call)
     image = call.read(flavors_images.get_image, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
         raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
@@ -445,7 +453,9 @@ def upload(call: ApiCall, image_id: str) -> ApiResponse:
             "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return apply_change(call, flavors_images.activate_empty_image, image_id, call.now())
+    return apply_change(
+        call, flavors_images.activate_empty_image, image_id, call.get_current_time()
+    )
 
 
 @blueprint.route(
@@ -479,18 +489,20 @@ class ImageStyle(ApiConventions):
         """Return the only version."""
         return NEWEST
 
-    def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """Return no headers, since the image API has no version headers."""
         return {}
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+    def render_error(
+        self, error: Error, status: int, title: str, seen: ErrorContext
+    ) -> ApiResponse:
         """Return the error in glance's format."""
         accepted = parse_accept_header(seen.accept, MIMEAccept)
         kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
         if kind == _JSON:
             body = {"message": error.detail, "code": f"{status} {title}", "title": title}
             return ApiResponse(status=status, body=body)
-        return error_page(kind, status, title, [error.detail])
+        return render_error_page(kind, status, title, [error.detail])
 
 
 API = Api("image", ImageStyle(), (_versions_blueprint, blueprint, _schemas_blueprint))

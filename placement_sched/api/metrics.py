@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from placement_sched.candidates.cache import CacheFigures
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.decision import DecisionLabels
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.operations.gauges import CapacityGauges, CloudGauges, CountFlavors, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
@@ -147,11 +147,11 @@ class Metrics:
         self._call_seconds(method).observe(seconds)
         self._count_stats(RPC)
 
-    def left_out(self, number: int) -> None:
+    def set_left_out(self, number: int) -> None:
         """Set how many of nova's objects the last full read could not record unchanged."""
         self._left_out.set(number)
 
-    def request(self, environ: dict[str, Any], status: int, seconds: float) -> None:
+    def count_request(self, environ: dict[str, Any], status: int, seconds: float) -> None:
         """Count an answered request that has labels, and reset its statistics."""
         microversion = environ.pop(_UNCOUNTED, None)
         if microversion is None:
@@ -161,7 +161,7 @@ class Metrics:
             labels = labels._replace(method="other")
         self._requests(*labels, status, microversion).inc()
         self._seconds(*labels).observe(seconds)
-        stats = request_stats()
+        stats = get_request_stats()
         self._statements(*labels).observe(stats.statements)
         if stats.candidates is not None:
             self._candidates.labels(*labels).observe(stats.candidates)
@@ -169,7 +169,7 @@ class Metrics:
         begin_stats()
 
     def _count_stats(self, api: str) -> None:
-        stats = request_stats()
+        stats = get_request_stats()
         for outcome in ("won", "lost", "retried"):
             if number := getattr(stats, f"claims_{outcome}"):
                 self._claims.labels(api, outcome).inc(number)
@@ -196,7 +196,7 @@ class Metrics:
         self._collectors.append(read)
         self._registry.register(read)
 
-    def provider_cache(self, figures: CacheFigures) -> None:
+    def update_provider_cache(self, figures: CacheFigures) -> None:
         """Update the metrics of this process's provider cache."""
         for name, gauge in self._cache_gauges.items():
             gauge.set(getattr(figures, name))
@@ -226,13 +226,13 @@ class _ProcessFiles(Collector):
         return numbers
 
 
-def note(environ: dict[str, Any], labels: RequestLabels, microversion: str) -> None:
+def set_labels(environ: dict[str, Any], labels: RequestLabels, microversion: str) -> None:
     """Record the labels and the version of a request for metrics and logs."""
     environ[_LABELS] = labels
     environ[_UNCOUNTED] = microversion
 
 
-def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
+def find_labels(environ: dict[str, Any]) -> RequestLabels | None:
     """Return the labels of a request, or None if its path is outside of the APIs."""
     labels: RequestLabels | None = environ.get(_LABELS)
     return labels

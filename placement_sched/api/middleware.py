@@ -10,9 +10,9 @@ from typing import Any
 from oslo_context import context
 from werkzeug.wsgi import ClosingIterator
 
-from placement_sched.api.metrics import Metrics, labels_of
+from placement_sched.api.metrics import Metrics, find_labels
 from placement_sched.api.versions import Headers
-from placement_sched.model.context import RequestIds, ids_of
+from placement_sched.model.context import RequestIds, build_request_ids
 from placement_sched.scheduler.explain.funnel import log_slow
 
 StartResponse = Callable[..., Any]
@@ -61,7 +61,7 @@ class _NoContext(context.RequestContext):
 _NONE = _NoContext(overwrite=False)
 
 
-def context_of(environ: dict[str, Any]) -> RequestContext | None:
+def find_context(environ: dict[str, Any]) -> RequestContext | None:
     """Return the context of a request, or None if it has none."""
     request_context: RequestContext | None = environ.get(_KEY)
     return request_context
@@ -74,7 +74,7 @@ def set_request_context(application: WSGI) -> WSGI:
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        ids = ids_of(environ.get("HTTP_X_OPENSTACK_REQUEST_ID"))
+        ids = build_request_ids(environ.get("HTTP_X_OPENSTACK_REQUEST_ID"))
         environ[_KEY] = RequestContext(ids)
         header = (REQUEST_ID, ids.request_id or "")
 
@@ -123,7 +123,7 @@ class AccessLog:
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
 
         def log() -> None:  # after the client has its answer (PEP 3333)
-            context, labels = context_of(environ), labels_of(environ)
+            context, labels = find_context(environ), find_labels(environ)
             # From a header if there is a proxy: it may be any text.
             client = _escape_word(environ.get("REMOTE_ADDR") or "")
             # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
@@ -192,7 +192,7 @@ def observe_requests(application: WSGI, metrics: Metrics, slow_seconds: float) -
             seconds, status = time.perf_counter() - began, int(status_line[:3])
             if slow_seconds and seconds >= slow_seconds:
                 _log_slow_request(environ, status, seconds)
-            metrics.request(environ, status, seconds)
+            metrics.count_request(environ, status, seconds)
             return start_response(status_line, headers, *rest)
 
         return application(environ, start)
@@ -201,10 +201,10 @@ def observe_requests(application: WSGI, metrics: Metrics, slow_seconds: float) -
 
 
 def _log_slow_request(environ: dict[str, Any], status: int, seconds: float) -> None:
-    labels = labels_of(environ)
+    labels = find_labels(environ)
     name = "a request outside of the APIs"
     fields = {"status": status, "duration_ms": round(seconds * 1000, 1)}
     if labels:
         name = f"{labels.method} /{labels.api}{labels.route}"
         fields |= labels._asdict()
-    log_slow(LOG, name, f"status {status}", fields, context=context_of(environ))
+    log_slow(LOG, name, f"status {status}", fields, context=find_context(environ))

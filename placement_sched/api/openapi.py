@@ -49,7 +49,7 @@ class Description:
     schemas: Mapping[str, Json] = field(default_factory=dict)
 
 
-def document(described: Description, version: Version, server: str) -> dict[str, Any]:
+def build_document(described: Description, version: Version, server: str) -> dict[str, Any]:
     """Return the OpenAPI document of ``described`` at ``version``, mounted at ``server``."""
     paths: dict[str, dict[str, Any]] = {}
     for route in described.routes:
@@ -57,7 +57,7 @@ def document(described: Description, version: Version, server: str) -> dict[str,
             # The path in OpenAPI's syntax: ``/traits/{name}``. A path and the same path with a
             # final slash are served alike.
             path = PARAMETER.sub(r"{\1}", route.path).rstrip("/") or "/"
-            operation = _operation(described, route, version)
+            operation = _build_operation(described, route, version)
             paths.setdefault(path, {})[route.method.lower()] = operation
     named = {id(schema): name for name, schema in described.schemas.items()}
     schemas = {
@@ -74,7 +74,7 @@ def document(described: Description, version: Version, server: str) -> dict[str,
         "servers": [{"url": server}],
         "paths": _refer(paths, named),
         "components": {
-            "schemas": {"Errors": _schema(described.errors, version), **schemas},
+            "schemas": {"Errors": _get_schema(described.errors, version), **schemas},
             "headers": _HEADERS,
             "securitySchemes": {_TOKEN: {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
         },
@@ -91,7 +91,7 @@ def _refer(value: Any, named: Mapping[int, str]) -> Any:
     return [_refer(inner, named) for inner in value] if isinstance(value, list) else value
 
 
-def _operation(described: Description, route: Route, version: Version) -> dict[str, Any]:
+def _build_operation(described: Description, route: Route, version: Version) -> dict[str, Any]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": described.names[name]}
         for name in PARAMETER.findall(route.path)
@@ -106,9 +106,9 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
         "operationId": f"{route.noun}.{route.handler.__name__}",
         "summary": (route.handler.__doc__ or route.noun).partition("\n")[0],
         "tags": [route.noun],
-        "parameters": [*in_path, *_query(route, version), microversion],
+        "parameters": [*in_path, *_build_query_parameters(route, version), microversion],
         "responses": {
-            str(status): _response(described, route, version, status)
+            str(status): _build_response(described, route, version, status)
             for status in sorted(route.statuses)
         },
         "security": [] if route.public else [{_TOKEN: []}],
@@ -116,7 +116,7 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
     if route.policy is not None:
         operation["x-policy"] = route.policy
     if route.body is not None:
-        schema = route.documented_body or _schema(route.body, version)
+        schema = route.documented_body or _get_schema(route.body, version)
         content = {kind: {"schema": schema} for kind in route.content_types}
         operation["requestBody"] = {"required": True, "content": content}
     window = {} if route.since == EVER else {"min-ver": str(route.since)}
@@ -125,23 +125,23 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
     return {**operation, "x-openstack": window} if window else operation
 
 
-def _schema(schemas: Schemas, version: Version) -> Json:
-    schema = schemas.at(version)
+def _get_schema(schemas: Schemas, version: Version) -> Json:
+    schema = schemas.find_schema(version)
     return {} if schema is None else schema.definition
 
 
-def _query(route: Route, version: Version) -> Iterable[dict[str, Any]]:
-    query = _schema(route.query, version) if route.query else {}
+def _build_query_parameters(route: Route, version: Version) -> Iterable[dict[str, Any]]:
+    query = _get_schema(route.query, version) if route.query else {}
     required = query.get("required", ())
     for name, schema in query.get("properties", {}).items():
-        yield _query_parameter(name, schema, required=name in required)
+        yield _build_query_parameter(name, schema, required=name in required)
     if "patternProperties" in query:
         # With "explode", each property of an object is a parameter.
         groups = {key: query[key] for key in ("type", "patternProperties", "additionalProperties")}
-        yield _query_parameter(_PATTERNED, groups, required=False)
+        yield _build_query_parameter(_PATTERNED, groups, required=False)
 
 
-def _query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, Any]:
+def _build_query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, Any]:
     if schema.get(REPEATED):
         item = {key: value for key, value in schema.items() if key != REPEATED}
         schema = {"type": "array", "items": item}
@@ -156,7 +156,7 @@ _ERRORS: Json = {
 }
 
 
-def _response(
+def _build_response(
     described: Description, route: Route, version: Version, status: int
 ) -> dict[str, Any]:
     # The headers, except Content-Type and Content-Length.
@@ -176,12 +176,12 @@ def _response(
     }
     if status >= HTTPStatus.BAD_REQUEST:
         response["content"] = {kind: _ERRORS[kind] for kind in described.error_types}
-    elif route.answer and (schema := route.answer.at(version)) is not None:
+    elif route.answer and (schema := route.answer.find_schema(version)) is not None:
         response["content"] = {JSON: {"schema": schema.definition}}
     return response
 
 
-def _header(description: str, *, required: bool = False, **schema: str) -> dict[str, Any]:
+def _build_header(description: str, *, required: bool = False, **schema: str) -> dict[str, Any]:
     return {
         "description": description,
         "required": required,
@@ -190,12 +190,18 @@ def _header(description: str, *, required: bool = False, **schema: str) -> dict[
 
 
 _HEADERS: Mapping[str, Any] = {
-    "X-Openstack-Request-Id": _header("The id of the request in the server's log.", required=True),
-    "OpenStack-API-Version": _header("The microversion used. Absent if negotiation failed."),
-    "Vary": _header("OpenStack-API-Version. Absent if negotiation failed."),
-    "Location": _header("The address of the created or existing object.", required=True),
-    "Last-Modified": _header("Time of the last change (now if unknown). Absent without content."),
-    "Cache-Control": _header("Caches must validate the answer before reuse.", required=True),
-    "WWW-Authenticate": _header("The address of keystone, with auth_strategy = keystone."),
-    "Retry-After": _header("Seconds after which to retry.", required=True, pattern="^[0-9]+$"),
+    "X-Openstack-Request-Id": _build_header(
+        "The id of the request in the server's log.", required=True
+    ),
+    "OpenStack-API-Version": _build_header("The microversion used. Absent if negotiation failed."),
+    "Vary": _build_header("OpenStack-API-Version. Absent if negotiation failed."),
+    "Location": _build_header("The address of the created or existing object.", required=True),
+    "Last-Modified": _build_header(
+        "Time of the last change (now if unknown). Absent without content."
+    ),
+    "Cache-Control": _build_header("Caches must validate the answer before reuse.", required=True),
+    "WWW-Authenticate": _build_header("The address of keystone, with auth_strategy = keystone."),
+    "Retry-After": _build_header(
+        "Seconds after which to retry.", required=True, pattern="^[0-9]+$"
+    ),
 }

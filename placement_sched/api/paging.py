@@ -7,25 +7,25 @@ from urllib.parse import urlencode
 
 from placement_sched.api.routing import ApiCall, ApiResponse
 from placement_sched.limits import MAX_PAGE
-from placement_sched.schemas.formats import read, uuid
+from placement_sched.schemas.formats import parse_uuid, read
 
 
-def at_most(call: ApiCall) -> int:
+def parse_page_size(call: ApiCall) -> int:
     """Parse the page size of a compute list, at most :data:`MAX_PAGE`."""
-    return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
+    return min(int(call.find_value("limit") or MAX_PAGE), MAX_PAGE)
 
 
-def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
+def parse_limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
     """Parse the page size and the marker of a list.
 
     The page size is None without a limit. The marker is the uuid of the last item before the page.
     This item may have been deleted.
     """
-    limit = call.value("limit")
-    marker = call.value("marker")
+    limit = call.find_value("limit")
+    marker = call.find_value("marker")
     return (
         None if limit is None else int(limit),
-        None if marker is None else read(uuid, marker, "marker"),
+        None if marker is None else read(parse_uuid, marker, "marker"),
     )
 
 
@@ -33,17 +33,17 @@ def parse_page(query: Mapping[str, str]) -> tuple[int, str | None]:
     """Parse the page size, at most :data:`MAX_PAGE`, and the marker of a query."""
     marker = query.get("marker")
     limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
-    return limit, None if marker is None else read(uuid, marker, "marker")
+    return limit, None if marker is None else read(parse_uuid, marker, "marker")
 
 
-def pairs_after(call: ApiCall, marker: object) -> list[tuple[str, object]]:
+def build_next_pairs(call: ApiCall, marker: object) -> list[tuple[str, object]]:
     """Return the query parameters of the page after ``marker``."""
     return [*(pair for pair in call.query if pair[0] != "marker"), ("marker", marker)]
 
 
-def page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
+def build_page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
     """Build a page of the scheduler API, with a link to the next page if it is full."""
-    limit, _ = limit_and_marker(call)
+    limit, _ = parse_limit_and_marker(call)
     is_full = limit is not None and len(shown) == limit
     marker = shown[-1]["uuid"] if shown and is_full else None
     return with_next_link(call, f"/v1/{noun}", {noun: shown, "next": marker})
@@ -53,12 +53,12 @@ def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiRespons
     """Replace ``next`` in a page, a marker or None, by the link to the next page."""
     links = []
     if (marker := body.pop("next")) is not None:
-        query = urlencode(pairs_after(call, marker))
+        query = urlencode(build_next_pairs(call, marker))
         links.append({"rel": "next", "href": f"{call.base}{path}?{query}"})
     return ApiResponse(body={**body, "links": links})
 
 
-def next_links(
+def build_next_links(
     call: ApiCall, path: str, markers: Sequence[object], *, each_counts: bool = False
 ) -> dict[str, Any]:
     """Build the link to the next page of a compute list if this page is full.
@@ -66,9 +66,9 @@ def next_links(
     ``path`` is the path of the list (``servers/detail``), and ``markers`` are the markers of its
     items. Unless ``each_counts``, the link has only the last value of a repeated parameter.
     """
-    if not markers or len(markers) < at_most(call):
+    if not markers or len(markers) < parse_page_size(call):
         return {}
-    pairs = pairs_after(call, markers[-1])
+    pairs = build_next_pairs(call, markers[-1])
     query = urlencode(pairs if each_counts else dict(pairs))
     noun = path.partition("/")[0].removeprefix("os-")
     return {f"{noun}_links": [{"rel": "next", "href": f"{call.url}/v2.1/{path}?{query}"}]}

@@ -51,7 +51,7 @@ class Rule:
     formerly: str | None = None
     project_key: str | None = None
 
-    def default(self) -> policy.RuleDefault:
+    def build_default(self) -> policy.RuleDefault:
         """Convert the rule to an object of oslo.policy."""
         options: dict[str, Any] = {"scope_types": list(self.scopes) or None}
         if self.formerly is not None:
@@ -101,7 +101,7 @@ class Policy:
         """
         if not self.allows(rule, identity, target):
             message = f"Policy does not allow {rule} to be performed."
-            scope, scopes = identity.scope(), self._scopes.get(rule, ())
+            scope, scopes = identity.get_scope(), self._scopes.get(rule, ())
             if scopes and scope not in scopes:
                 message += (
                     f" The token has {scope} scope, but the rule accepts {' or '.join(scopes)}."
@@ -115,11 +115,11 @@ class Policy:
             self._reload()
         return self._read.allows(rule, identity, target)
 
-    def project_key(self, rule: str) -> str | None:
+    def find_project_key(self, rule: str) -> str | None:
         """Return the query parameter with the target project of ``rule``, or None."""
         return self._project_keys.get(rule)
 
-    def shown(self) -> Json:
+    def describe_files(self) -> Json:
         """Return the policy files and the rules that they change, for the API."""
         changed = self._read.enforcer.file_rules.keys() & self._project_keys.keys()
         files = [name for name in _list_files(self._settings.conf) if Path(name).is_file()]
@@ -178,10 +178,10 @@ class _LoadedRules:
         self._can_cache = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
 
     def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
-        key = (rule, identity.key(), *target.items())
+        key = (rule, identity.build_key(), *target.items())
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = bool(self.enforcer.enforce(rule, dict(target), identity.credentials()))
+            verdict = bool(self.enforcer.enforce(rule, dict(target), identity.build_credentials()))
             if self._can_cache and _count_characters(key) <= MAX_KEY_CHARACTERS:
                 if len(self._verdicts) >= MAX_VERDICTS:
                     self._verdicts.clear()
@@ -235,7 +235,7 @@ def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforc
 def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     enforcer = policy.Enforcer(settings.conf)
     enforcer.suppress_default_change_warnings = True
-    enforcer.register_defaults([rule.default() for rule in rules])
+    enforcer.register_defaults([rule.build_default() for rule in rules])
     file = enforcer.policy_file
     try:
         enforcer.load_rules()

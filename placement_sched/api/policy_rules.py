@@ -35,81 +35,91 @@ _IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
 POLICY_HINT = "scheduler:policies:hint"
 
 
-def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
+def _build_rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
     return Rule(name, check, description)
 
 
 COMPUTE_RULES = (
-    _rule("context_is_admin", "Administrators of the compute and image APIs.", _ADMIN),
-    _rule(
+    _build_rule("context_is_admin", "Administrators of the compute and image APIs.", _ADMIN),
+    _build_rule(
         "project_reader_or_admin",
         "Administrators, and readers of the project in question.",
         "rule:project_reader_api or rule:context_is_admin",
     ),
-    _rule(
+    _build_rule(
         "project_member_api",
         "Callers that may change the objects of their project.",
         "role:member and project_id:%(project_id)s",
     ),
-    _rule(
+    _build_rule(
         "project_member_or_admin",
         "Administrators, and members of the project in question.",
         "rule:project_member_api or rule:context_is_admin",
     ),
-    _rule(f"{_AGGREGATES}:index", "List host aggregates."),
-    _rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
-    _rule(f"{_AGGREGATES}:show", "Show a host aggregate."),
-    _rule(f"{_AGGREGATES}:update", "Change a host aggregate's name or availability zone."),
-    _rule(f"{_AGGREGATES}:delete", "Delete a host aggregate."),
-    _rule(f"{_AGGREGATES}:add_host", "Add a host to a host aggregate."),
-    _rule(f"{_AGGREGATES}:remove_host", "Remove a host from a host aggregate."),
-    _rule(f"{_AGGREGATES}:set_metadata", "Change a host aggregate's metadata."),
-    _rule("compute:aggregates:images", "Request images to be cached on the hosts of an aggregate."),
-    _rule("os_compute_api:flavors", "List and show flavors.", _READER),
-    _rule(f"{_MANAGE}:create", "Create a flavor."),
-    _rule(f"{_MANAGE}:update", "Change the description of a flavor."),
-    _rule(f"{_MANAGE}:delete", "Delete a flavor."),
-    _rule(_ACCESS, "List the projects with access to a private flavor."),
-    _rule(f"{_ACCESS}:add_tenant_access", "Grant a project access to a private flavor."),
-    _rule(f"{_ACCESS}:remove_tenant_access", "Revoke a project's access to a private flavor."),
-    _rule(f"{_EXTRA_SPECS}:index", "List the extra specs of a flavor.", _READER),
-    _rule(f"{_EXTRA_SPECS}:show", "Show an extra spec of a flavor.", _READER),
-    _rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
-    _rule(f"{_EXTRA_SPECS}:update", "Set a single extra spec of a flavor."),
-    _rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
-    _rule(f"{_GROUPS}:index", "List the server groups of the caller's project.", _READER),
-    _rule(f"{_GROUPS}:index:all_projects", "List the server groups of all projects."),
-    _rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
-    _rule(f"{_GROUPS}:show", "Show a server group.", _READER),
-    _rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
-    _rule(f"{_SERVICES}:list", "List compute services."),
-    _rule(f"{_SERVICES}:update", "Enable, disable or force down a compute service."),
-    _rule(f"{_SERVICES}:delete", "Delete a compute service and the compute nodes of its host."),
-    _rule(f"{_HYPERVISORS}:list", "List hypervisors by name."),
-    _rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with all fields."),
-    _rule(f"{_HYPERVISORS}:statistics", "Show the totals of all enabled hypervisors."),
-    _rule(f"{_HYPERVISORS}:show", "Show a hypervisor."),
-    _rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
-    _rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
-    _rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
-    _rule(f"{_ZONES}:list", "List availability zones.", _READER),
-    _rule(f"{_ZONES}:detail", "List availability zones with their hosts."),
-    _rule(f"{_SERVERS}:index", "List servers by name and id.", _READER),
-    _rule(f"{_SERVERS}:index:get_all_tenants", "List servers of all projects by name and id."),
-    _rule(f"{_SERVERS}:detail", "List servers.", _READER),
-    _rule(f"{_SERVERS}:detail:get_all_tenants", "List servers of all projects."),
-    _rule(f"{_SERVERS}:allow_all_filters", "Filter lists of servers by any field."),
-    _rule(f"{_SERVERS}:show", "Show a server.", _READER),
-    _rule(f"{_SERVERS}:show:host_status", "See the status of servers' hosts."),
-    _rule(f"{_SERVERS}:show:host_status:unknown-only", "See that the status of a host is unknown."),
-    _rule("os_compute_api:os-extended-server-attributes", "See the hosts of servers."),
-    _rule(f"{_SERVERS}:create", "Create a server (always rejected).", _MEMBER),
-    _rule(f"{_SERVERS}:update", "Change a server (always rejected).", _MEMBER),
-    _rule(f"{_SERVERS}:delete", "Delete a server (always rejected).", _MEMBER),
+    _build_rule(f"{_AGGREGATES}:index", "List host aggregates."),
+    _build_rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
+    _build_rule(f"{_AGGREGATES}:show", "Show a host aggregate."),
+    _build_rule(f"{_AGGREGATES}:update", "Change a host aggregate's name or availability zone."),
+    _build_rule(f"{_AGGREGATES}:delete", "Delete a host aggregate."),
+    _build_rule(f"{_AGGREGATES}:add_host", "Add a host to a host aggregate."),
+    _build_rule(f"{_AGGREGATES}:remove_host", "Remove a host from a host aggregate."),
+    _build_rule(f"{_AGGREGATES}:set_metadata", "Change a host aggregate's metadata."),
+    _build_rule(
+        "compute:aggregates:images", "Request images to be cached on the hosts of an aggregate."
+    ),
+    _build_rule("os_compute_api:flavors", "List and show flavors.", _READER),
+    _build_rule(f"{_MANAGE}:create", "Create a flavor."),
+    _build_rule(f"{_MANAGE}:update", "Change the description of a flavor."),
+    _build_rule(f"{_MANAGE}:delete", "Delete a flavor."),
+    _build_rule(_ACCESS, "List the projects with access to a private flavor."),
+    _build_rule(f"{_ACCESS}:add_tenant_access", "Grant a project access to a private flavor."),
+    _build_rule(
+        f"{_ACCESS}:remove_tenant_access", "Revoke a project's access to a private flavor."
+    ),
+    _build_rule(f"{_EXTRA_SPECS}:index", "List the extra specs of a flavor.", _READER),
+    _build_rule(f"{_EXTRA_SPECS}:show", "Show an extra spec of a flavor.", _READER),
+    _build_rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
+    _build_rule(f"{_EXTRA_SPECS}:update", "Set a single extra spec of a flavor."),
+    _build_rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
+    _build_rule(f"{_GROUPS}:index", "List the server groups of the caller's project.", _READER),
+    _build_rule(f"{_GROUPS}:index:all_projects", "List the server groups of all projects."),
+    _build_rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
+    _build_rule(f"{_GROUPS}:show", "Show a server group.", _READER),
+    _build_rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
+    _build_rule(f"{_SERVICES}:list", "List compute services."),
+    _build_rule(f"{_SERVICES}:update", "Enable, disable or force down a compute service."),
+    _build_rule(
+        f"{_SERVICES}:delete", "Delete a compute service and the compute nodes of its host."
+    ),
+    _build_rule(f"{_HYPERVISORS}:list", "List hypervisors by name."),
+    _build_rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with all fields."),
+    _build_rule(f"{_HYPERVISORS}:statistics", "Show the totals of all enabled hypervisors."),
+    _build_rule(f"{_HYPERVISORS}:show", "Show a hypervisor."),
+    _build_rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
+    _build_rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
+    _build_rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
+    _build_rule(f"{_ZONES}:list", "List availability zones.", _READER),
+    _build_rule(f"{_ZONES}:detail", "List availability zones with their hosts."),
+    _build_rule(f"{_SERVERS}:index", "List servers by name and id.", _READER),
+    _build_rule(
+        f"{_SERVERS}:index:get_all_tenants", "List servers of all projects by name and id."
+    ),
+    _build_rule(f"{_SERVERS}:detail", "List servers.", _READER),
+    _build_rule(f"{_SERVERS}:detail:get_all_tenants", "List servers of all projects."),
+    _build_rule(f"{_SERVERS}:allow_all_filters", "Filter lists of servers by any field."),
+    _build_rule(f"{_SERVERS}:show", "Show a server.", _READER),
+    _build_rule(f"{_SERVERS}:show:host_status", "See the status of servers' hosts."),
+    _build_rule(
+        f"{_SERVERS}:show:host_status:unknown-only", "See that the status of a host is unknown."
+    ),
+    _build_rule("os_compute_api:os-extended-server-attributes", "See the hosts of servers."),
+    _build_rule(f"{_SERVERS}:create", "Create a server (always rejected).", _MEMBER),
+    _build_rule(f"{_SERVERS}:update", "Change a server (always rejected).", _MEMBER),
+    _build_rule(f"{_SERVERS}:delete", "Delete a server (always rejected).", _MEMBER),
 )
 
 
-def _placement_rule(
+def _build_placement_rule(
     name: str,
     description: str,
     *operations: str,
@@ -150,7 +160,7 @@ PLACEMENT_RULES = (
         )
     ),
     *(
-        _placement_rule(name, description, *operations)
+        _build_placement_rule(name, description, *operations)
         for name, description, *operations in (
             ("resource_providers:list", "List resource providers.", f"GET {_PROVIDERS}"),
             ("resource_providers:create", "Create a resource provider.", f"POST {_PROVIDERS}"),
@@ -200,14 +210,14 @@ PLACEMENT_RULES = (
             ),
         )
     ),
-    _placement_rule(
+    _build_placement_rule(
         "usages",
         "Show a project's usages.",
         "GET /usages",
         check="rule:admin_or_project_reader_or_service_api",
         project_key="project_id",
     ),
-    _placement_rule(
+    _build_placement_rule(
         "reshaper:reshape",
         "Move inventories and allocations between providers at once.",
         "POST /reshaper",
@@ -273,7 +283,7 @@ RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULE
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return the default rules as objects of oslo.policy."""
-    return [rule.default() for rule in RULES]
+    return [rule.build_default() for rule in RULES]
 
 
 def get_enforcer() -> policy.Enforcer:

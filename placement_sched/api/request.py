@@ -19,7 +19,7 @@ from werkzeug.http import http_date
 
 from placement_sched import errors
 from placement_sched.api.auth import ANONYMOUS, Identity, Unauthorized
-from placement_sched.api.middleware import StartResponse, context_of
+from placement_sched.api.middleware import StartResponse, find_context
 from placement_sched.api.routing import Api, ApiResponse, Route, RouteRule
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Invalid
@@ -86,7 +86,7 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 )
 
 
-def status_of(error: errors.Error) -> HTTPStatus:
+def get_status(error: errors.Error) -> HTTPStatus:
     """Return the status of ``error``, or of its nearest base class in the table."""
     statuses = (STATUSES[base] for base in type(error).__mro__ if base in STATUSES)
     return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -127,7 +127,7 @@ class Response(flask.Response):
         return self.headers
 
 
-def error_page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> ApiResponse:
+def render_error_page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> ApiResponse:
     """Render an error as :data:`HTML` or :data:`TEXT`, for clients that do not accept JSON."""
     heading = f"{status} {title}"
     content = "\n\n".join((heading, *paragraphs)) + "\n"
@@ -141,15 +141,15 @@ def error_page(kind: str, status: int, title: str, paragraphs: Sequence[str]) ->
     return ApiResponse(status=status, body=content.encode(), headers=headers)
 
 
-def plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
+def build_plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
     """Return the body of an error outside of the APIs, in placement's format."""
     error: dict[str, Any] = {"status": int(status), "title": status.phrase, "detail": detail}
-    if (context := context_of(environ)) is not None:
+    if (context := find_context(environ)) is not None:
         error.update(context.ids.as_json())
     return {"errors": [error]}
 
 
-def json_answer(
+def send_json(
     environ: dict[str, Any], start_response: StartResponse, status: HTTPStatus, body: Any
 ) -> Sequence[bytes]:
     """Answer a WSGI request with JSON, without Flask."""
@@ -207,7 +207,7 @@ class Request(flask.Request):
         super().__init__(environ, *args)
         #: In the case of the client: "get" is another method (RFC 9110). werkzeug uses capitals.
         self.sent_method: str = environ["REQUEST_METHOD"]
-        context = context_of(environ)
+        context = find_context(environ)
         self.ids: RequestIds = NO_REQUEST if context is None else context.ids
 
     @property
@@ -266,7 +266,7 @@ class Request(flask.Request):
                 f"use {' or '.join(route.content_types)}"
             )
 
-    def action(self) -> str:
+    def get_action(self) -> str:
         """Return the only key of the body, which names an action.
 
         Raises :class:`Invalid` for any other body.
@@ -279,7 +279,7 @@ class Request(flask.Request):
         (action,) = document
         return str(action)
 
-    def body_of(self, route: Route, version: Version) -> Any:
+    def validate_body(self, route: Route, version: Version) -> Any:
         """Validate the body, and return the value for ``ApiCall.body``.
 
         Raises :class:`Invalid` for an invalid body.
@@ -289,7 +289,7 @@ class Request(flask.Request):
         if route.body is None:
             return None
         document = self._parse_json(route)
-        schema = route.body.at(version)
+        schema = route.body.find_schema(version)
         if schema is not None:
             schema.check(document, "JSON does not validate")
         return document
@@ -322,7 +322,7 @@ class Request(flask.Request):
             raise Invalid(f"{_QUERY_FAULT}: {len(query)} bytes, but {limit}")
         if query:
             _check_characters(query)
-        schema = route.query.at(version) if route.query else None
+        schema = route.query.find_schema(version) if route.query else None
         if schema is None:
             return
         last = dict(pairs)
@@ -333,7 +333,7 @@ class Request(flask.Request):
                 schema.check(required | values, _QUERY_FAULT)
 
 
-def origin_of(environ: dict[str, Any]) -> str:
+def build_origin(environ: dict[str, Any]) -> str:
     """Return the scheme and host that the client or its proxy sent.
 
     The host name is not validated, since names of services in a cluster often are invalid host

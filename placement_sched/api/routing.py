@@ -30,7 +30,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 
 P = ParamSpec("P")
@@ -79,13 +79,13 @@ class ApiCall:
     ids: RequestIds
     headers: Headers
 
-    def values(self, key: str) -> tuple[str, ...]:
+    def list_values(self, key: str) -> tuple[str, ...]:
         """Return every value of a query parameter."""
         return tuple(value for name, value in self.query if name == key)
 
-    def value(self, key: str) -> str | None:
+    def find_value(self, key: str) -> str | None:
         """Return the last value of a query parameter, or None."""
-        return next(iter(reversed(self.values(key))), None)
+        return next(iter(reversed(self.list_values(key))), None)
 
     def check(self, rule: str) -> None:
         """Reject the caller unless ``rule`` allows them in their own project.
@@ -95,7 +95,7 @@ class ApiCall:
         target = {"project_id": self.identity.project_id or ""}
         self.services.policy.check(rule, self.identity, target)
 
-    def may(self, rule: str) -> bool:
+    def is_allowed(self, rule: str) -> bool:
         """Return whether ``rule`` allows the caller on their own objects."""
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
@@ -114,16 +114,16 @@ class ApiCall:
         """Call ``operation`` in a transaction, with the connection as first argument."""
         return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
-    def policies(self) -> Policies:
+    def get_policies(self) -> Policies:
         """Return the scheduling policies of the configuration."""
-        return policies_for(self.settings, self.services.clock)
+        return get_policies(self.settings, self.services.clock)
 
     @property
     def settings(self) -> Settings:
         """Return the current options, after reading changed files again."""
-        return self.services.scheduler.live.settings()
+        return self.services.scheduler.live.get_settings()
 
-    def now(self) -> datetime:
+    def get_current_time(self) -> datetime:
         """Return the current time in naive UTC, the format of the tables."""
         return self.services.clock()
 
@@ -144,7 +144,7 @@ class ApiResponse:
 Handler = Callable[..., ApiResponse]
 
 
-def in_transaction(
+def run_in_transaction(
     handler: Callable[Concatenate[ApiCall, Connection, P], ApiResponse],
 ) -> Callable[Concatenate[ApiCall, P], ApiResponse]:
     """Decorate a handler to run in a transaction.
@@ -337,10 +337,12 @@ class ApiConventions(Protocol):
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers request."""
 
-    def version_headers(self, version: Version) -> Mapping[str, str]:
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the headers that report the version of an answer."""
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+    def render_error(
+        self, error: Error, status: int, title: str, seen: ErrorContext
+    ) -> ApiResponse:
         """Return the answer that reports ``error`` in the format of the API."""
 
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from placement_sched.api.middleware import WSGI, StartResponse
-from placement_sched.api.request import json_answer, plain_error
+from placement_sched.api.request import build_plain_error, send_json
 from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
 LOG = logging.getLogger(__name__)
@@ -249,8 +249,8 @@ class BodyReader:
         rejection: RejectedBody | None = environ.get(REJECTED_BODY_KEY)
         if rejection is None:
             return self._inner(environ, start_response)
-        body = plain_error(environ, rejection.status, rejection.detail)
-        return json_answer(environ, start_response, rejection.status, body)
+        body = build_plain_error(environ, rejection.status, rejection.detail)
+        return send_json(environ, start_response, rejection.status, body)
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
@@ -389,7 +389,7 @@ class AsgiToWsgi:
                 gone.cancel()
         try:
             if check:
-                return await _on_own_thread(respond)
+                return await _run_on_own_thread(respond)
             return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
         finally:
             threads.release()
@@ -458,7 +458,7 @@ def _health_check(environ: Mapping[str, Any]) -> str:
     return ""
 
 
-def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
+def _run_on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
     """Answer on a daemon thread, so that it does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Sent] = loop.create_future()

@@ -37,6 +37,6 @@ class Schemas:
             for since, schema in sorted(dated, key=itemgetter(0), reverse=True)
         )
 
-    def at(self, version: Version) -> Schema | None:
+    def find_schema(self, version: Version) -> Schema | None:
         """Return the schema of ``version``, or None if there is none yet."""
         return next((schema for since, schema in self.windows if version >= since), None)

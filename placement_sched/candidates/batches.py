@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.combine import Combination, WorkBudget, combinations
+from placement_sched.candidates.combine import Combination, WorkBudget, iterate_combinations
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
@@ -87,11 +87,11 @@ class _Shape:
                 self.steps[-1] = self.meter.spent
                 break
             cached.append(combination)
-            self.meter.consume(self.price(combination))
+            self.meter.consume(self.compute_price(combination))
             self.steps.append(self.meter.spent)
         return len(cached) if limit is None else min(len(cached), limit)
 
-    def price(self, combination: Combination) -> int:
+    def compute_price(self, combination: Combination) -> int:
         return self.prices[len(set(combination))]
 
 
@@ -190,12 +190,12 @@ class CandidateBatches:
         return batch.shapes[number]
 
     def _build_shape(self, trees: ProviderTrees, number: int) -> _Shape:
-        tree, search = trees.tree(number), self.reader.search
+        tree, search = trees.build_tree(number), self.reader.search
         if (random := self.random) is not None:
             options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
         meter = _MeteredBudget(self.reader.budget)
-        return _Shape(combinations(tree, search.rules, meter), meter, step_prices(search))
+        return _Shape(iterate_combinations(tree, search.rules, meter), meter, step_prices(search))
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
@@ -260,7 +260,7 @@ class CandidateBatches:
                 if is_sharer[rows].all():
                     key = tuple(ids[rows].tolist())
                     if key in self._shared_combinations:
-                        spend(max(cost - shape.price(combination), 0))
+                        spend(max(cost - shape.compute_price(combination), 0))
                         place += 1
                         continue
                     self._shared_combinations.add(key)
@@ -305,12 +305,12 @@ class CandidateBatches:
             yield from self._read_by_id()
 
     def _read_by_id(self) -> Iterator[ProviderTrees]:
-        checked, after, size = 0, 0, self._first_size()
+        checked, after, size = 0, 0, self._compute_first_size()
         source, search = self.reader.source, self.reader.search
         if source.reads_cheaply and size > _MIN_BATCH:
-            yield from self._read_in_batches(source.serving_roots(search))
+            yield from self._read_in_batches(source.find_serving_roots(search))
             return
-        while roots := source.roots(search, size, after):
+        while roots := source.find_roots(search, size, after):
             trees = self.reader.read(roots)
             yield trees
             if len(roots) < size:
@@ -319,20 +319,20 @@ class CandidateBatches:
             if len(trees) * _SPARSE < len(roots):
                 yield from self._read_serving(after)
                 return
-            size = self._next_size(checked)
+            size = self._estimate_next_size(checked)
 
     def _read_in_batches(self, roots: Sequence[int]) -> Iterator[ProviderTrees]:
-        checked, size = 0, self._first_size()
+        checked, size = 0, self._compute_first_size()
         if len(roots) <= 2 * size:  # one batch costs less than two
             size = min(len(roots), _MAX_BATCH)
         while batch := roots[checked : checked + size]:
             yield self.reader.read(batch)
             checked += len(batch)
-            size = self._next_size(checked)
+            size = self._estimate_next_size(checked)
 
     def _read_serving(self, after: int) -> Iterator[ProviderTrees]:
         size, reader = self.limit, self.reader
-        while roots := reader.source.serving_roots(reader.search, size, after):
+        while roots := reader.source.find_serving_roots(reader.search, size, after):
             for first in range(0, len(roots), _MAX_BATCH):
                 yield reader.read(roots[first : first + _MAX_BATCH])
             if size is None or len(roots) < size:
@@ -345,28 +345,30 @@ class CandidateBatches:
         If few of them serve, continues with trees that may serve.
         """
         reader = self.reader
-        roots = list(reader.source.roots(reader.search))
+        roots = list(reader.source.find_roots(reader.search))
         random.shuffle(roots)
-        checked, size = 0, self._first_size()
+        checked, size = 0, self._compute_first_size()
         while batch := roots[checked : checked + size]:
             trees = reader.read(batch)
             yield trees
             checked += len(batch)
             if checked < len(roots) and len(trees) * _SPARSE < len(batch):
-                unread = set(reader.source.serving_roots(reader.search)).difference(roots[:checked])
+                unread = set(reader.source.find_serving_roots(reader.search)).difference(
+                    roots[:checked]
+                )
                 roots, checked = random.sample(sorted(unread), len(unread)), 0
                 while batch := roots[checked : checked + size]:
                     yield reader.read(batch)
                     checked, size = checked + size, min(size * _GROWTH, _MAX_BATCH)
                 return
-            size = self._next_size(checked)
+            size = self._estimate_next_size(checked)
 
-    def _first_size(self) -> int:
+    def _compute_first_size(self) -> int:
         if self.limit is None:
             return _MIN_BATCH * _MIN_BATCH
         return min(max(self.limit // (1 if self.in_turn else _PER_TREE), _MIN_BATCH), _MAX_BATCH)
 
-    def _next_size(self, checked: int) -> int:
+    def _estimate_next_size(self, checked: int) -> int:
         """Estimate the size of the next batch from the trees checked so far."""
         if self.lacking is None:
             return _MAX_BATCH

@@ -13,7 +13,7 @@ from oslo_log import log
 from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Unavailable, one_line
+from placement_sched.errors import Unavailable, format_one_line
 from placement_sched.model.provider import SHARES
 from placement_sched.store.placement import provider_state
 from placement_sched.store.placement.change_log import ChangeLog, Changes
@@ -57,8 +57,8 @@ class CacheFigures:
 class ProviderCache:
     """All providers of the cloud, in the memory of this process.
 
-    All threads share the cache. They read it within :meth:`held`, so that no thread reads a partial
-    change. Only a single thread at a time loads rows, while other threads read the cache.
+    All threads share the cache. They read it within :meth:`lock_columns`, so that no thread reads a
+    partial change. Only a single thread at a time loads rows, while other threads read the cache.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ProviderCache:
             Thread(target=self._run_checks, args=arguments, name=CHECK_THREAD, daemon=True).start()
         if (self._has_late_rows and elapsed >= MIN_LATE_PAUSE) or elapsed >= MAX_LATE_PAUSE:
             self._late_rows_read_at, self._has_late_rows = now, False
-            return changes.and_then(self._log.read_late_rows(connection, changes.position))
+            return changes.merge(self._log.read_late_rows(connection, changes.position))
         return changes
 
     def _run_checks(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
@@ -184,7 +184,7 @@ class ProviderCache:
         try:
             with opened() as connection:
                 self._apply_late_rows(connection)
-                if (reason := self._log.reason_without_log(connection)) is not None:
+                if (reason := self._log.find_defect(connection)) is not None:
                     self._disable(reason)
                 elif self._clock() - self._compared_at >= COMPARE_PAUSE:
                     self._compared_at = self._clock()
@@ -199,7 +199,7 @@ class ProviderCache:
                 return
             changes = self._log.read(connection, self._position)
             if not changes.lacks_rows:
-                changes = changes.and_then(self._log.read_late_rows(connection, changes.position))
+                changes = changes.merge(self._log.read_late_rows(connection, changes.position))
                 self._reload(connection, changes)
 
     def compare(self, connection: Connection) -> frozenset[int]:
@@ -213,18 +213,20 @@ class ProviderCache:
             cloud = self._cloud
             if cloud is None or self._position is None:
                 return frozenset()
-            own = cloud.sums()
+            own = cloud.compute_sums()
             batches = [key for key in sums.keys() | own.keys() if sums.get(key) != own.get(key)]
             if not batches:
                 return frozenset()
-            ids = set(cloud.ids_in(batches)) | provider_state.ids_in(connection, batches)
+            ids = set(cloud.list_ids_in_batches(batches)) | provider_state.list_ids_in_batches(
+                connection, batches
+            )
             rows = provider_state.read_providers(connection, ids)
             # Providers that have changed since the sums were read may differ.
             changes = self._log.read(connection, self._position)
-            changes = changes.and_then(self._log.read_late_rows(connection, changes.position))
+            changes = changes.merge(self._log.read_late_rows(connection, changes.position))
             if changes.lacks_rows or changes.is_in_doubt:
                 return frozenset()
-            differing = frozenset(cloud.differing(ids, rows) - changes.providers)
+            differing = frozenset(cloud.find_differing_providers(ids, rows) - changes.providers)
             if differing:
                 LOG.error(
                     "%d cached providers differ from the database without an entry in the change "
@@ -310,7 +312,7 @@ class ProviderCache:
 
     def _load_if_logged(self, connection: Connection) -> None:
         # A log in doubt may be a log that is no longer written.
-        if (reason := self._log.reason_without_log(connection)) is not None:
+        if (reason := self._log.find_defect(connection)) is not None:
             self._disable(reason)
         else:
             self._load_all(connection)
@@ -376,7 +378,7 @@ class ProviderCache:
         return self._cloud
 
     @contextmanager
-    def held(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
+    def lock_columns(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Lock the cache, and return its columns and tree index.
 
         Call :meth:`refresh` first. Use columns and tree index only if it returned True.
@@ -392,7 +394,7 @@ class ProviderCache:
 def _describe_failure(failure: Exception) -> str:
     """Describe an error without its SQL statement."""
     error = getattr(failure, "orig", None) or failure
-    return f"{type(error).__name__}: {one_line(error)}"
+    return f"{type(error).__name__}: {format_one_line(error)}"
 
 
 def _reload_reason(changes: Changes) -> str:

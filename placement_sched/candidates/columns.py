@@ -47,19 +47,19 @@ _DESCRIBED = 160
 _Ids = NDArray[np.int64]
 
 
-def number_of(rows: SomeRows) -> int:
+def count_rows(rows: SomeRows) -> int:
     """Return the number of selected rows."""
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
 
-def numbers_in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+def expand_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """List the numbers of several ranges, range by range."""
     lengths = end - first
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(first - offsets, lengths) + np.arange(int(lengths.sum()))
 
 
-def whole_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
+def truncate_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
     """Truncate capacities to integers."""
     whole: NDArray[np.int64] = np.minimum(capacities, _MAX_CAPACITY).astype(np.int64)
     return whole
@@ -83,7 +83,7 @@ class RowValues:
     def replace(self, changed: RowNumbers, new: "RowValues") -> bool:
         """Replace values of ``changed`` rows, and return whether any differs."""
         first = np.searchsorted(self.rows, changed, "left")
-        positions = numbers_in_ranges(first, np.searchsorted(self.rows, changed, "right"))
+        positions = expand_ranges(first, np.searchsorted(self.rows, changed, "right"))
         if np.array_equal(self.rows[positions], new.rows):
             # Most changes are of used amounts, which add and remove no values.
             is_changed = False
@@ -116,7 +116,7 @@ class RowValues:
             self.values = {name: value[keep] for name, value in self.values.items()}
         self.rows = new.astype(np.int32)
 
-    def span(self, rows: slice) -> slice:
+    def find_span(self, rows: slice) -> slice:
         """Return the slice with the values of a range of rows.
 
         No row may have multiple values.
@@ -126,7 +126,7 @@ class RowValues:
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         return slice(int(first), int(last))
 
-    def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
+    def find_positions(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
         """Return the position of each row's single value, and its existence."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
@@ -171,29 +171,29 @@ class ClassColumns:
         """
         inventories = self.inventories
         if amount > MAX_INT:  # max_unit cannot exceed it
-            return np.zeros(number_of(rows), np.bool_)
+            return np.zeros(count_rows(rows), np.bool_)
         if isinstance(rows, slice):
-            span = inventories.span(rows)
+            span = inventories.find_span(rows)
             fits = self._fits(amount, span)
             if span.stop - span.start == rows.stop - rows.start:
                 return fits
             mask = np.zeros(rows.stop - rows.start, np.bool_)
             mask[inventories.rows[span][fits] - rows.start] = True
             return mask
-        positions, has_inventory = inventories.places(rows)
+        positions, has_inventory = inventories.find_positions(rows)
         if not len(inventories.rows):
             return has_inventory
         return has_inventory & self._fits(amount, positions)
 
-    def values_of(
+    def select_values(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
         """Return the rows with an inventory, and columns of inventories."""
-        positions, has_inventory = self.inventories.places(rows)
+        positions, has_inventory = self.inventories.find_positions(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
 
-    def number_with_room(self, amount: int) -> int:
+    def count_fitting_rows(self, amount: int) -> int:
         """Return the number of rows whose remaining capacity fits this amount."""
         if amount > MAX_INT:
             return 0
@@ -225,7 +225,7 @@ class TraitBits:
         """Return the size of the 64-bit words in bytes."""
         return self.words.nbytes
 
-    def words_of(
+    def build_words(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
         """Return the traits of ``number`` rows as bits in 64-bit words.
@@ -246,19 +246,19 @@ class TraitBits:
         np.bitwise_or.at(words, rows * width + (bits >> 6), masks)
         return words.reshape(number, width)
 
-    def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
+    def has_any_trait(self, traits: frozenset[int], rows: SomeRows) -> Mask:
         """Return for each of the rows whether it has any of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
             bit = self._bits.get(trait)
             if bit is not None:
                 masks[bit >> 6] = masks.get(bit >> 6, 0) | 1 << (bit & 63)
-        has_any = np.zeros(number_of(rows), np.bool_)
+        has_any = np.zeros(count_rows(rows), np.bool_)
         for word, mask in masks.items():
             has_any |= (self.words[rows, word] & np.uint64(mask)) != 0
         return has_any
 
-    def ids_in(self, words: bytes) -> list[int]:
+    def decode_trait_ids(self, words: bytes) -> list[int]:
         """Return the sorted ids of the traits in the words of a row."""
         bits = int.from_bytes(words, "little")
         return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
@@ -291,7 +291,7 @@ class ProviderTable:
         self.generations = np.insert(self.generations, places, -1)
         self.roots = np.insert(self.roots, places, 0)
         self.parents = np.insert(self.parents, places, 0)
-        self.described = np.insert(self.described, places, _object_array([None] * len(ids)))
+        self.described = np.insert(self.described, places, _build_object_array([None] * len(ids)))
 
     def delete(self, keep: NDArray[np.bool_]) -> None:
         """Keep only the rows that ``keep`` selects."""
@@ -331,12 +331,12 @@ class ProviderColumns:
         columns = (column.inventories.nbytes for column in self.classes.values())
         return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
 
-    def rows_of(self, ids: Iterable[int]) -> RowNumbers:
+    def find_rows(self, ids: Iterable[int]) -> RowNumbers:
         """Return the rows of the providers with these ids, except unknown ids."""
         wanted = np.fromiter(ids, np.int64)
-        return self.places_of(wanted)[1]
+        return self.find_existing_rows(wanted)[1]
 
-    def places_of(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
+    def find_existing_rows(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
         """Return which of these ids exist, and the rows of the existing ids."""
         existing = self.providers.ids
         if not len(existing):
@@ -345,7 +345,7 @@ class ProviderColumns:
         exists = existing[rows] == wanted
         return exists, rows[exists].astype(np.int32)
 
-    def ids_of(self, uuids: Iterable[str]) -> dict[str, int]:
+    def map_ids(self, uuids: Iterable[str]) -> dict[str, int]:
         """Map the uuids of providers to their ids."""
         pairs = ((uuid, self._ids.get(self._normalize_uuid(uuid))) for uuid in uuids)
         return {uuid: key for uuid, key in pairs if key is not None}
@@ -360,16 +360,16 @@ class ProviderColumns:
         """
         rows = sorted(loaded.providers, key=itemgetter(0))
         ids = np.array([row[0] for row in rows], np.int64)
-        _, existing_rows = self.places_of(np.fromiter(changed, np.int64, len(changed)))
+        _, existing_rows = self.find_existing_rows(np.fromiter(changed, np.int64, len(changed)))
         removed = existing_rows[~np.isin(self.providers.ids[existing_rows], ids)]
         if len(removed):
             self._delete(removed)
-        new = ids[~self.places_of(ids)[0]]
+        new = ids[~self.find_existing_rows(ids)[0]]
         if len(new):
             self._insert(new)
         if not len(ids):
             return
-        positions = self.rows_of(ids.tolist())
+        positions = self.find_rows(ids.tolist())
         self._set_providers(positions, rows)
         self._set_inventories(positions, loaded)
         self._associate(positions, loaded)
@@ -425,10 +425,10 @@ class ProviderColumns:
             "allocation_ratio": numbers[:, 7],
             "used": _match_used(ids, classes, loaded.used),
         }
-        exists, _ = self.places_of(ids)
+        exists, _ = self.find_existing_rows(ids)
         for class_id in {*self.classes, *np.unique(classes[exists]).tolist()}:
             own = np.flatnonzero((classes == class_id) & exists)
-            rows = self.places_of(ids[own])[1]
+            rows = self.find_existing_rows(ids[own])[1]
             order = np.argsort(rows, kind="stable")
             inventories = RowValues(
                 rows[order],
@@ -438,21 +438,21 @@ class ProviderColumns:
 
     def _associate(self, positions: RowNumbers, loaded: ProviderRows) -> None:
         owners, traits = _expand_pairs(loaded.traits)
-        exists, rows = self.places_of(owners)
+        exists, rows = self.find_existing_rows(owners)
         offsets = np.searchsorted(positions, rows)
-        words = self.traits.words_of(offsets, traits[exists], len(positions))
+        words = self.traits.build_words(offsets, traits[exists], len(positions))
         if not np.array_equal(self.traits.words[positions], words):
             self.traits.words[positions] = words
             self.shape += 1
         owners, aggregates = _expand_pairs(loaded.aggregates)
-        exists, rows = self.places_of(owners)
+        exists, rows = self.find_existing_rows(owners)
         order = np.lexsort((aggregates[exists], rows))
         memberships = RowValues(rows[order], {"aggregate": aggregates[exists][order]})
         if self.memberships.replace(positions, memberships):
             self.shape += 1
 
-    def sums(self) -> dict[int, ProviderSums]:
-        """Map batch numbers of :meth:`ids_in` to sums over their providers."""
+    def compute_sums(self) -> dict[int, ProviderSums]:
+        """Map batch numbers to sums over their providers."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -465,7 +465,7 @@ class ProviderColumns:
         numbers = zip(counts.tolist(), generations.tolist(), amounts.tolist(), strict=True)
         return dict(zip(batches.tolist(), map(ProviderSums._make, numbers), strict=True))
 
-    def ids_in(self, batches: Iterable[int]) -> list[int]:
+    def list_ids_in_batches(self, batches: Iterable[int]) -> list[int]:
         """Return the ids of the providers in these batches of ids.
 
         Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1.
@@ -474,7 +474,7 @@ class ProviderColumns:
         selected: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
         return selected
 
-    def differing(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
+    def find_differing_providers(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
         """Return the providers whose generation or usage differs from rows."""
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
@@ -483,18 +483,18 @@ class ProviderColumns:
         differing = {key for key in ids if loaded_generations.get(key) != generations.get(key)}
         used = {(row[0], row[1]): row[2] for row in loaded.used}
         for key, class_id, *_ in loaded.inventories:
-            if self._used_of(key, class_id) != used.get((key, class_id), 0):
+            if self._find_used_amount(key, class_id) != used.get((key, class_id), 0):
                 differing.add(key)
         return differing
 
-    def _used_of(self, key: int, class_id: int) -> int | None:
-        rows = self.rows_of([key])
+    def _find_used_amount(self, key: int, class_id: int) -> int | None:
+        rows = self.find_rows([key])
         if class_id not in self.classes or not len(rows):
             return None
-        has_inventory, (used,) = self.classes[class_id].values_of(rows, "used")
+        has_inventory, (used,) = self.classes[class_id].select_values(rows, "used")
         return int(used[0]) if has_inventory[0] else None
 
-    def described(self, rows: RowNumbers) -> list[CandidateProvider]:
+    def describe_providers(self, rows: RowNumbers) -> list[CandidateProvider]:
         """Describe these providers, except providers without a root.
 
         A provider is described by the same object until it is replaced.
@@ -503,7 +503,7 @@ class ProviderColumns:
         providers: list[Any] = cached[rows].tolist()
         if None in providers:
             missing = rows[[provider is None for provider in providers]]
-            cached[missing] = _object_array(self._build_descriptions(missing))
+            cached[missing] = _build_object_array(self._build_descriptions(missing))
             providers = cached[rows].tolist()
         return [provider for provider in providers if provider.root_uuid is not None]
 
@@ -513,20 +513,20 @@ class ProviderColumns:
             providers.ids[rows].tolist(),
             providers.uuids[rows].tolist(),
             providers.generations[rows].tolist(),
-            self._uuids_of(providers.roots[rows]),
-            self._uuids_of(providers.parents[rows]),
+            self._list_uuids(providers.roots[rows]),
+            self._list_uuids(providers.parents[rows]),
             strict=True,
         )
         return list(map(CandidateProvider._make, columns))
 
-    def _uuids_of(self, ids: _Ids) -> list[Any]:
-        exists, rows = self.places_of(ids)
+    def _list_uuids(self, ids: _Ids) -> list[Any]:
+        exists, rows = self.find_existing_rows(ids)
         uuids = np.full(len(ids), None, np.object_)
         uuids[exists] = self.providers.uuids[rows]
         return uuids.tolist()
 
 
-def _object_array(values: Sequence[Any]) -> NDArray[np.object_]:
+def _build_object_array(values: Sequence[Any]) -> NDArray[np.object_]:
     """Build an object array from a list.
 
     numpy would turn a list of tuples into columns.

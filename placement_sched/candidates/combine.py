@@ -208,7 +208,7 @@ class Subtrees:
         for rule, position in self._rules_at[depth]:
             rule.put(position, provider, lineage)
 
-    def below(
+    def limit_to_subtree(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
         """Return the options, with the slots of a rule limited to a subtree."""
@@ -277,7 +277,9 @@ class WorkBudget:
             )
 
 
-def combinations(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> Iterator[Combination]:
+def iterate_combinations(
+    tree: ProviderTree, rules: Rules, budget: WorkBudget
+) -> Iterator[Combination]:
     """Yield every combination of this tree that serves the request.
 
     Raises :class:`TooComplex` if the budget is exceeded.
@@ -309,7 +311,7 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
     return len(set().union(*suffixed)) == sum(map(len, suffixed))
 
 
-def always_combine(rules: Rules) -> bool:
+def can_always_combine(rules: Rules) -> bool:
     """Return whether a tree with providers for all slots always combines.
 
     This presumes a tree that also has, for each set in ``trait_choices``, a provider with any trait
@@ -324,9 +326,9 @@ def always_combine(rules: Rules) -> bool:
 def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
     """Return whether there is any combination.
 
-    Raises the errors of :func:`combinations`.
+    Raises the errors of :func:`iterate_combinations`.
     """
-    return next(combinations(tree, rules, budget), None) is not None
+    return next(iterate_combinations(tree, rules, budget), None) is not None
 
 
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
@@ -382,7 +384,9 @@ class _Chooser:
         if self._subtrees is None or not (rules.isolate or tree.free):
             return
         for rule in self._subtrees.rules:
-            below = {top: self._subtrees.below(top, tree.options, rule) for top in rule.tops}
+            below = {
+                top: self._subtrees.limit_to_subtree(top, tree.options, rule) for top in rule.tops
+            }
             trees = {top: replace(tree, options=options) for top, options in below.items()}
             rule.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
 

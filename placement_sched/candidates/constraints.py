@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, number_of
+from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, count_rows
 from placement_sched.candidates.request import ResolvedNames, Search, Slot
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
@@ -57,13 +57,13 @@ class Constraint:
     amount: int = 0
 
 
-def constraints_of(group: RequestGroup) -> Iterator[Constraint]:
+def iterate_constraints(group: RequestGroup) -> Iterator[Constraint]:
     """Yield the constraints of a group in the order of an explanation."""
     for name, amount in group.resources:
         part = RequestGroup(resources=((name, amount),))
         detail = f"{name}:{amount}"
         yield Constraint("resources", detail, part, resource_class=name, amount=amount)
-    yield from _trait_constraints(group.traits)
+    yield from _yield_trait_constraints(group.traits)
     for uuids in group.aggregates.member_of:
         named, part = sorted(uuids), RequestGroup(aggregates=AggregateTerms((uuids,)))
         reason = f"not in aggregate {' or '.join(named)}"
@@ -76,13 +76,13 @@ def constraints_of(group: RequestGroup) -> Iterator[Constraint]:
         yield Constraint("in_tree", group.in_tree, RequestGroup(in_tree=group.in_tree))
 
 
-def root_constraints_of(terms: TraitTerms) -> Iterator[Constraint]:
+def iterate_root_constraints(terms: TraitTerms) -> Iterator[Constraint]:
     """Yield the constraints on the root of a tree."""
-    for constraint in _trait_constraints(terms):
+    for constraint in _yield_trait_constraints(terms):
         yield replace(constraint, kind=ROOT_REQUIRED, reason=f"the root {constraint.reason}")
 
 
-def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
+def _yield_trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
     for any_of in terms.required:
         names = sorted(any_of)
         detail = names[0] if len(names) == 1 else f"in:{','.join(names)}"
@@ -101,18 +101,20 @@ class ConstraintEvaluator:
     names: ResolvedNames
     _trees: dict[str, RowNumbers] = field(default_factory=dict)
 
-    def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
+    def can_serve(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
         """Return for each row whether it meets all constraints of a group."""
         if group.in_tree is not None:
-            return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
-        mask = np.ones(number_of(rows), np.bool_)
-        for met in self.each(group, counted, rows):
+            return self._can_serve_in_tree(
+                group.in_tree, replace(group, in_tree=None), counted, rows
+            )
+        mask = np.ones(count_rows(rows), np.bool_)
+        for met in self.iterate_masks(group, counted, rows):
             mask &= met
             if not mask.any():
                 break
         return mask
 
-    def number_with_room(self, group: RequestGroup) -> int:
+    def count_fitting_providers(self, group: RequestGroup) -> int:
         """Bound the number of providers with capacity for a group.
 
         Returns 0 if the group has ``in_tree``.
@@ -122,17 +124,17 @@ class ConstraintEvaluator:
         columns, ids = self.shape.cloud.classes, self.names.classes
         return min(
             (
-                columns[ids[name]].number_with_room(amount) if ids[name] in columns else 0
+                columns[ids[name]].count_fitting_rows(amount) if ids[name] in columns else 0
                 for name, amount in group.resources
             ),
             default=len(self.shape.cloud),
         )
 
-    def _serving_in_tree(
+    def _can_serve_in_tree(
         self, uuid: str, group: RequestGroup, counted: CountedRoot, rows: SomeRows
     ) -> Mask:
-        mask = np.zeros(number_of(rows), np.bool_)
-        tree_rows = self.rows_in_tree(uuid)
+        mask = np.zeros(count_rows(rows), np.bool_)
+        tree_rows = self.find_tree_rows(uuid)
         if not len(tree_rows):
             return mask
         if isinstance(rows, slice):
@@ -142,10 +144,10 @@ class ConstraintEvaluator:
             roots = self.shape.cloud.providers.roots
             positions = np.flatnonzero(roots[rows] == roots[tree_rows[0]])
             tree_rows = rows[positions]
-        mask[positions] = self.serving(group, counted, tree_rows)
+        mask[positions] = self.can_serve(group, counted, tree_rows)
         return mask
 
-    def rows_in_tree(self, uuid: str) -> RowNumbers:
+    def find_tree_rows(self, uuid: str) -> RowNumbers:
         """Return the rows of a provider's tree.
 
         Returns no rows if the provider does not exist.
@@ -153,27 +155,29 @@ class ConstraintEvaluator:
         rows = self._trees.get(uuid)
         if rows is None:
             cloud = self.shape.cloud
-            roots = cloud.providers.roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
-            rows = self._trees[uuid] = self.shape.rows_of_trees(roots[roots != 0])
+            roots = cloud.providers.roots[cloud.find_rows(cloud.map_ids([uuid]).values())]
+            rows = self._trees[uuid] = self.shape.find_tree_rows(roots[roots != 0])
         return rows
 
-    def each(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Iterator[Mask]:
+    def iterate_masks(
+        self, group: RequestGroup, counted: CountedRoot, rows: SomeRows
+    ) -> Iterator[Mask]:
         """Yield a mask of the rows that meet each of the constraints."""
         if not self.names.topology.nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
         for resource in group.resources:
             yield self._has_room(*resource, rows)
-        yield from self.each_trait(group.traits, rows)
+        yield from self.iterate_trait_masks(group.traits, rows)
         if counted is CountedRoot.OWN:
             yield from self._yield_members(group.aggregates.member_of, rows)
         else:
             for uuids in group.aggregates.member_of:
-                yield self.members_of(uuids)[rows]
+                yield self.is_member(uuids)[rows]
         if group.aggregates.forbidden:
             yield ~self._is_inside(group.aggregates.forbidden, counted, rows)
         if group.in_tree is not None:
             in_tree = np.zeros(len(self.shape.cloud), np.bool_)
-            in_tree[self.rows_in_tree(group.in_tree)] = True
+            in_tree[self.find_tree_rows(group.in_tree)] = True
             yield in_tree[rows]
 
     def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
@@ -183,59 +187,61 @@ class ConstraintEvaluator:
         """
         members = np.ones(len(self.shape.cloud), np.bool_)
         for uuids in member_of:
-            members = members & self.members_of(uuids)
-            yield (members | self.shape.of_roots(members))[rows]
+            members = members & self.is_member(uuids)
+            yield (members | self.shape.expand_from_roots(members))[rows]
 
-    def each_trait(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
+    def iterate_trait_masks(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
         """Yield for each constraint on traits a mask of the rows that meet it."""
         traits, ids = self.shape.cloud.traits, self.names.traits
         for any_of in terms.required:
-            yield traits.any_of(frozenset(ids[name] for name in any_of), rows)
+            yield traits.has_any_trait(frozenset(ids[name] for name in any_of), rows)
         for name in sorted(terms.forbidden):
-            yield ~traits.any_of(frozenset({ids[name]}), rows)
+            yield ~traits.has_any_trait(frozenset({ids[name]}), rows)
 
-    def having(self, terms: TraitTerms, rows: SomeRows, mask: Mask) -> None:
+    def apply_trait_terms(self, terms: TraitTerms, rows: SomeRows, mask: Mask) -> None:
         """Clear in ``mask`` the rows that do not meet the constraints on traits."""
-        for met in self.each_trait(terms, rows):
+        for met in self.iterate_trait_masks(terms, rows):
             mask &= met
 
     def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
         columns = self.shape.cloud.classes.get(self.names.classes[name])
         if columns is None:
-            return np.zeros(number_of(rows), np.bool_)
+            return np.zeros(count_rows(rows), np.bool_)
         return columns.has_room(amount, rows)
 
     def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: SomeRows) -> Mask:
-        members = self.members_of(uuids)
+        members = self.is_member(uuids)
         if counted is not CountedRoot.NONE:
-            members = members | self.shape.of_roots(members)
+            members = members | self.shape.expand_from_roots(members)
         is_inside: Mask = members[rows]
         return is_inside
 
-    def members_of(self, uuids: frozenset[str]) -> Mask:
+    def is_member(self, uuids: frozenset[str]) -> Mask:
         """Return for each provider whether it is in any of these aggregates."""
-        return self.shape.members_of(self.names.aggregate_ids(uuids))
+        return self.shape.is_member(self.names.find_aggregate_ids(uuids))
 
 
-def roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
+def find_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the roots' rows with the traits and ids above ``after``."""
     rows = shape.roots
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
     mask = np.ones(len(rows), np.bool_)
-    ConstraintEvaluator(shape, search.names).having(search.query.root, rows, mask)
+    ConstraintEvaluator(shape, search.names).apply_trait_terms(search.query.root, rows, mask)
     return rows[mask]
 
 
-def serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
+def find_serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the rows of roots with ids above ``after`` whose trees may serve."""
     cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
-    count = evaluator.number_with_room
-    passing, rows = roots(shape, search, after), slice(0, len(cloud))
+    count = evaluator.count_fitting_providers
+    passing, rows = find_roots(shape, search, after), slice(0, len(cloud))
     # A sharing provider can contribute a trait, so trees are not checked then.
     sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
     for choices in sets:
-        passing = passing[_find_roots_of(shape, cloud.traits.any_of(choices, rows), rows)[passing]]
+        passing = passing[
+            _find_roots_of(shape, cloud.traits.has_any_trait(choices, rows), rows)[passing]
+        ]
     tree_rows: RowNumbers | None = None
     # Slots that fewest providers can serve come first, to leave few trees for later slots.
     for slot in sorted(search.distinct_slots, key=lambda item: count(item.group)):
@@ -243,31 +249,33 @@ def serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
             break
         scope: SomeRows = rows if tree_rows is None else tree_rows
         if tree_rows is None and slot.group.in_tree is not None:
-            scope = evaluator.rows_in_tree(slot.group.in_tree)
+            scope = evaluator.find_tree_rows(slot.group.in_tree)
         total, passing = (
             len(passing),
             passing[_find_served(shape, slot, evaluator, scope)[passing]],
         )
         if len(passing) * _SPARSE < (total if tree_rows is not None else len(shape.roots)):
-            tree_rows = shape.rows_of_trees(cloud.providers.ids[passing])
+            tree_rows = shape.find_tree_rows(cloud.providers.ids[passing])
     return passing
 
 
-def masks_of(shape: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot) -> Mask:
+def compute_slot_masks(
+    shape: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot
+) -> Mask:
     """Return for each row the ``distinct_slots`` that it can serve."""
     evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
-        masks[:, bit] = evaluator.serving(slot.group, _select_counted_root(slot, counted), rows)
+        masks[:, bit] = evaluator.can_serve(slot.group, _select_counted_root(slot, counted), rows)
     return masks
 
 
-def roots_with_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
+def can_use_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
     """Return for each root whether a sharing provider may serve its tree."""
     forbidden = slot.group.aggregates.forbidden
     if slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
-    admitted: Mask = ~evaluator.members_of(forbidden)[roots]
+    admitted: Mask = ~evaluator.is_member(forbidden)[roots]
     return admitted
 
 
@@ -279,12 +287,12 @@ def _find_served(
     The slot is served by a provider among ``rows``, or by a sharing provider.
     """
     counted = _select_counted_root(slot, CountedRoot.OWN)
-    mask = _find_roots_of(shape, evaluator.serving(slot.group, counted, rows), rows)
+    mask = _find_roots_of(shape, evaluator.can_serve(slot.group, counted, rows), rows)
     if evaluator.names.topology.sharing:
         (_, anchors), (sharers, positions) = shape.sharing, shape.distinct_sharers
         counted = _select_counted_root(slot, CountedRoot.OTHER)
-        serves = evaluator.serving(slot.group, counted, sharers)[positions]
-        mask[anchors[serves & roots_with_sharing(slot, evaluator, anchors)]] = True
+        serves = evaluator.can_serve(slot.group, counted, sharers)[positions]
+        mask[anchors[serves & can_use_sharing(slot, evaluator, anchors)]] = True
     return mask
 
 

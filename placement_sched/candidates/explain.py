@@ -23,7 +23,7 @@ from placement_sched.candidates.combine import (
     FreeCapacity,
     ProviderTree,
     WorkBudget,
-    always_combine,
+    can_always_combine,
     can_serve,
 )
 from placement_sched.candidates.constraints import Constraint
@@ -33,19 +33,19 @@ from placement_sched.candidates.explain_stages import (
     Rejection,
     Stage,
     StageOutcome,
-    names_of,
-    rejections,
+    build_rejections,
+    read_names,
 )
 from placement_sched.candidates.near_misses import (
     BrokenRule,
     TreeNames,
-    broken_rules,
-    explanation_budget,
-    near_misses,
+    build_explanation_budget,
+    find_broken_rules,
+    find_near_misses,
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, Search
-from placement_sched.candidates.search import limiting_option
+from placement_sched.candidates.search import find_limiting_option
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -65,7 +65,7 @@ _TOGETHER = "no providers serve all request groups and resource classes together
 _Names = tuple[str, str]
 
 
-def changes_of(
+def suggest_changes(
     constraint: Constraint,
     room: UsedInventory | None,
     rooms: Collection[UsedInventory],
@@ -91,7 +91,7 @@ def changes_of(
     return tuple(change for change in changes if alone or change.action in OF_REQUEST)
 
 
-def largest_below(room: UsedInventory, requested: int) -> int:
+def find_largest_below(room: UsedInventory, requested: int) -> int:
     """Return the largest fitting amount below ``requested``, or 0."""
     inventory = room.inventory
     largest = min(inventory.capacity - room.used, inventory.max_unit, requested - 1)
@@ -99,7 +99,7 @@ def largest_below(room: UsedInventory, requested: int) -> int:
     return largest if largest >= max(inventory.min_unit, 1) else 0
 
 
-def smallest_above(room: UsedInventory, requested: int) -> int:
+def find_smallest_above(room: UsedInventory, requested: int) -> int:
     """Return the smallest fitting amount above ``requested``, or 0."""
     inventory = room.inventory
     smallest = max(inventory.min_unit, requested + 1)
@@ -121,10 +121,10 @@ def _advise_amount(
     else:
         yield _advise_inventory(name, amount, room, provider)
     values = {"resource_class": name}
-    if largest := max((largest_below(item, amount) for item in rooms), default=0):
+    if largest := max((find_largest_below(item, amount) for item in rooms), default=0):
         words = f"request at most {_format_amount(name, largest)}"
         yield SuggestedChange("ask", words, {**values, "amount": largest, "instead_of": amount})
-    larger = [fitting for item in rooms if (fitting := smallest_above(item, amount))]
+    larger = [fitting for item in rooms if (fitting := find_smallest_above(item, amount))]
     if larger:
         words = f"request at least {_format_amount(name, min(larger))}"
         yield SuggestedChange("ask", words, {**values, "amount": min(larger), "instead_of": amount})
@@ -251,8 +251,10 @@ class TreeAdvice:
                 if outcome.stage.constraint.resource_class
             ]
 
-            def distance(use: int, stages: Sequence[StageOutcome] = shortages) -> tuple[int, ...]:
-                amounts = [self._missing_amount(outcome, use) for outcome in stages]
+            def compute_distance(
+                use: int, stages: Sequence[StageOutcome] = shortages
+            ) -> tuple[int, ...]:
+                amounts = [self._compute_missing_amount(outcome, use) for outcome in stages]
                 return (
                     amounts.count(None),
                     sum(amount or 0 for amount in amounts),
@@ -262,45 +264,49 @@ class TreeAdvice:
                     use,
                 )
 
-            chosen[slot] = min(self._find_uses(slot), key=distance, default=self.root)
+            chosen[slot] = min(self._find_uses(slot), key=compute_distance, default=self.root)
         return chosen
 
     def _find_outcomes(self, slot: int) -> list[StageOutcome]:
-        return [outcome for outcome in self.outcomes if slot in outcome.failing_slots(self.tree)]
+        return [
+            outcome for outcome in self.outcomes if slot in outcome.list_failing_slots(self.tree)
+        ]
 
-    def _missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
-        room, amount = self.reasons.room(outcome, use), outcome.stage.constraint.amount
+    def _compute_missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
+        room, amount = self.reasons.find_inventory(outcome, use), outcome.stage.constraint.amount
         return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
 
     def _find_uses(self, slot: int) -> list[int]:
-        whole = self.reasons.checked.uses.of_tree(self.tree)
+        whole = self.reasons.checked.uses.get_slice(self.tree)
         remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
         return remaining
 
-    def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
+    def suggest_changes(
+        self, outcome: StageOutcome, rejection: Rejection
+    ) -> tuple[SuggestedChange, ...]:
         """Suggest alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
         own = None
         if stage.constraint.resource_class and target is not None:
-            slots = outcome.failing_slots(self.tree)
+            slots = outcome.list_failing_slots(self.tree)
             uses = sorted({use for slot in slots for use in self._find_uses(slot)})
-            rooms = [room for use in uses if (room := self.reasons.room(outcome, use))]
-            own = self.reasons.room(outcome, target)
+            rooms = [room for use in uses if (room := self.reasons.find_inventory(outcome, use))]
+            own = self.reasons.find_inventory(outcome, target)
         is_plain = target == self.root and len(rooms) < 2
         key = -1 if target is None else int(self.reasons.checked.uses.ids[target])
-        return changes_of(
+        return suggest_changes(
             stage.constraint,
             own,
             rooms,
-            provider=None if target is None or is_plain else self.reasons.name(target),
+            provider=None if target is None or is_plain else self.reasons.get_name(target),
             alone=target is not None,
             memberships=self.reasons.memberships.get(key, frozenset()),
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
         """Return the use to change for a stage, or None if a single change is not enough."""
-        stage, slots = outcome.stage, outcome.failing_slots(self.tree)
+        stage, slots = outcome.stage, outcome.list_failing_slots(self.tree)
         if stage.of_root:
             return self.root
         if stage.together:
@@ -334,7 +340,9 @@ class TreeAdvice:
         stages = [stage for stage in self.reasons.checked.stages if stage.together]
         choices = tuple(frozenset({number}) for number in range(len(stages)))
         tree = ProviderTree(
-            tuple(options), self._free(options, rules), self._covers(options, stages)
+            tuple(options),
+            self._estimate_free_capacity(options, rules),
+            self._covers(options, stages),
         )
         return can_serve(tree, replace(rules, trait_choices=choices), budget)
 
@@ -351,7 +359,7 @@ class TreeAdvice:
                 covers[self._find_trait_target(stage)] |= 1 << bit
         return covers
 
-    def _free(
+    def _estimate_free_capacity(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
         """Return a lower bound of the free capacity after changes.
@@ -398,7 +406,7 @@ class SearchRun(NamedTuple):
         """Build the step ``limit``, given the number of hosts that serve."""
         after = len(self.taken)
         limited = self.found.limited
-        option = limiting_option(self.search.query.limit, self.settings) if limited else None
+        option = find_limiting_option(self.search.query.limit, self.settings) if limited else None
         return reports.StepReport("limit", str(after), before, after, option=option)
 
     def cut_step(self) -> reports.StepReport:
@@ -422,11 +430,11 @@ class _Trees:
 
     def __init__(self, run: SearchRun, roots: Collection[int] | None = None) -> None:
         self.run = run
-        self.checked = CheckedTrees.of(run.source, run.search, roots)
-        self.node_names = run.names.current(run.connection)
+        self.checked = CheckedTrees.check(run.source, run.search, roots)
+        self.node_names = run.names.get_current(run.connection)
         self._root_names: dict[int, _Names] = {}
 
-    def name(self, trees: Sequence[int]) -> list[_Names]:
+    def list_names(self, trees: Sequence[int]) -> list[_Names]:
         """Return host and node of each tree.
 
         Names of roots without a compute node are loaded.
@@ -436,7 +444,7 @@ class _Trees:
         missing = [tree for tree, pair in zip(trees, cached, strict=True) if pair is None]
         if unloaded := [tree for tree in missing if tree not in self._root_names]:
             ids = self.checked.uses.root_ids
-            names = names_of(self.run.connection, [int(ids[tree]) for tree in unloaded])
+            names = read_names(self.run.connection, [int(ids[tree]) for tree in unloaded])
             for tree in unloaded:
                 name = names.get(int(ids[tree]), "")
                 self._root_names[tree] = (name, name)
@@ -445,7 +453,7 @@ class _Trees:
             for tree, host_and_node in zip(trees, cached, strict=True)
         ]
 
-    def counted(self) -> NDArray[np.bool_]:
+    def is_counted(self) -> NDArray[np.bool_]:
         uses, candidate_roots = self.checked.uses, self.run.taken
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
@@ -453,35 +461,35 @@ class _Trees:
             counted[tree] = uuid in self.node_names or uuid in candidate_roots
         return counted
 
-    def shown(
+    def list_visible(
         self, trees: Sequence[int], view: reports.ExplanationView
     ) -> list[tuple[int, _Names]]:
-        named = sorted(zip(self.name(trees), trees, strict=True))
+        named = sorted(zip(self.list_names(trees), trees, strict=True))
         visible = [(tree, name) for name, tree in named if view.hosts is None or view.shows(*name)]
         return visible[: view.max_rejected or None]
 
-    def serving(self, remaining: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def can_serve(self, remaining: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return a mask of the trees whose providers can be combined to serve.
 
         Trees with candidates serve. If a limit cut the search, other trees are tried. A tree that
         could not be tried within the budget counts as serving.
         """
         uses, run = self.checked.uses, self.run
-        if run.search.is_single or (run.found.limited and always_combine(run.search.rules)):
+        if run.search.is_single or (run.found.limited and can_always_combine(run.search.rules)):
             return np.ones(len(remaining), np.bool_)
         served = run.taken
         serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
         if run.found.limited and not serves.all():
             untried = remaining[~serves]
-            rejected = self.rejected(uses.root_ids[untried].tolist())
+            rejected = self.find_rejected(uses.root_ids[untried].tolist())
             serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]
         return serves
 
-    def rejected(self, roots: Sequence[int]) -> set[int]:
+    def find_rejected(self, roots: Sequence[int]) -> set[int]:
         rejected = set()
-        trees = self.combinable(roots)
+        trees = self.read_trees(roots)
         try:
-            budget = explanation_budget(self.run.settings, len(roots))
+            budget = build_explanation_budget(self.run.settings, len(roots))
             for root, serves in trees.check(budget):
                 if not serves:
                     rejected.add(root)
@@ -489,28 +497,28 @@ class _Trees:
             pass
         return rejected
 
-    def near_misses(self) -> reports.NearMisses:
+    def find_near_misses(self) -> reports.NearMisses:
         uses, run = self.checked.uses, self.run
-        counts, candidate_roots = self.counted(), run.taken
+        counts, candidate_roots = self.is_counted(), run.taken
         counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
-        budget = explanation_budget(run.settings, int(counts.sum()))
+        budget = build_explanation_budget(run.settings, int(counts.sum()))
         left_out = set(uses.root_ids[~counts].tolist())
-        return near_misses(run.source, run.search, self.checked, budget, left_out)
+        return find_near_misses(run.source, run.search, self.checked, budget, left_out)
 
     def combines(self, advice: TreeAdvice) -> bool:
-        if always_combine(self.run.search.rules):
+        if can_always_combine(self.run.search.rules):
             return True
-        budget = explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
+        budget = build_explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
         try:
             return advice.combines(self.run.search.rules, budget)
         except TooComplex:
             return False
 
-    def combinable(self, roots: Sequence[int]) -> ProviderTrees:
+    def read_trees(self, roots: Sequence[int]) -> ProviderTrees:
         run, no_limit = self.run, WorkBudget(0)  # the same trees were already checked
         return TreeReader(run.source, run.search, no_limit, for_explanation=True).read(roots)
 
-    def combination_step(
+    def build_combination_step(
         self,
         trees: Sequence[tuple[int, _Names]],
         before: int,
@@ -519,24 +527,28 @@ class _Trees:
         with_changes: bool = False,
     ) -> reports.StepReport:
         uses = self.checked.uses
-        combinable = self.combinable([int(uses.root_ids[tree]) for tree, _ in trees])
-        names = names_of(
+        combinable = self.read_trees([int(uses.root_ids[tree]) for tree, _ in trees])
+        names = read_names(
             self.run.connection,
-            {key for tree, _ in trees for key in uses.ids[uses.of_tree(tree)].tolist()},
+            {key for tree, _ in trees for key in uses.ids[uses.get_slice(tree)].tolist()},
         )
         classes = self.run.search.names.class_names
         numbers = {root: number for number, root in enumerate(combinable.roots.tolist())}
         rejected = []
         for tree, (host, node) in trees:
             # A share for each tree, so that a difficult tree does not use up the budget.
-            budget = explanation_budget(self.run.settings, len(trees), shares=len(trees))
+            budget = build_explanation_budget(self.run.settings, len(trees), shares=len(trees))
             number = numbers.get(int(uses.root_ids[tree]))
             broken: list[BrokenRule] = []
             if number is not None:
-                named = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
-                full_tree = combinable.tree(number, with_all_free=True)
+                named = TreeNames(
+                    classes, [names.get(key) for key in combinable.list_provider_ids(number)]
+                )
+                full_tree = combinable.build_tree(number, with_all_free=True)
                 with suppress(TooComplex):
-                    broken = list(broken_rules(full_tree, self.run.search.rules, named, budget))
+                    broken = list(
+                        find_broken_rules(full_tree, self.run.search.rules, named, budget)
+                    )
             reason = "; ".join(rule.reason for rule in broken) or _TOGETHER
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)
@@ -552,8 +564,8 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     candidates, the last step is ``limit``. A root without a compute node is shown by its own name.
     """
     trees = _Trees(run)
-    checked, counts = trees.checked, trees.counted()
-    outcomes, _ = checked.outcomes()
+    checked, counts = trees.checked, trees.is_counted()
+    outcomes, _ = checked.evaluate_stages()
     visible = []
     total = count_before = int(counts.sum())
     sizes = []
@@ -563,32 +575,32 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
         is_remaining[removed] = False
         sizes.append((count_before, count_before - len(removed)))
         count_before -= len(removed)
-        visible.append((outcome, trees.shown(removed.tolist(), view)))
+        visible.append((outcome, trees.list_visible(removed.tolist(), view)))
     all_rejections = [
-        (outcome, rejections(checked, outcome, [tree for tree, _ in named]))
+        (outcome, build_rejections(checked, outcome, [tree for tree, _ in named]))
         for outcome, named in visible
     ]
-    reasons = Reasons.of(run.connection, run.source, run.search, checked, all_rejections)
+    reasons = Reasons.read(run.connection, run.source, run.search, checked, all_rejections)
     steps = []
     for (outcome, in_stage), (_, named), size in zip(all_rejections, visible, sizes, strict=True):
         rejected = tuple(
-            reports.Rejected(host, node, reasons.reason(outcome, rejection))
+            reports.Rejected(host, node, reasons.describe_rejection(outcome, rejection))
             for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)
         )
         stage = outcome.stage
         steps.append(reports.StepReport(stage.kind, stage.detail, *size, rejected))
     remaining = np.flatnonzero(is_remaining)
-    serves = trees.serving(remaining)
+    serves = trees.can_serve(remaining)
     after = int(serves.sum())
     if after < count_before:
-        not_combinable = trees.shown(remaining[~serves].tolist(), view)
-        steps.append(trees.combination_step(not_combinable, count_before, after))
+        not_combinable = trees.list_visible(remaining[~serves].tolist(), view)
+        steps.append(trees.build_combination_step(not_combinable, count_before, after))
     candidate_roots = run.taken
     if len(candidate_roots) < after:
         steps.append(run.limit_step(after))
-    misses = reports.NearMisses() if candidate_roots or after else trees.near_misses()
+    misses = reports.NearMisses() if candidate_roots or after else trees.find_near_misses()
     return reports.CandidatesReport(
-        query=run.search.query.querystring(),
+        query=run.search.query.as_querystring(),
         providers=total,
         hosts=len(candidate_roots),
         steps=tuple(steps),
@@ -607,7 +619,7 @@ class TreeRejection(NamedTuple):
     is_certain: bool = True
 
 
-def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
+def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
     """Map the root uuid of each rejected tree to all steps that reject it.
 
     Trees that serve are left out. The steps are the same as in :func:`explain`. In contrast to it,
@@ -618,16 +630,16 @@ def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, Tree
     rejected_uuids = set(roots) - run.taken
     if not rejected_uuids:
         return {}
-    trees = _Trees(run, list(run.source.ids_of(rejected_uuids).values()))
+    trees = _Trees(run, list(run.source.map_ids(rejected_uuids).values()))
     checked, uses = trees.checked, trees.checked.uses
-    outcomes, remaining = checked.outcomes(relaxed=True)
+    outcomes, remaining = checked.evaluate_stages(relaxed=True)
     all_rejections = [
-        (item, rejections(checked, item, item.rejected.tolist())) for item in outcomes
+        (item, build_rejections(checked, item, item.rejected.tolist())) for item in outcomes
     ]
-    reasons = Reasons.of(
+    reasons = Reasons.read(
         run.connection, run.source, run.search, checked, all_rejections, range(len(uses.ids))
     )
-    names = trees.name(range(len(uses)))
+    names = trees.list_names(range(len(uses)))
     steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
     advice: dict[int, TreeAdvice] = {}
     for outcome, tree_rejections in all_rejections:
@@ -637,16 +649,18 @@ def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, Tree
             if tree not in advice:
                 rejecting = [item for item in outcomes if tree in item.rejected]
                 advice[tree] = TreeAdvice(reasons, tree, rejecting, remaining)
-            changes = advice[tree].changes(outcome, rejection)
-            rejected = reports.Rejected(*names[tree], reasons.reason(outcome, rejection), changes)
+            changes = advice[tree].suggest_changes(outcome, rejection)
+            rejected = reports.Rejected(
+                *names[tree], reasons.describe_rejection(outcome, rejection), changes
+            )
             steps[tree].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (rejected,)))
     uncertain = {tree for tree, tree_advice in advice.items() if not trees.combines(tree_advice)}
     unrejected = np.array([tree for tree, tree_steps in steps.items() if not tree_steps], np.int64)
     if not run.search.is_single and len(unrejected):
-        rejected_roots = trees.rejected(uses.root_ids[unrejected].tolist())
+        rejected_roots = trees.find_rejected(uses.root_ids[unrejected].tolist())
         for tree in unrejected.tolist():
             if int(uses.root_ids[tree]) in rejected_roots:
-                step = trees.combination_step([(tree, names[tree])], 1, 0, with_changes=True)
+                step = trees.build_combination_step([(tree, names[tree])], 1, 0, with_changes=True)
                 steps[tree].append(step)
     uuids = uses.root_uuids.tolist()
     return {
@@ -661,7 +675,7 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]
     Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
     """
     trees = _Trees(run)
-    outcomes, _ = trees.checked.outcomes()
+    outcomes, _ = trees.checked.evaluate_stages()
     uuids, is_remaining = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
     steps = [((outcome.stage.kind, outcome.stage.detail), outcome.rejected) for outcome in outcomes]
     for _, removed in steps:
@@ -669,13 +683,13 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]
     remaining = np.flatnonzero(is_remaining)
     if len(remaining):
         combination = ("combination", _format_rules(run.search))
-        steps.append((combination, remaining[~trees.serving(remaining)]))
+        steps.append((combination, remaining[~trees.can_serve(remaining)]))
     for name, removed in steps:
         if nodes := [uuid for uuid in uuids[removed].tolist() if uuid in trees.node_names]:
             yield name, nodes
 
 
-def near_misses_of(run: SearchRun) -> reports.NearMisses:
+def list_near_misses(run: SearchRun) -> reports.NearMisses:
     """Return the nearest misses among trees without candidates.
 
     A search that finds candidates may also have nearest misses. If a limit cut a search in trees,
@@ -683,7 +697,7 @@ def near_misses_of(run: SearchRun) -> reports.NearMisses:
     """
     if run.found.limited and not run.search.is_single:
         return reports.NearMisses()
-    return _Trees(run).near_misses()
+    return _Trees(run).find_near_misses()
 
 
 def _format_rules(search: Search) -> str:

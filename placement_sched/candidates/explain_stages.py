@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from placement_sched.candidates.columns import Mask, ProviderColumns, whole_capacities
+from placement_sched.candidates.columns import Mask, ProviderColumns, truncate_capacities
 from placement_sched.candidates.constraints import (
     Constraint,
     ConstraintEvaluator,
     CountedRoot,
-    constraints_of,
-    root_constraints_of,
+    iterate_constraints,
+    iterate_root_constraints,
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Search, can_serve_alone
@@ -72,7 +72,7 @@ class Stage:
         return f"{detail} (group {self.suffix})" if self.suffix else detail
 
 
-def stages_of(search: Search) -> tuple[Stage, ...]:
+def list_stages(search: Search) -> tuple[Stage, ...]:
     """List the constraints of a search in the order of reports."""
     suffixes = [slot.suffix for slot in search.slots]
     stages: list[Stage] = []
@@ -81,13 +81,13 @@ def stages_of(search: Search) -> tuple[Stage, ...]:
         group_slots = tuple(
             index for index, suffix in enumerate(suffixes) if suffix == group.suffix
         )
-        for position, constraint in enumerate(constraints_of(group)):
+        for position, constraint in enumerate(iterate_constraints(group)):
             # Required traits follow the amounts.
             trait = position - len(group.resources)
             together = split and 0 <= trait < len(group.traits.required)
             slots = (group_slots[position],) if split and constraint.resource_class else group_slots
             stages.append(Stage(len(stages), constraint, group.suffix, slots, together))
-    for constraint in root_constraints_of(search.query.root):
+    for constraint in iterate_root_constraints(search.query.root):
         stages.append(Stage(len(stages), constraint, of_root=True))
     return tuple(stages)
 
@@ -114,19 +114,19 @@ class TreeUses:
     def __len__(self) -> int:
         return len(self.root_ids)
 
-    def any_of_tree(self, mask: Mask) -> Mask:
+    def reduce_to_trees(self, mask: Mask) -> Mask:
         """Return for each tree whether ``mask`` is true for any of its uses."""
         if len(self.ids) == len(self):  # each tree is its root
             return mask
         has_any: Mask = np.logical_or.reduceat(mask, self.starts)
         return has_any
 
-    def of_each(self, trees: Mask) -> Mask:
+    def expand_to_uses(self, trees: Mask) -> Mask:
         """Return for each use the value of its tree."""
         values: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
         return values
 
-    def of_tree(self, tree: int) -> slice:
+    def get_slice(self, tree: int) -> slice:
         """Return the uses of a tree."""
         starts = self.starts
         end = int(starts[tree + 1]) if tree + 1 < len(starts) else len(self.ids)
@@ -147,7 +147,7 @@ class StageOutcome:
     blamed: Mask
     failing: Mapping[int, Mask] = field(default_factory=dict)
 
-    def failing_slots(self, tree: int) -> list[int]:
+    def list_failing_slots(self, tree: int) -> list[int]:
         """Return the slots for which a tree has no remaining provider."""
         return [slot for slot, trees in self.failing.items() if trees[tree]]
 
@@ -168,25 +168,25 @@ class CheckedTrees:
     holds: Mapping[int, Mask]
 
     @classmethod
-    def of(
+    def check(
         cls, source: ProviderSource, search: Search, roots: Collection[int] | None = None
     ) -> Self:
         """Check all trees, or the trees with these roots."""
-        stages = stages_of(search)
-        with source.held(roots=roots or (), whole=roots is None) as (_, shape):
+        stages = list_stages(search)
+        with source.open_columns(roots=roots or (), whole=roots is None) as (_, shape):
             checker = _Checker(shape, search, roots, len(stages))
             checker.check(search)
             uses = checker.uses()
         return cls(stages, len(search.slots), uses, checker.met, checker.holds)
 
-    def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
+    def evaluate_stages(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
         """Evaluate the stages to outcomes and remaining uses by slot.
 
         Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
         constraint were not requested.
         """
         run = _StageRun(self, relaxed)
-        return list(run.outcomes()), run.left
+        return list(run.iterate_outcomes()), run.left
 
 
 class _Checker:
@@ -206,11 +206,11 @@ class _Checker:
             root_rows = shape.roots
             rows = np.flatnonzero(shape.root_rows >= 0).astype(np.int32)
         else:
-            root_rows = np.sort(shape.cloud.rows_of(roots))
-            rows = shape.rows_of_trees(shape.cloud.providers.ids[root_rows])
+            root_rows = np.sort(shape.cloud.find_rows(roots))
+            rows = shape.find_tree_rows(shape.cloud.providers.ids[root_rows])
         trees, is_shared = shape.root_rows[rows], np.zeros(len(rows), np.bool_)
         if sharing:
-            pairs = shape.sharing_with(root_rows)
+            pairs = shape.find_sharing_pairs(root_rows)
             sharers, anchors = (each[pairs] for each in shape.sharing)
             rows, trees = np.concatenate((rows, sharers)), np.concatenate((trees, anchors))
             is_shared = np.concatenate((is_shared, np.ones(len(pairs), np.bool_)))
@@ -239,13 +239,13 @@ class _Checker:
         )
 
     def check(self, search: Search) -> None:
-        """Mark the uses that meet each constraint of :func:`stages_of`."""
+        """Mark the uses that meet each constraint of :func:`list_stages`."""
         first = 0
         for group in search.query.groups:
             self._check_group(group, first)
-            first += len(list(constraints_of(group)))
+            first += len(list(iterate_constraints(group)))
         for index, mask in enumerate(
-            self._evaluator.each_trait(search.query.root, self._rows), first
+            self._evaluator.iterate_trait_masks(search.query.root, self._rows), first
         ):
             self.met[index] = mask
 
@@ -255,19 +255,21 @@ class _Checker:
         rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
         if shared.any():
             for part, counted in ((~shared, counted_own), (shared, counted_shared)):
-                for index, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
+                for index, mask in enumerate(
+                    evaluator.iterate_masks(group, counted, rows[part]), first
+                ):
                     self.met[index, part] = mask
         else:
-            for index, mask in enumerate(evaluator.each(group, counted_own, rows), first):
+            for index, mask in enumerate(evaluator.iterate_masks(group, counted_own, rows), first):
                 self.met[index] = mask
         index = (
             first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
         )
         for uuids in group.aggregates.member_of:
-            self.holds[index] = ~evaluator.members_of(uuids)[rows]
+            self.holds[index] = ~evaluator.is_member(uuids)[rows]
             index += 1
         if group.aggregates.forbidden:
-            members = evaluator.members_of(group.aggregates.forbidden)
+            members = evaluator.is_member(group.aggregates.forbidden)
             # No provider shares with a tree whose root is in a forbidden aggregate.
             if not group.suffix:
                 self.met[index, shared] &= ~members[self._trees[shared]]
@@ -283,7 +285,7 @@ class _StageRun:
         #: Earlier ``together`` stages, with the trees that passed each of them.
         self._together: list[tuple[Stage, Mask]] = []
 
-    def outcomes(self) -> Iterator[StageOutcome]:
+    def iterate_outcomes(self) -> Iterator[StageOutcome]:
         standing = np.ones(len(self._checked.uses), np.bool_)
         for stage in self._checked.stages:
             passes, blamed, failing = self._apply_stage(stage)
@@ -305,30 +307,35 @@ class _StageRun:
             return met[uses.root_uses], blamed, {}
         if stage.together:
             blamed = self._combine_slots(stage.slots, self.left)
-            passes = uses.any_of_tree(blamed & met)
+            passes = uses.reduce_to_trees(blamed & met)
             self._together.append((stage, passes))
             return passes, blamed, {}
         passes, failing, old = np.ones(len(uses), np.bool_), {}, list(self.left)
         for slot in stage.slots:
             remaining = old[slot] & met
-            serves = uses.any_of_tree(remaining)
+            serves = uses.reduce_to_trees(remaining)
             failing[slot] = ~serves
             passes &= serves
-            fails = uses.of_each(~serves)
+            fails = uses.expand_to_uses(~serves)
             blamed |= old[slot] & fails
             self.left[slot] = remaining | (old[slot] & fails) if self._relaxed else remaining
         for earlier, applies in self._together:
             if not set(earlier.slots) & set(stage.slots):
                 continue
             has_trait = self._checked.met[earlier.index]
-            still_pass = uses.any_of_tree(self._combine_slots(earlier.slots, self.left) & has_trait)
+            still_pass = uses.reduce_to_trees(
+                self._combine_slots(earlier.slots, self.left) & has_trait
+            )
             lost = applies & ~still_pass
             if not self._relaxed:
                 lost &= passes
             passes &= still_pass | ~applies
             # The providers with the trait that this constraint removed.
             removed = (
-                self._combine_slots(earlier.slots, old) & has_trait & ~met & uses.of_each(lost)
+                self._combine_slots(earlier.slots, old)
+                & has_trait
+                & ~met
+                & uses.expand_to_uses(lost)
             )
             blamed |= removed
             for slot in stage.slots if self._relaxed else ():
@@ -363,7 +370,7 @@ class Reasons:
     tree_names: Mapping[str, str]
 
     @classmethod
-    def of(
+    def read(
         cls,
         connection: Connection,
         source: ProviderSource,
@@ -393,14 +400,14 @@ class Reasons:
             checked,
             search,
             read_inventories(source, search, places),
-            names_of(connection, ids),
+            read_names(connection, ids),
             _find_memberships(source, search, advised) if advised_uses else {},
-            resource_providers.names_of(
+            resource_providers.map_names(
                 connection, [group.in_tree for group in search.query.groups if group.in_tree]
             ),
         )
 
-    def reason(self, outcome: StageOutcome, rejection: Rejection) -> str:
+    def describe_rejection(self, outcome: StageOutcome, rejection: Rejection) -> str:
         """Return the reason why a stage rejects a tree."""
         constraint = outcome.stage.constraint
         if outcome.stage.of_root:
@@ -414,7 +421,7 @@ class Reasons:
             )
         if constraint.resource_class:
             return self._describe_shortage(outcome, rejection, root)
-        whole = self.checked.uses.of_tree(rejection.tree)
+        whole = self.checked.uses.get_slice(rejection.tree)
         number = whole.stop - whole.start
         if 1 < number == len(rejection.uses):
             return f"each of {number} providers: {constraint.reason}"
@@ -425,7 +432,7 @@ class Reasons:
 
     def _describe_shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         constraint, uses = outcome.stage.constraint, rejection.uses
-        with_inventory = [use for use in uses if self.room(outcome, use) is not None]
+        with_inventory = [use for use in uses if self.find_inventory(outcome, use) is not None]
         if not with_inventory:
             words = f"{constraint.resource_class}: {describe_shortage(None, 0, constraint.amount)}"
             return words if root in uses else f"{words} on {self._list_names(uses)}"
@@ -434,30 +441,30 @@ class Reasons:
         return f"{words}; and {omitted} more" if omitted > 0 else words
 
     def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
-        constraint, room = outcome.stage.constraint, self.room(outcome, use)
+        constraint, room = outcome.stage.constraint, self.find_inventory(outcome, use)
         inventory, used = (room.inventory, room.used) if room else (None, 0)
         words = (
             f"{constraint.resource_class}: {describe_shortage(inventory, used, constraint.amount)}"
         )
-        return words if use == root else f"{words} on {self.name(use)}"
+        return words if use == root else f"{words} on {self.get_name(use)}"
 
-    def room(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
+    def find_inventory(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
         """Return the inventory of the stage's class on a use's provider, or None."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
         return self.rooms.get((int(self.checked.uses.ids[use]), class_id))
 
-    def name(self, use: int) -> str:
+    def get_name(self, use: int) -> str:
         """Return the name of the provider of a use."""
         return self.names.get(int(self.checked.uses.ids[use]), "one provider")
 
     def _list_names(self, uses: Sequence[int]) -> str:
-        names = [self.name(use) for use in uses]
+        names = [self.get_name(use) for use in uses]
         if len(names) > _MAX_NAMED:
             names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
         return join_words(names)
 
 
-def rejections(
+def build_rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
     """List these trees as rejected by a stage.
@@ -467,7 +474,7 @@ def rejections(
     uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
     tree_rejections = []
     for tree in trees:
-        whole = uses.of_tree(tree)
+        whole = uses.get_slice(tree)
         blamed = (np.flatnonzero(outcome.blamed[whole]) + whole.start).tolist()
         if holds is not None:
             root = int(uses.root_uses[tree])
@@ -480,11 +487,11 @@ def _find_memberships(
     source: ProviderSource, search: Search, ids: Collection[int]
 ) -> dict[int, frozenset[str]]:
     memberships: dict[int, set[str]] = {key: set() for key in ids}
-    with source.held(ids) as (cloud, shape):
-        rows = np.sort(cloud.rows_of(memberships))
+    with source.open_columns(ids) as (cloud, shape):
+        rows = np.sort(cloud.find_rows(memberships))
         keys = cloud.providers.ids[rows]
         for uuid in {uuid for group in search.query.groups for uuid in group.aggregates.uuids}:
-            members = shape.members_of(search.names.aggregate_ids([uuid]))
+            members = shape.is_member(search.names.find_aggregate_ids([uuid]))
             for key in keys[members[rows]].tolist():
                 memberships[key].add(uuid)
     return {key: frozenset(uuids) for key, uuids in memberships.items()}
@@ -502,10 +509,10 @@ def read_inventories(
     if not places:
         return rooms
     ids, names = {provider for provider, _ in places}, search.names.class_names
-    with source.held(ids) as (cloud, _):
-        rows = np.sort(cloud.rows_of(ids))
+    with source.open_columns(ids) as (cloud, _):
+        rows = np.sort(cloud.find_rows(ids))
         for class_id in {class_id for _, class_id in places} & cloud.classes.keys():
-            has_inventory, values = cloud.classes[class_id].values_of(rows, *_COLUMNS)
+            has_inventory, values = cloud.classes[class_id].select_values(rows, *_COLUMNS)
             columns = [column.tolist() for column in values]
             keys = cloud.providers.ids[rows[has_inventory]].tolist()
             for key, total, used, min_unit, max_unit, step in zip(keys, *columns, strict=True):
@@ -520,21 +527,21 @@ def read_inventories(
     return rooms
 
 
-def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Map the ids of these providers to their names."""
     columns = tables.resource_providers.c
     rows = select_in_batches(connection, select(columns.id, columns.name), columns.id, ids)
     return {key: name or "one provider" for key, name in rows}
 
 
-def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+def read_uuids(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Map the ids of these providers to their uuids."""
     columns = tables.resource_providers.c
     query = select(columns.id, columns.uuid)
     return dict(map(tuple, select_in_batches(connection, query, columns.id, ids)))
 
 
-def nearest_amounts(
+def find_nearest_amounts(
     source: ProviderSource,
     search: Search,
     taken: Collection[str],
@@ -550,12 +557,12 @@ def nearest_amounts(
     without candidates that meet all other constraints are considered. With the new amount, their
     providers may still not serve together.
     """
-    checked = CheckedTrees.of(source, search)
+    checked = CheckedTrees.check(source, search)
     stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
     uses, amount = checked.uses, stage.constraint.amount
     class_id = search.names.classes[stage.constraint.resource_class]
-    with source.held(uses.ids.tolist()) as (cloud, _):
-        below, above = _fitting_amounts(cloud, uses.ids, class_id, amount)
+    with source.open_columns(uses.ids.tolist()) as (cloud, _):
+        below, above = _find_fitting_amounts(cloud, uses.ids, class_id, amount)
     amounts_by_tree = _find_best(checked, stage, below, np.maximum)
     if not amounts_by_tree.any():
         amounts_by_tree = _find_best(checked, stage, above, np.minimum)
@@ -570,7 +577,7 @@ def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.
     """Return for each tree the best amount that passes all stages, or 0."""
     met = checked.met.copy()
     met[stage.index] = amounts > 0
-    outcomes, remaining = replace(checked, met=met).outcomes()
+    outcomes, remaining = replace(checked, met=met).evaluate_stages()
     uses, (slot,) = checked.uses, stage.slots
     passing = np.flatnonzero(remaining[slot])
     selected = np.zeros(len(uses), np.int64)
@@ -581,22 +588,22 @@ def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.
     return selected
 
 
-def _fitting_amounts(
+def _find_fitting_amounts(
     cloud: ProviderColumns, ids: _Numbers, class_id: int, requested: int
 ) -> tuple[_Numbers, _Numbers]:
     """Return for each provider the nearest smaller and larger fitting amount.
 
-    0 means that no amount fits. The rules are the same as in ``largest_below`` and
-    ``smallest_above`` of :mod:`placement_sched.candidates.explain`.
+    0 means that no amount fits. The rules are the same as in ``find_largest_below`` and
+    ``find_smallest_above`` of :mod:`placement_sched.candidates.explain`.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in cloud.classes:
         return below, above
-    is_present, rows = cloud.places_of(ids)
-    has_inventory, (capacities, *amounts) = cloud.classes[class_id].values_of(rows, *_COLUMNS)
+    is_present, rows = cloud.find_existing_rows(ids)
+    has_inventory, (capacities, *amounts) = cloud.classes[class_id].select_values(rows, *_COLUMNS)
     uses = np.flatnonzero(is_present)[has_inventory]
     used, min_unit, max_unit, step = (column.astype(np.int64) for column in amounts)
-    capacity = whole_capacities(capacities)
+    capacity = truncate_capacities(capacities)
     step = np.maximum(step, 1)
     max_amount = np.minimum(capacity - used, max_unit)
     largest = np.minimum(max_amount, requested - 1)

@@ -23,13 +23,13 @@ from placement_sched.candidates.request import (
     Slot,
     Topology,
     check_names,
-    minimal_sets,
-    traits_of,
+    list_traits,
+    select_minimal_sets,
 )
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
-from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import Condition, ids_by, scalars_in_batches
+from placement_sched.db.collations import convert_to_unicode
+from placement_sched.db.sql import Condition, map_ids, select_scalars_in_batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery, RequestGroup
 from placement_sched.model.provider import MAX_INT, SHARES
@@ -85,7 +85,7 @@ def select_single_providers(
     return statement.where(*amounts).limit(limit)
 
 
-def trees_of_sharers(
+def find_sharing_trees(
     connection: Connection, shares: int, aggregates: Collection[int]
 ) -> Iterator[int]:
     """Return the ids of all providers whose tree contains a sharing provider.
@@ -102,7 +102,7 @@ def trees_of_sharers(
         .join(_AGGREGATES, membership.resource_provider_id == sharer.c.id)
         .where(_TRAITS.c.trait_id == shares)
     )
-    return scalars_in_batches(connection, statement, membership.aggregate_id, aggregates)
+    return select_scalars_in_batches(connection, statement, membership.aggregate_id, aggregates)
 
 
 def _select_roots(search: Search, after: int) -> sa.Select[int]:
@@ -157,7 +157,7 @@ def _select_sharing_pairs() -> sa.CTE:
 
 
 def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
-    return not all(map(names.aggregate_ids, group.aggregates.member_of))
+    return not all(map(names.find_aggregate_ids, group.aggregates.member_of))
 
 
 def _yield_conditions(
@@ -172,9 +172,11 @@ def _yield_conditions(
         root = sa.select(member.c.root_provider_id).where(member.c.uuid == group.in_tree)
         yield _PROVIDER.root_provider_id == root.scalar_subquery()
     yield from meets_traits(group.traits, names.traits)
-    for aggregates in minimal_sets(map(names.aggregate_ids, group.aggregates.member_of)):
+    for aggregates in select_minimal_sets(
+        map(names.find_aggregate_ids, group.aggregates.member_of)
+    ):
         yield _build_membership(aggregates, in_trees=in_trees)
-    if forbidden := names.aggregate_ids(group.aggregates.forbidden):
+    if forbidden := names.find_aggregate_ids(group.aggregates.forbidden):
         yield evaluate_per_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))
 
 
@@ -207,14 +209,14 @@ class LoadedProviders(ProviderSource):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._cloud = ProviderColumns(provider_state.no_names(connection))
+        self._cloud = ProviderColumns(provider_state.build_empty_names(connection))
         self._shape: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
         self._loaded_trees: set[int] = set()
         self._is_whole = False
 
     @contextmanager
-    def held(
+    def open_columns(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Load missing rows of these providers, and return columns and tree index."""
@@ -250,18 +252,18 @@ class LoadedProviders(ProviderSource):
         self._load(members)
         memberships = self._cloud.memberships
         if self._sharing_trait is not None and len(memberships.rows):
-            own = np.isin(memberships.rows, self._cloud.rows_of(members))
+            own = np.isin(memberships.rows, self._cloud.find_rows(members))
             aggregates = np.unique(memberships.values["aggregate"][own]).tolist()
-            sharers = trees_of_sharers(self._connection, self._sharing_trait, aggregates)
+            sharers = find_sharing_trees(self._connection, self._sharing_trait, aggregates)
             self._load(sharers)
 
     def _find_members(self, roots: Collection[int]) -> list[int]:
         root = _COLUMNS.root_provider_id
-        return list(scalars_in_batches(self._connection, select(_COLUMNS.id), root, roots))
+        return list(select_scalars_in_batches(self._connection, select(_COLUMNS.id), root, roots))
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Resolve all names of a query with a single SQL statement."""
-        wanted_traits = traits_of(query) | {SHARES}
+        wanted_traits = list_traits(query) | {SHARES}
         wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
         statement = _select_names(with_aggregates=bool(wanted_aggregates))
         values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
@@ -279,13 +281,13 @@ class LoadedProviders(ProviderSource):
     @cached_property
     def _sharing_trait(self) -> int | None:
         """Return the id of the sharing trait, or None if no provider shares."""
-        return traits.ids_by_name(self._connection, [SHARES]).get(SHARES)
+        return traits.map_ids(self._connection, [SHARES]).get(SHARES)
 
-    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+    def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
-        return ids_by(self._connection, _COLUMNS.uuid, uuids)
+        return map_ids(self._connection, _COLUMNS.uuid, uuids)
 
-    def serving_alone(
+    def find_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
         """Return the first providers, sorted by id, that serve a single group."""
@@ -294,7 +296,7 @@ class LoadedProviders(ProviderSource):
         while True:
             missing = None if limit is None else limit - len(providers)
             ids = self._find_ids_alone(query, names, missing, after)
-            providers += self.serving_of(query, names, ids)
+            providers += self.select_serving(query, names, ids)
             if missing is None or len(ids) < missing or len(providers) == limit:
                 return tuple(providers)
             after = ids[-1]
@@ -308,23 +310,27 @@ class LoadedProviders(ProviderSource):
         statement = select_single_providers(query, names, limit, after)
         return self._connection.scalars(statement).all()
 
-    def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
+    def list_tree_providers(
+        self, providers: Sequence[CandidateProvider]
+    ) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees of these providers."""
-        with self.held([provider.id for provider in providers]) as (cloud, _):
+        with self.open_columns([provider.id for provider in providers]) as (cloud, _):
             roots = np.unique(
-                cloud.providers.roots[cloud.rows_of(provider.id for provider in providers)]
+                cloud.providers.roots[cloud.find_rows(provider.id for provider in providers)]
             )
-        with self.held(roots=roots[roots != 0].tolist()):
-            return super().whole_trees(providers)
+        with self.open_columns(roots=roots[roots != 0].tolist()):
+            return super().list_tree_providers(providers)
 
-    def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
+    def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` with the traits."""
         statement = _select_roots(search, after).limit(limit)
         # A provider without a parent is a root. This condition can use an index.
         is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
         return list(self._connection.scalars(statement.where(*is_root)))
 
-    def serving_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
+    def find_serving_roots(
+        self, search: Search, limit: int | None = None, after: int = 0
+    ) -> list[int]:
         """Return the first root ids above ``after`` whose trees may serve."""
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
@@ -341,20 +347,20 @@ class LoadedProviders(ProviderSource):
         )
         return list(self._connection.scalars(statement.limit(limit)))
 
-    def contents(self, ids: Collection[int]) -> ProviderContents:
+    def read_contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the contents of these providers that summaries show."""
         self._load_names()
-        return super().contents(ids)
+        return super().read_contents(ids)
 
-    def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
+    def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Map provider id and class name to inventories."""
         self._load_names()
-        return super().inventories(ids)
+        return super().read_inventories(ids)
 
-    def trait_ids(self) -> Mapping[str, int]:
+    def map_trait_ids(self) -> Mapping[str, int]:
         """Map the names of all traits to their ids."""
         self._load_names()
-        return super().trait_ids()
+        return super().map_trait_ids()
 
     def _load_names(self) -> None:
         if not self._cloud.names.traits:
@@ -371,8 +377,8 @@ def _select_names(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...
     any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
     named = traits.name.in_(sa.bindparam("traits", expanding=True))
     parts: list[sa.Select[*tuple[Any, ...]]] = [
-        sa.select(sa.literal(_TRAIT), traits.id, in_unicode(traits.name)).where(named),
-        sa.select(sa.literal(_CLASS), classes.id, in_unicode(classes.name)),
+        sa.select(sa.literal(_TRAIT), traits.id, convert_to_unicode(traits.name)).where(named),
+        sa.select(sa.literal(_CLASS), classes.id, convert_to_unicode(classes.name)),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_child, 1), else_=0), sa.literal("nested")),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_sharing, 1), else_=0), sa.literal("sharing")),
     ]
@@ -380,8 +386,8 @@ def _select_names(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...
         aggregates = tables.placement_aggregates.c
         named = aggregates.uuid.in_(sa.bindparam("aggregates", expanding=True))
         parts.append(
-            sa.select(sa.literal(_AGGREGATE), aggregates.id, in_unicode(aggregates.uuid)).where(
-                named
-            )
+            sa.select(
+                sa.literal(_AGGREGATE), aggregates.id, convert_to_unicode(aggregates.uuid)
+            ).where(named)
         )
     return sa.union_all(*parts)

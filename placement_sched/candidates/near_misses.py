@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
-from placement_sched.candidates.constraints import constraints_of
-from placement_sched.candidates.explain_stages import CheckedTrees, Stage, stages_of
+from placement_sched.candidates.constraints import iterate_constraints
+from placement_sched.candidates.explain_stages import CheckedTrees, Stage, list_stages
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, Search, can_serve_alone
 from placement_sched.candidates.trees import TreeReader
@@ -51,7 +51,7 @@ _MAX_LISTED = 3
 _OTHER_TREE = "only its sharing providers match, which are reported under another tree"
 
 
-def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:
+def build_explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:
     """Return the work budget for an explanation of this many trees.
 
     The budget is divided by ``shares``. Requests that no host can serve are always explained, so
@@ -62,7 +62,7 @@ def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkB
     return WorkBudget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
 
 
-def near_misses(
+def find_near_misses(
     source: ProviderSource,
     search: Search,
     checked: CheckedTrees,
@@ -85,9 +85,9 @@ def near_misses(
     try:
         blockers = _Blockers(search, checked.stages, patterns, budget)
         for size in range(1, len(terms) + 1 if patterns else 1):
-            for term_set in blockers.sets_of(size, rules):
+            for term_set in blockers.iterate_sets(size, rules):
                 dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
-                roots = blockers.trees_without(term_set)
+                roots = blockers.find_unblocked_trees(term_set)
                 looser = replace(search, query=_drop_terms(search.query, dropped))
                 budget.consume(
                     _EVALUATION_STEPS + _SLOT_STEPS * len(looser.slots) + _READ_STEPS * len(roots)
@@ -96,12 +96,12 @@ def near_misses(
                 checks = reader.read(roots).check(budget)
                 if helped := tuple(root for root, serves in checks if serves):
                     names = [term.name for term in dropped]
-                    misses.append(NearMiss.of(names, len(helped), helped))
+                    misses.append(NearMiss.from_terms(names, len(helped), helped))
             if misses:
                 break
     except TooComplex:
         complete = False
-    return NearMisses.of(misses, complete=complete)
+    return NearMisses.from_misses(misses, complete=complete)
 
 
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
@@ -121,8 +121,10 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
     for number, pattern in enumerate(patterns):
         roots = tuple(ids[nearest[inverse.ravel() == number]].tolist())
         terms = [names[index] for index in np.flatnonzero(pattern).tolist()]
-        misses.append((np.flatnonzero(pattern).tolist(), NearMiss.of(terms, len(roots), roots)))
-    return NearMisses.of(miss for _, miss in sorted(misses, key=itemgetter(0)))
+        misses.append(
+            (np.flatnonzero(pattern).tolist(), NearMiss.from_terms(terms, len(roots), roots))
+        )
+    return NearMisses.from_misses(miss for _, miss in sorted(misses, key=itemgetter(0)))
 
 
 class _Term(NamedTuple):
@@ -153,15 +155,15 @@ def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_T
         yield _Term(("same_subtree", ",".join(suffixes)), subtree=suffixes)
 
 
-def without_terms(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
+def remove_terms(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
     """Return the query of a search without the terms with these names."""
-    terms = _yield_terms(search.query, stages_of(search))
+    terms = _yield_terms(search.query, list_stages(search))
     return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
-def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
+def find_term_amount(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
     """Return resource class and amount of a term, or None if it has no amount."""
-    for term in _yield_terms(search.query, stages_of(search)):
+    for term in _yield_terms(search.query, list_stages(search)):
         if term.name == name and term.constraint is not None and term.constraint.resources:
             return term.constraint.resources[0]
     return None
@@ -169,7 +171,7 @@ def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | N
 
 def with_amount(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
     """Return the query of a search with another amount in a term."""
-    terms = _yield_terms(search.query, stages_of(search))
+    terms = _yield_terms(search.query, list_stages(search))
     suffix, constraint = next((term.suffix, term.constraint) for term in terms if term.name == name)
     old = constraint.resources if constraint else ()
 
@@ -187,7 +189,7 @@ def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQ
     subtrees = {term.subtree for term in dropped}
 
     def drop_from(suffix: str | None, group: RequestGroup) -> RequestGroup:
-        parts = (constraint.part for constraint in constraints_of(group))
+        parts = (constraint.part for constraint in iterate_constraints(group))
         return _join_groups(group.suffix, [p for p in parts if (suffix, p) not in constraints])
 
     return replace(
@@ -248,17 +250,17 @@ class _Blockers:
     ) -> None:
         self._budget = budget
         self._together = [stage for stage in stages if stage.together]
-        self._together_bits = _stage_bits(self._together)
+        self._together_bits = _build_stage_bits(self._together)
         self._mixed = _find_mixed(search, stages)
         self._freeing = _find_freeing(search, stages)
         self._patterns = patterns
         missed = (mask for pattern in self._patterns for masks in pattern.slots for mask in masks)
         roots = (pattern.root for pattern in self._patterns)
-        amounts = _stage_bits(stage for stage in stages if stage.constraint.resource_class)
+        amounts = _build_stage_bits(stage for stage in stages if stage.constraint.resource_class)
         # The constraints that may matter.
         self._relevant = reduce(or_, (*missed, *roots), amounts | self._together_bits | self._mixed)
 
-    def sets_of(self, size: int, rules: int) -> Iterator[int]:
+    def iterate_sets(self, size: int, rules: int) -> Iterator[int]:
         """Yield the sets of ``size`` constraints whose removal may help.
 
         ``rules`` are rules that may also be dropped, as bits. No other set of this size can let a
@@ -276,7 +278,7 @@ class _Blockers:
                     yielded.add(whole)
                     yield whole
 
-    def trees_without(self, dropped: int) -> list[int]:
+    def find_unblocked_trees(self, dropped: int) -> list[int]:
         self._budget.consume(sum(pattern.price for pattern in self._patterns))
         return [
             tree
@@ -335,7 +337,7 @@ class _Blockers:
 
 def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Iterator[_Pattern]:
     uses, stages = checked.uses, checked.stages
-    of_root = _stage_bits(stage for stage in stages if stage.of_root)
+    of_root = _build_stage_bits(stage for stage in stages if stage.of_root)
     missed, inverse = _find_missed(checked.met)
     pairs = np.unique(np.stack((uses.trees, inverse), axis=1), axis=0)
     bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
@@ -349,7 +351,7 @@ def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Itera
     for (of_this_root, misses), roots_with_pattern in equal.items():
         slots = []
         for slot in range(checked.slots):
-            slot_stages = _stage_bits(stage for stage in stages if slot in stage.slots)
+            slot_stages = _build_stage_bits(stage for stage in stages if slot in stage.slots)
             slots.append(tuple(sorted({missed[number] & slot_stages for number in misses})))
         yield _Pattern(of_this_root, tuple(slots), tuple(roots_with_pattern))
 
@@ -369,7 +371,7 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
     group = search.query.group
     if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
         return 0
-    return _stage_bits(
+    return _build_stage_bits(
         stage for stage in stages if stage.constraint.kind == "member_of" and not stage.suffix
     )
 
@@ -385,12 +387,12 @@ def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
         stage for stage in stages if split and stage.constraint.resource_class and not stage.suffix
     ]
     return tuple(
-        _stage_bits(stage for stage in amounts if stage.slots == (slot,))
+        _build_stage_bits(stage for stage in amounts if stage.slots == (slot,))
         for slot in range(len(search.slots))
     )
 
 
-def _stage_bits(stages: Iterable[Stage]) -> int:
+def _build_stage_bits(stages: Iterable[Stage]) -> int:
     return sum(1 << stage.index for stage in stages)
 
 
@@ -418,7 +420,7 @@ class TreeNames(NamedTuple):
     providers: Sequence[str | None]
 
 
-def broken_rules(
+def find_broken_rules(
     tree: ProviderTree, rules: Rules, names: TreeNames, budget: WorkBudget
 ) -> Iterator[BrokenRule]:
     """Yield each rule whose removal lets the tree serve.
@@ -454,7 +456,7 @@ def _suggest_dropping(words: str, constraint: str, detail: str) -> SuggestedChan
     return SuggestedChange("drop_constraint", words, {"constraint": constraint, "detail": detail})
 
 
-def _requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
+def _map_requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
     return {
         position: amount
         for position, slot in enumerate(rules.slots)
@@ -464,7 +466,7 @@ def _requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
 
 
 def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
-    amounts = _requested_amounts(rules, class_id)
+    amounts = _map_requested_amounts(rules, class_id)
     options = {provider for position in amounts for provider in tree.options[position]}
     free = sorted((tree.free[provider, class_id].amount for provider in options), reverse=True)
     named = ", ".join(map(str, free[:_MAX_LISTED])) + (", ..." if len(free) > _MAX_LISTED else "")
@@ -475,7 +477,7 @@ def _make_room(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
 ) -> SuggestedChange | None:
     """Suggest the smallest additional capacity that makes the tree serve."""
-    amounts = _requested_amounts(rules, class_id)
+    amounts = _map_requested_amounts(rules, class_id)
     requested, best = sum(amounts.values()), None
     try:
         for provider in sorted({key for slot in amounts for key in tree.options[slot]}):

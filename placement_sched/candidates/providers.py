@@ -21,7 +21,7 @@ from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.request import ResolvedNames, Search, Topology, check_names
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db.sql import SIZE, batches
+from placement_sched.db.sql import SIZE, split_batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
 #: Number of rows evaluated first for each candidate that the limit allows, and the factor by which
@@ -54,7 +54,7 @@ class ProviderSource(ABC):
     reads_cheaply: bool
 
     @abstractmethod
-    def held(
+    def open_columns(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
         """Return columns and tree index, locked for other threads.
@@ -71,20 +71,22 @@ class ProviderSource(ABC):
         """
 
     @abstractmethod
-    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+    def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
 
-    def serving_alone(
+    def find_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
         """Return the first providers, sorted by id, that serve a single group."""
-        with self.held(whole=True) as (cloud, shape):
+        with self.open_columns(whole=True) as (cloud, shape):
             evaluator = ConstraintEvaluator(shape, names)
             (group,) = query.groups
             if group.in_tree is not None:
-                tree_rows = evaluator.rows_in_tree(group.in_tree)
+                tree_rows = evaluator.find_tree_rows(group.in_tree)
                 return tuple(
-                    cloud.described(tree_rows[_find_alone(evaluator, query, tree_rows)][:limit])
+                    cloud.describe_providers(
+                        tree_rows[_find_alone(evaluator, query, tree_rows)][:limit]
+                    )
                 )
             providers: list[CandidateProvider] = []
             start, size = 0, len(cloud) if limit is None else _BLOCK * limit
@@ -94,85 +96,93 @@ class ProviderSource(ABC):
                 rows = rows[cloud.providers.roots[rows] != 0]
                 if limit is not None:
                     rows = rows[: limit - len(providers)]
-                providers += cloud.described(rows.astype(np.int32))
+                providers += cloud.describe_providers(rows.astype(np.int32))
                 start, size = block.stop, size * _GROWTH
         return tuple(providers)
 
     def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
-        with self.held(whole=True) as (cloud, shape):
+        with self.open_columns(whole=True) as (cloud, shape):
             serving = _find_alone(ConstraintEvaluator(shape, names), query, slice(0, len(cloud)))
             return _list_ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
-    def sampled_alone(
+    def sample_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
     ) -> tuple[CandidateProvider, ...]:
         """Return a uniform sample of ``limit`` of the providers that serve alone."""
         ids = self._find_ids_alone(query, names)
         sample = random.sample(ids, len(ids) if limit is None else min(limit, len(ids)))
-        by_id = {provider.id: provider for provider in self.serving_of(query, names, sample)}
+        by_id = {provider.id: provider for provider in self.select_serving(query, names, sample)}
         return tuple([by_id[key] for key in sample if key in by_id])
 
-    def serving_of(
+    def select_serving(
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
         """Return, sorted by id, which of these providers serve a single group."""
-        with self.held(ids) as (cloud, shape):
-            rows = np.sort(cloud.rows_of(ids))
+        with self.open_columns(ids) as (cloud, shape):
+            rows = np.sort(cloud.find_rows(ids))
             return tuple(
-                cloud.described(rows[_find_alone(ConstraintEvaluator(shape, names), query, rows)])
+                cloud.describe_providers(
+                    rows[_find_alone(ConstraintEvaluator(shape, names), query, rows)]
+                )
             )
 
     def describe(
         self, serving: Collection[int], *, whole: bool
     ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
         """Return these providers, or their ``whole`` trees, sorted by id."""
-        with self.held(serving) as (cloud, shape):
-            rows, trees = np.sort(cloud.rows_of(serving)), None
+        with self.open_columns(serving) as (cloud, shape):
+            rows, trees = np.sort(cloud.find_rows(serving)), None
             if whole:
                 roots = cloud.providers.roots[rows]
-                trees = tuple(cloud.described(shape.rows_of_trees(roots[roots != 0])))
-            by_id = {provider.id: provider for provider in cloud.described(rows)}
+                trees = tuple(cloud.describe_providers(shape.find_tree_rows(roots[roots != 0])))
+            by_id = {provider.id: provider for provider in cloud.describe_providers(rows)}
         return tuple([by_id[key] for key in serving if key in by_id]), trees
 
-    def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
+    def list_tree_providers(
+        self, providers: Sequence[CandidateProvider]
+    ) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees of these providers."""
         by_id: dict[int, CandidateProvider] = {}
         ids = [provider.id for provider in providers]
-        with self.held(ids) as (cloud, shape):
+        with self.open_columns(ids) as (cloud, shape):
             # In batches of one SQL statement, to keep the order of the response the same.
-            for batch in batches(ids, SIZE):
-                roots = cloud.providers.roots[cloud.rows_of(batch)]
-                described = cloud.described(shape.rows_of_trees(roots[roots != 0]))
+            for batch in split_batches(ids, SIZE):
+                roots = cloud.providers.roots[cloud.find_rows(batch)]
+                described = cloud.describe_providers(shape.find_tree_rows(roots[roots != 0]))
                 by_id.update((provider.id, provider) for provider in described)
         return tuple(by_id.values())
 
-    def roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
+    def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` with the traits."""
-        with self.held(whole=True) as (cloud, shape):
-            return _list_ids(cloud, constraints.roots(shape, search, after)[:limit])
+        with self.open_columns(whole=True) as (cloud, shape):
+            return _list_ids(cloud, constraints.find_roots(shape, search, after)[:limit])
 
-    def serving_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
+    def find_serving_roots(
+        self, search: Search, limit: int | None = None, after: int = 0
+    ) -> list[int]:
         """Return the first root ids above ``after`` whose trees may serve.
 
         Each slot has a provider that could serve it alone.
         """
-        with self.held(whole=True) as (cloud, shape):
-            return _list_ids(cloud, constraints.serving_roots(shape, search, after)[:limit])
+        with self.open_columns(whole=True) as (cloud, shape):
+            return _list_ids(cloud, constraints.find_serving_roots(shape, search, after)[:limit])
 
-    def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
+    def read_free_capacity(
+        self, places: Collection[tuple[int, int]]
+    ) -> Mapping[tuple[int, int], FreeCapacity]:
         """Return the remaining capacity of pairs of provider and class id.
 
         The result may contain other combinations of these providers and classes.
         """
         free: dict[tuple[int, int], FreeCapacity] = {}
         ids = {provider for provider, _ in places}
-        with self.held(ids) as (cloud, _):
-            rows = np.sort(cloud.rows_of(ids))
+        with self.open_columns(ids) as (cloud, _):
+            rows = np.sort(cloud.find_rows(ids))
             for class_id in sorted({class_id for _, class_id in places}):
                 columns = cloud.classes.get(class_id)
                 if columns is None:
                     continue
-                has_inventory, values = columns.values_of(rows, "capacity", "used", "max_unit")
+                has_inventory, values = columns.select_values(rows, "capacity", "used", "max_unit")
                 for key, capacity, used, max_unit in zip(
                     _list_ids(cloud, rows[has_inventory]),
                     *(column.tolist() for column in values),
@@ -181,7 +191,7 @@ class ProviderSource(ABC):
                     free[key, class_id] = FreeCapacity(int(capacity) - used, max_unit)
         return free
 
-    def free_columns(
+    def read_free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
         """Map each class to the providers' remaining capacity, or 0.
@@ -190,43 +200,45 @@ class ProviderSource(ABC):
         """
         ids = np.fromiter(providers, np.int64, len(providers))
         free_by_class = {class_id: np.zeros(len(ids)) for class_id in classes}
-        with self.held(providers) as (cloud, _):
-            exists, rows = cloud.places_of(ids)
+        with self.open_columns(providers) as (cloud, _):
+            exists, rows = cloud.find_existing_rows(ids)
             indexes = np.flatnonzero(exists)
             for class_id, column in free_by_class.items():
                 if (columns := cloud.classes.get(class_id)) is None:
                     continue
-                has_inventory, (capacity, used) = columns.values_of(rows, "capacity", "used")
+                has_inventory, (capacity, used) = columns.select_values(rows, "capacity", "used")
                 column[indexes[has_inventory]] = np.trunc(capacity) - used
         return free_by_class
 
-    def contents(self, ids: Collection[int]) -> ProviderContents:
+    def read_contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the contents of these providers that summaries show."""
-        with self.held(ids) as (cloud, _):
+        with self.open_columns(ids) as (cloud, _):
             return _build_contents(cloud, ids)
 
-    def trait_ids(self) -> Mapping[str, int]:
+    def map_trait_ids(self) -> Mapping[str, int]:
         """Map the names of all traits to their ids."""
-        with self.held() as (cloud, _):
+        with self.open_columns() as (cloud, _):
             return cloud.names.traits
 
-    def roots_with(
+    def map_roots_by_trait(
         self, traits: Mapping[str, int], roots: Collection[int]
     ) -> Mapping[str, frozenset[int]]:
         """Map each trait to the roots of trees with the trait on any provider.
 
         ``traits`` maps names to ids. The result may contain roots that are not in ``roots``.
         """
-        with self.held(roots=roots) as (cloud, _):
+        with self.open_columns(roots=roots) as (cloud, _):
             every, columns = slice(0, len(cloud)), cloud.providers.roots
             return {
-                name: frozenset(columns[cloud.traits.any_of(frozenset({key}), every)].tolist())
+                name: frozenset(
+                    columns[cloud.traits.has_any_trait(frozenset({key}), every)].tolist()
+                )
                 for name, key in traits.items()
             }
 
-    def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
+    def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Map provider id and class name to :data:`INVENTORY_FIELDS`."""
-        with self.held(ids) as (cloud, _):
+        with self.open_columns(ids) as (cloud, _):
             return _build_inventories(cloud, ids)
 
 
@@ -241,7 +253,7 @@ class CachedProviders(ProviderSource):
     def __init__(self, cache: ProviderCache) -> None:
         self.cache = cache
 
-    def held(
+    def open_columns(
         self,
         providers: Iterable[int] = (),  # noqa: ARG002 - the cache has all providers
         roots: Collection[int] = (),  # noqa: ARG002
@@ -249,20 +261,20 @@ class CachedProviders(ProviderSource):
         whole: bool = False,  # noqa: ARG002
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
         """Lock the cache."""
-        return self.cache.held()
+        return self.cache.lock_columns()
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names of a query."""
-        with self.cache.held() as (cloud, shape):
+        with self.cache.lock_columns() as (cloud, shape):
             names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
         return check_names(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
         )
 
-    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+    def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
-        with self.cache.held() as (cloud, _):
-            return cloud.ids_of(uuids)
+        with self.cache.lock_columns() as (cloud, _):
+            return cloud.map_ids(uuids)
 
 
 def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
@@ -275,21 +287,21 @@ def _find_alone(
 ) -> Mask:
     """Return a mask of the rows that serve a single group, in a cloud without trees."""
     (group,) = query.groups
-    mask = evaluator.serving(group, CountedRoot.OWN, rows)
-    evaluator.having(query.root, rows, mask)
+    mask = evaluator.can_serve(group, CountedRoot.OWN, rows)
+    evaluator.apply_trait_terms(query.root, rows, mask)
     return mask
 
 
 def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderContents:
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = cloud.places_of(keys)
+    exists, rows = cloud.find_existing_rows(keys)
     present = keys[exists].tolist()
     class_names = {key: name for name, key in cloud.names.classes.items()}
     amounts: dict[int, list[tuple[str, int, int]]] = {key: [] for key in ids}
     # A class that was created after the names were read is omitted.
     for class_id in sorted(cloud.classes.keys() & class_names.keys()):
         name = class_names[class_id]
-        has_inventory, (capacity, used) = cloud.classes[class_id].values_of(
+        has_inventory, (capacity, used) = cloud.classes[class_id].select_values(
             rows, "capacity", "used"
         )
         for key, amount, used_amount in zip(
@@ -300,7 +312,7 @@ def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderCon
     traits = dict.fromkeys(ids, b"") | dict(zip(present, row_words, strict=True))
     names = {key: name for name, key in cloud.names.traits.items()}
     sets = {
-        word: [names[trait] for trait in cloud.traits.ids_in(word) if trait in names]
+        word: [names[trait] for trait in cloud.traits.decode_trait_ids(word) if trait in names]
         for word in {b"", *row_words}
     }
     return ProviderContents(amounts=amounts, traits=traits, trait_sets={**sets})
@@ -311,11 +323,11 @@ def _build_inventories(
 ) -> Mapping[int, Mapping[str, InventoryValues]]:
     inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = cloud.places_of(keys)
+    exists, rows = cloud.find_existing_rows(keys)
     for name, class_id in cloud.names.classes.items():
         if (columns := cloud.classes.get(class_id)) is None:
             continue
-        has_inventory, values = columns.values_of(rows, *INVENTORY_FIELDS)
+        has_inventory, values = columns.select_values(rows, *INVENTORY_FIELDS)
         present = keys[exists][has_inventory].tolist()
         for key, *amounts in zip(present, *(column.tolist() for column in values), strict=True):
             inventories[key][name] = tuple(amounts)

@@ -41,7 +41,7 @@ class ResolvedNames:
     aggregates: Mapping[str, int]
     topology: Topology
 
-    def aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
+    def find_aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
         """Return the ids of those aggregates among the uuids that exist."""
         ids = self.aggregates
         return frozenset(ids[uuid] for uuid in uuids if uuid in ids)
@@ -60,11 +60,11 @@ def check_names(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
     words = "Invalid resource class in resources parameter: No such resource class"
     classes = {name for group in query.groups for name, _ in group.resources}
     _check("resource class", words, classes, names.classes)
-    _check("trait(s)", "No such trait(s):", traits_of(query), names.traits)
+    _check("trait(s)", "No such trait(s):", list_traits(query), names.traits)
     return names
 
 
-def traits_of(query: CandidatesQuery) -> frozenset[str]:
+def list_traits(query: CandidatesQuery) -> frozenset[str]:
     """Return the names of all traits of a query."""
     return query.root.names.union(*(group.traits.names for group in query.groups))
 
@@ -152,10 +152,10 @@ class Search:
         return Rules(
             slots=self.slots,
             isolate=query.isolates,
-            trait_choices=minimal_sets(
+            trait_choices=select_minimal_sets(
                 frozenset(traits[name] for name in any_of) for any_of in required
             ),
-            subtrees=distinct_subtrees(
+            subtrees=drop_duplicate_subtrees(
                 tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
             ),
             single_per_tree=self.single_per_tree,
@@ -201,7 +201,7 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
         yield replace(group, resources=(amount,), traits=traits)
 
 
-def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+def drop_duplicate_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """Drop duplicate subtree rules.
 
     Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
@@ -213,7 +213,7 @@ def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, .
     return tuple(slots for key, slots in distinct.items() if len(key) > 1)
 
 
-def minimal_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
+def select_minimal_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
     """Return the sets, smallest first, without sets that contain another set.
 
     A provider with an item of each returned set has an item of every set.

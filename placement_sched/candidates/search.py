@@ -60,7 +60,7 @@ def find(
     """
     search = replace(search, single_per_tree=single_per_tree)
     _check_memberships(search, settings)
-    limit = effective_limit(search.query.limit, settings)
+    limit = compute_effective_limit(search.query.limit, settings)
     sampling = random if settings.placement.randomize_allocation_candidates else None
     if search.is_single:
         return _find_single(source, search, limit, sampling)
@@ -78,9 +78,9 @@ def find_on(
     ``[scheduler] max_placement_results`` candidates.
     """
     if search.is_single:
-        serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())
+        serving = source.select_serving(search.query, search.names, source.map_ids(roots).values())
         return _build_single_candidates(search, serving, limit=None)
-    only = sorted(source.ids_of(roots).values())
+    only = sorted(source.map_ids(roots).values())
     limit = settings.scheduler.max_placement_results
     return _find_in_trees(_build_reader(source, search, settings), limit, only=only)
 
@@ -102,14 +102,14 @@ def _check_memberships(search: Search, settings: Settings) -> None:
         )
 
 
-def effective_limit(requested: int | None, settings: Settings) -> int | None:
+def compute_effective_limit(requested: int | None, settings: Settings) -> int | None:
     """Return the smaller limit of caller and operator, or None."""
     bound = settings.placement.max_allocation_candidates
     limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
 
 
-def limiting_option(requested: int | None, settings: Settings) -> str:
+def find_limiting_option(requested: int | None, settings: Settings) -> str:
     """Return the name of the option that sets the effective limit.
 
     ``requested`` is the limit of the query.
@@ -117,7 +117,7 @@ def limiting_option(requested: int | None, settings: Settings) -> str:
     group, name = "scheduler", "max_placement_results"
     if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
         group, name = "placement", "max_allocation_candidates"
-    source = settings.source_of_override(group, name)
+    source = settings.find_override_source(group, name)
     return f"[{group}] {name}" + (f" (set in {source})" if source else "")
 
 
@@ -125,9 +125,9 @@ def _find_single(
     source: ProviderSource, search: Search, limit: int | None, random: Random | None
 ) -> Candidates:
     if random is not None:
-        providers = source.sampled_alone(search.query, search.names, limit, random)
+        providers = source.sample_single_providers(search.query, search.names, limit, random)
     else:
-        providers = source.serving_alone(search.query, search.names, limit)
+        providers = source.find_single_providers(search.query, search.names, limit)
     return _build_single_candidates(search, providers, limit=limit)
 
 
@@ -236,7 +236,7 @@ def _render(
 ) -> list[RenderedSummary]:
     if not providers:
         return []
-    contents = source.contents([provider.id for provider in providers])
+    contents = source.read_contents([provider.id for provider in providers])
     # Providers with equal traits share their JSON.
     traits = {
         key: b',"traits":' + orjson.dumps(names) for key, names in contents.trait_sets.items()

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, numbers_in_ranges
+from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, expand_ranges
 
 #: Maximum number of sets of aggregates whose members are cached.
 _MAX_CACHED_SETS = 32
@@ -48,13 +48,13 @@ class TreeIndex:
         if self._shares is None:
             return np.empty(0, np.int32)
         whole = slice(0, len(self.cloud))
-        is_sharer = self.cloud.traits.any_of(frozenset({self._shares}), whole)
+        is_sharer = self.cloud.traits.has_any_trait(frozenset({self._shares}), whole)
         return np.flatnonzero(is_sharer).astype(np.int32)
 
     @cached_property
     def root_rows(self) -> RowNumbers:
         """Return the row of each provider's root, or -1 without a root."""
-        has_root, rows = self.cloud.places_of(self.cloud.providers.roots)
+        has_root, rows = self.cloud.find_existing_rows(self.cloud.providers.roots)
         root_rows = np.full(len(self.cloud), -1, np.int32)
         root_rows[has_root] = rows
         return root_rows
@@ -65,7 +65,7 @@ class TreeIndex:
         order = np.argsort(roots, kind="stable")
         return order.astype(np.int32), roots[order]
 
-    def rows_of_trees(self, roots: _Ids) -> RowNumbers:
+    def find_tree_rows(self, roots: _Ids) -> RowNumbers:
         """Return the sorted rows of all providers in the trees of these roots."""
         order, sorted_roots = self._by_root
         if len(roots) == 1:
@@ -74,9 +74,9 @@ class TreeIndex:
         wanted = np.unique(roots)
         first = np.searchsorted(sorted_roots, wanted, "left")
         end = np.searchsorted(sorted_roots, wanted, "right")
-        return np.sort(order[numbers_in_ranges(first, end)])
+        return np.sort(order[expand_ranges(first, end)])
 
-    def members_of(self, aggregates: frozenset[int]) -> Mask:
+    def is_member(self, aggregates: frozenset[int]) -> Mask:
         """Return for each provider whether it is in any of these aggregates."""
         members = self._members.get(aggregates)
         if members is None:
@@ -90,7 +90,7 @@ class TreeIndex:
             self._members[aggregates] = members
         return members
 
-    def of_roots(self, mask: Mask) -> Mask:
+    def expand_from_roots(self, mask: Mask) -> Mask:
         """Return for each provider the value of its root in ``mask``.
 
         It is False for a provider without a root.
@@ -122,11 +122,11 @@ class TreeIndex:
         is_other_tree = (own >= 0) & (own != roots)
         return providers[is_other_tree], roots[is_other_tree]
 
-    def sharing_with(self, roots: RowNumbers) -> _Ids:
+    def find_sharing_pairs(self, roots: RowNumbers) -> _Ids:
         """Return the sorted positions in :attr:`sharing` of these roots."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
-        return numbers_in_ranges(first, np.searchsorted(anchors, roots, "right"))
+        return expand_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:

@@ -14,13 +14,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.columns import Mask, RowNumbers, whole_capacities
+from placement_sched.candidates.columns import Mask, RowNumbers, truncate_capacities
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.constraints import (
     ConstraintEvaluator,
     CountedRoot,
-    masks_of,
-    roots_with_sharing,
+    can_use_sharing,
+    compute_slot_masks,
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Search
@@ -47,7 +47,7 @@ class _Uses:
     serves: Mask
     is_shared: Mask
 
-    def of(self, selection: Mask | _Numbers) -> "_Uses":
+    def select_uses(self, selection: Mask | _Numbers) -> "_Uses":
         return _Uses(
             self.rows[selection],
             self.trees[selection],
@@ -70,10 +70,10 @@ class _Uses:
         is_first[1:] = self.trees[1:] != self.trees[:-1]
         return np.flatnonzero(is_first)
 
-    def of_trees(self, is_kept: Mask) -> "_Uses":
+    def select_trees(self, is_kept: Mask) -> "_Uses":
         if is_kept.all():
             return self
-        return self.of(np.repeat(is_kept, np.diff(self.starts, append=len(self.rows))))
+        return self.select_uses(np.repeat(is_kept, np.diff(self.starts, append=len(self.rows))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +156,12 @@ class ProviderTrees:
             limits[class_id] = np.where(is_contested & (capacity < total), capacity + 1, 0)
         return limits
 
-    def ids_of(self, number: int) -> list[int]:
+    def list_provider_ids(self, number: int) -> list[int]:
         """Return the ids of the providers of a tree."""
         ids: list[int] = self.ids[slice(*self.bounds[number : number + 2].tolist())].tolist()
         return ids
 
-    def tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
+    def build_tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
         """Return a tree with indexes in place of providers.
 
         ``free`` of the tree contains only the capacities that limit a provider. With
@@ -180,7 +180,7 @@ class ProviderTrees:
                 covers[index] = sum(1 << bit for bit in np.flatnonzero(sets).tolist())
         return ProviderTree(
             options=tuple(options),
-            free=dict(self._free(rows, with_all=with_all_free)),
+            free=dict(self._yield_free_capacity(rows, with_all=with_all_free)),
             covers=covers,
             lineage=_build_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
             roots=dict(enumerate(self.homes[rows].tolist()))
@@ -188,7 +188,7 @@ class ProviderTrees:
             else {},
         )
 
-    def _free(
+    def _yield_free_capacity(
         self, rows: slice, *, with_all: bool
     ) -> Iterator[tuple[tuple[int, int], FreeCapacity]]:
         if with_all:
@@ -212,7 +212,7 @@ class ProviderTrees:
         serving: dict[bytes, bool] = {}
         for number, (root, key) in enumerate(zip(self.roots.tolist(), self.keys, strict=True)):
             if key not in serving:
-                serving[key] = can_serve(self.tree(number), self.search.rules, budget)
+                serving[key] = can_serve(self.build_tree(number), self.search.rules, budget)
             yield root, serving[key]
 
 
@@ -240,43 +240,45 @@ class TreeReader:
         """
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
-        with self.source.held(roots=roots) as (cloud, shape):
-            exists, root_rows = cloud.places_of(np.fromiter(roots, np.int64, len(roots)))
+        with self.source.open_columns(roots=roots) as (cloud, shape):
+            exists, root_rows = cloud.find_existing_rows(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
             numbers = np.flatnonzero(exists)[order]
             uses = self._keep_complete(shape, self._find_uses(shape, root_rows[order], numbers))
             return self._build_trees(shape, uses, np.array(roots, np.int64))
 
     def _find_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        rows = shape.rows_of_trees(shape.cloud.providers.ids[roots])
+        rows = shape.find_tree_rows(shape.cloud.providers.ids[roots])
         trees = numbers[np.searchsorted(roots, shape.root_rows[rows])]
-        serves = masks_of(shape, self.search, rows, CountedRoot.OWN)
+        serves = compute_slot_masks(shape, self.search, rows, CountedRoot.OWN)
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
-        uses = _Uses(rows, trees, serves, np.zeros(len(rows), np.bool_)).of(has_slot)
+        uses = _Uses(rows, trees, serves, np.zeros(len(rows), np.bool_)).select_uses(has_slot)
         if self.search.names.topology.sharing:
             uses = uses.merge(self._find_shared_uses(shape, roots, numbers))
         if self.search.rules.subtrees:
             uses = uses.merge(_find_ancestors(shape, uses))
-        return uses.of(np.lexsort((uses.rows, uses.trees)))
+        return uses.select_uses(np.lexsort((uses.rows, uses.trees)))
 
     def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Find the sharing providers that serve any slot of these trees."""
-        pairs = shape.sharing_with(roots)
+        pairs = shape.find_sharing_pairs(roots)
         self.budget.consume(len(pairs) // _SHARED_NOTED)
         sharers, anchors = (rows[pairs] for rows in shape.sharing)
         distinct, positions = shape.distinct_sharers
-        serves = masks_of(shape, self.search, distinct, CountedRoot.OTHER)[positions[pairs]]
+        serves = compute_slot_masks(shape, self.search, distinct, CountedRoot.OTHER)[
+            positions[pairs]
+        ]
         evaluator = ConstraintEvaluator(shape, self.search.names)
         for bit, slot in enumerate(self.search.distinct_slots):
-            serves[:, bit] &= roots_with_sharing(slot, evaluator, anchors)
+            serves[:, bit] &= can_use_sharing(slot, evaluator, anchors)
         trees = numbers[np.searchsorted(roots, anchors)]
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
-        return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).of(has_slot)
+        return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).select_uses(has_slot)
 
     def _keep_complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
         """Keep the trees that may serve, and spend the steps for their providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
-            uses = uses.of_trees(self._is_new(shape, uses))
+            uses = uses.select_trees(self._is_new(shape, uses))
         if not len(uses.rows):
             return uses
         starts = uses.starts
@@ -290,9 +292,9 @@ class TreeReader:
             is_plain = [not slot.suffix for slot in self.search.distinct_slots]
             counted = uses.serves[:, np.array(is_plain)].any(axis=1)
             for traits in choices:
-                has_one = counted & shape.cloud.traits.any_of(traits, uses.rows)
+                has_one = counted & shape.cloud.traits.has_any_trait(traits, uses.rows)
                 is_complete &= np.logical_or.reduceat(has_one, starts)
-        return uses.of_trees(is_complete)
+        return uses.select_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
         """Return for each tree whether its providers are new.
@@ -316,7 +318,7 @@ class TreeReader:
         providers, zeros = cloud.providers, np.zeros(len(rows), np.int64)
         covers = np.zeros((len(rows), len(rules.trait_choices)), np.bool_)
         for bit, choices in enumerate(rules.trait_choices):
-            covers[:, bit] = cloud.traits.any_of(choices, rows)
+            covers[:, bit] = cloud.traits.has_any_trait(choices, rows)
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.sharing:
@@ -329,7 +331,7 @@ class TreeReader:
         return ProviderTrees(
             search=self.search,
             roots=tree_roots,
-            root_uuids=providers.uuids[cloud.rows_of(tree_roots)],
+            root_uuids=providers.uuids[cloud.find_rows(tree_roots)],
             bounds=np.append(starts, len(rows)),
             ids=providers.ids[rows],
             uuids=providers.uuids[rows],
@@ -339,11 +341,12 @@ class TreeReader:
             homes=homes,
             parents=_find_parents(shape, uses) if rules.subtrees else zeros,
             free={
-                class_id: _read_free(shape, rows, class_id) for class_id in self._repeated_classes()
+                class_id: _read_free(shape, rows, class_id)
+                for class_id in self._list_repeated_classes()
             },
         )
 
-    def _repeated_classes(self) -> list[int]:
+    def _list_repeated_classes(self) -> list[int]:
         slots = self.search.rules.slots
         classes = [class_id for slot in slots for class_id, _ in slot.amounts]
         return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
@@ -354,16 +357,16 @@ def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numb
     columns = shape.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
-        has_inventory, (capacity, used, units) = columns.values_of(
+        has_inventory, (capacity, used, units) = columns.select_values(
             rows, "capacity", "used", "max_unit"
         )
-        free[has_inventory] = whole_capacities(capacity) - used
+        free[has_inventory] = truncate_capacities(capacity) - used
         max_unit[has_inventory] = units
     return free, max_unit
 
 
-def _parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
-    has_parent, parent_rows = shape.cloud.places_of(shape.cloud.providers.parents[rows])
+def _find_parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
+    has_parent, parent_rows = shape.cloud.find_existing_rows(shape.cloud.providers.parents[rows])
     parents = np.full(len(rows), -1, np.int64)
     parents[has_parent] = parent_rows
     return parents
@@ -374,7 +377,7 @@ def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
     below = uses.trees * number + uses.rows
     visited = initial = np.unique(below)
     while len(below):
-        parents = _parent_rows(shape, (below % number).astype(np.int32))
+        parents = _find_parent_rows(shape, (below % number).astype(np.int32))
         has_parent = parents >= 0
         above = np.unique((below // number * number + parents)[has_parent])
         # A provider that moves between two SQL statements may be its own ancestor.
@@ -388,7 +391,7 @@ def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
 
 def _find_parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
     """Return the index of each provider's parent within its tree, or -1."""
-    number, rows = len(shape.cloud), _parent_rows(shape, uses.rows)
+    number, rows = len(shape.cloud), _find_parent_rows(shape, uses.rows)
     if not len(rows):
         return rows
     keys = uses.trees * number + uses.rows

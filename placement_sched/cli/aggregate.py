@@ -42,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         check = check_aggregates(connection, settings)
     status = _FOUND if check.findings else 0
-    print_result(arguments, {"code": status, **check.as_json()}, _lines(check))
+    print_result(arguments, {"code": status, **check.as_json()}, _format_check(check))
     return status
 
 
-def _lines(check: AggregateCheck) -> Iterator[str]:
+def _format_check(check: AggregateCheck) -> Iterator[str]:
     is_, would = ("is", "") if check.filtering else ("would be, with the filter on,", "would be ")
     for aggregate in check.reserved:
         yield f"{aggregate.aggregate.name} {is_} reserved by {', '.join(aggregate.traits)}"

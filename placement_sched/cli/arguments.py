@@ -171,12 +171,12 @@ def add_group(commands: Commands, name: str, summary: str) -> Commands:
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
-def underscored(word: str) -> str:
+def replace_hyphens(word: str) -> str:
     """Replace the hyphens of a value by underscores."""
     return word.replace("-", "_")
 
 
-def positive_number(text: str) -> int:
+def parse_positive_number(text: str) -> int:
     """Parse the value of an option that takes a number of 1 or more."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the completion script."""
     shell: str = arguments.shell
     parser = make_parser((), whole=True)
-    for _, command in all_commands(parser):
+    for _, command in iterate_commands(parser):
         for action in command._actions:  # noqa: SLF001 - argparse has no public list of its arguments
             if action.metavar in {"FILE", "DIR"}:
                 completer: Any = shtab.FILE if action.metavar == "FILE" else shtab.DIRECTORY
@@ -93,11 +93,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def all_commands(parser: Parser, name: str = PROGRAM) -> Iterator[tuple[str, Parser]]:
+def iterate_commands(parser: Parser, name: str = PROGRAM) -> Iterator[tuple[str, Parser]]:
     """Yield each command, group of commands and the program itself, with its parser."""
     yield name, parser
     for word, command in parser.commands.choices.items() if parser.commands else ():
-        yield from all_commands(command, f"{name} {word}")
+        yield from iterate_commands(command, f"{name} {word}")
 
 
 class _PrintNames(argparse.Action):
@@ -129,7 +129,7 @@ def find_names(kind: str, line: str) -> list[str]:
     try:
         with client.open_scheduler(arguments) as scheduler:
             if kind == "flavors":
-                names = set(scheduler.flavor_names())
+                names = set(scheduler.list_flavor_names())
             else:
                 query = [("search", prefix)] if prefix else []
                 names = {row["host"] for row in scheduler.get("hosts", query=query)["hosts"]}

@@ -9,24 +9,24 @@ from oslo_config import cfg, generator
 
 from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import url_without_password
+from placement_sched.cli.database import hide_password
 from placement_sched.cli.output import print_result, show_waiting
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.options.api import KEYSTONE_GROUP
-from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.options.services import import_oslo_messaging
 from placement_sched.config.settings import Conf, Settings
 from placement_sched.config.sources import with_directories
-from placement_sched.db.migrate import current_revision, newest_revision
+from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
-from placement_sched.errors import ConfigurationError, Unavailable, sentence
+from placement_sched.errors import ConfigurationError, Unavailable, format_error
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Problem
 from placement_sched.operations.plugin_check import check_enabled
-from placement_sched.operations.prepare import check_schema_revision, may_sync
+from placement_sched.operations.prepare import can_sync, check_schema_revision
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.store.compute import host_aggregates
 
 
@@ -56,7 +56,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
         default_config_files=[],
         default_config_dirs=[],
     )
-    oslo_messaging()  # loaded first, as it warns when the generator loads it
+    import_oslo_messaging()  # loaded first, as it warns when the generator loads it
     generator.generate(options, output_file=sys.stdout)
     return 0
 
@@ -64,7 +64,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 def run_validate(arguments: argparse.Namespace) -> int:
     """Print a line per problem, and return 1 if it prevents a start of the service."""
     conf = make_full_conf()
-    problems = _problems(arguments, conf)
+    problems = _find_problems(arguments, conf)
     documents = [
         {
             "severity": "error" if problem.fatal else "warning",
@@ -82,7 +82,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
     return int(any(problem.fatal for problem in problems))
 
 
-def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
+def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     try:
         with silence_library_logs(["oslo_config"]):  # deprecated names are reported below, by line
             settings = read_settings(arguments.config_file, conf)
@@ -116,18 +116,15 @@ def _check_keystone(settings: Settings) -> list[Problem]:
 
 def _check_database(settings: Settings) -> list[Problem]:
     try:
-        with (
-            Database(settings) as database,
-            show_waiting(f"checking {url_without_password(database)}"),
-        ):
-            if current_revision(database) != newest_revision():
+        with Database(settings) as database, show_waiting(f"checking {hide_password(database)}"):
+            if read_current_revision(database) != get_newest_revision():
                 # the schema may lack the columns of aggregates
                 return _check_schema(settings, database)
             with database.read() as connection:
                 aggregates = host_aggregates.snapshot(connection)
     except Unavailable as failure:
-        return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
-    policies = policies_for(settings)
+        return [Problem(None, f"[placement_database] connection: {format_error(failure)}")]
+    policies = get_policies(settings)
     return [Problem(None, fault) for fault in find_faults(aggregates, policies)]
 
 
@@ -135,8 +132,8 @@ def _check_schema(settings: Settings, database: Database) -> list[Problem]:
     """Return the upgrade step that is necessary before a server can use the database."""
     try:
         check_adopted(database)
-        if not may_sync(settings, database):
+        if not can_sync(settings, database):
             check_schema_revision(database)
     except Unavailable as failure:
-        return [Problem(None, sentence(failure), fatal=False)]
+        return [Problem(None, format_error(failure), fatal=False)]
     return []

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.engine import database_url
+from placement_sched.db.engine import build_database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.operations.adopt import check_adopted
@@ -29,7 +29,7 @@ def read_configuration(
         yield settings, database
 
 
-def file_of(database: Database) -> Path | None:
+def find_file(database: Database) -> Path | None:
     """Return the file of an SQLite database, or None for a database server."""
     is_file = database.url.get_backend_name() == "sqlite"
     return Path(str(database.url.database)) if is_file else None
@@ -37,7 +37,7 @@ def file_of(database: Database) -> Path | None:
 
 def is_missing(database: Database) -> bool:
     """Return whether the first write would create the SQLite file."""
-    file = file_of(database)
+    file = find_file(database)
     return file is not None and not file.exists() and file.parent.is_dir()
 
 
@@ -46,7 +46,7 @@ def check_file_exists(database: Database, instead: str = "") -> None:
 
     Raises :class:`Unavailable`. ``instead`` names an alternative of the command to the database.
     """
-    file = file_of(database)
+    file = find_file(database)
     if file is not None and not file.is_file():
         ways = f"{instead}, " if instead else ""
         raise Unavailable(
@@ -70,12 +70,12 @@ def check_database_adopted(settings: Settings) -> None:
             return
 
 
-def url_without_password(database: Database) -> str:
+def hide_password(database: Database) -> str:
     """Return the database's URL without the password."""
     return database.url.render_as_string(hide_password=True)
 
 
 def describe_database(settings: Settings) -> str:
     """Describe the configured database by kind and URL, without the password."""
-    url = database_url(settings)
+    url = build_database_url(settings)
     return f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"

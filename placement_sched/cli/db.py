@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import read_configuration, url_without_password
+from placement_sched.cli.database import hide_password, read_configuration
 from placement_sched.cli.output import print_result, show_waiting
 from placement_sched.db.migrate import (
     REVISIONS,
-    current_revision,
+    get_newest_revision,
     inspect_schema,
-    newest_revision,
+    read_current_revision,
     stop_logging,
 )
 from placement_sched.model.clock import utcnow
@@ -36,11 +36,11 @@ def register(commands: Commands) -> None:
 
 def _run_sync(arguments: argparse.Namespace) -> int:
     with read_configuration(arguments) as (_, database):
-        place, revision_before = url_without_password(database), current_revision(database)
+        place, revision_before = hide_password(database), read_current_revision(database)
         with show_waiting(f"synchronising the schema of {place}"):
             sync(database, utcnow)
             stopped = stop_logging(database)
-        revision = current_revision(database)
+        revision = read_current_revision(database)
     report = {"database": place, "before": revision_before, "revision": revision}
     change = "already at" if revision_before == revision else "brought to"
     lines = [f"{place}: schema {change} revision {revision}"]
@@ -55,9 +55,9 @@ def _run_version(arguments: argparse.Namespace) -> int:
         with database.read() as connection:
             state = inspect_schema(connection)
         place, revision, newest = (
-            url_without_password(database),
-            current_revision(database),
-            newest_revision(),
+            hide_password(database),
+            read_current_revision(database),
+            get_newest_revision(),
         )
     origin, owner = None, ""
     if state.tables and state.revisions:
@@ -84,14 +84,14 @@ def _run_version(arguments: argparse.Namespace) -> int:
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
     with read_configuration(arguments) as (_, database):
-        place = url_without_password(database)
+        place = hide_password(database)
         with show_waiting(f"adopting {place}"):
             adoption = adopt(database, utcnow)
-    print_result(arguments, _document(place, adoption), _lines(place, adoption))
+    print_result(arguments, _build_document(place, adoption), _format_adoption(place, adoption))
     return 0
 
 
-def _document(database: str, result: Adoption) -> dict[str, object]:
+def _build_document(database: str, result: Adoption) -> dict[str, object]:
     return {
         "database": database,
         "changed": result.changed,
@@ -112,7 +112,7 @@ def _document(database: str, result: Adoption) -> dict[str, object]:
     }
 
 
-def _lines(database: str, done: Adoption) -> Iterator[str]:
+def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
     yield f"{database}: OpenStack placement's database of {done.releases}, revision {done.found}"
     if not done.changed:
         yield "already adopted, nothing to do"

@@ -24,7 +24,7 @@ from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.output import print_document, show_waiting
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.service import free_port
+from placement_sched.cli.service import find_free_port
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -34,12 +34,12 @@ _LOOPBACK, _PORT = "127.0.0.1", 8778
 _SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 
-def _introduction(cloud: Json) -> RenderableType:
-    hardware = _rows("right", "left", "left")
+def _render_introduction(cloud: Json) -> RenderableType:
+    hardware = _make_borderless_table("right", "left", "left")
     for generation in demos.GENERATIONS:
         count = len(demos.ZONES) * sum(generation.racks.values())
         hardware.add_row(str(count), Text(generation.kind, style="cyan"), generation.about)
-    states = _rows("left", "left")
+    states = _make_borderless_table("left", "left")
     required = "an aggregate of the {} hosts, trait:{}=required"
     for name, state in (
         (demos.FULL_RACK, "a full rack: its hosts have no free memory"),
@@ -60,7 +60,7 @@ def _introduction(cloud: Json) -> RenderableType:
     )
 
 
-def _closing(keep: Path | None, *, console: bool) -> RenderableType:
+def _render_closing(keep: Path | None, *, console: bool) -> RenderableType:
     if console:
         return Group(
             Rule("[bold]The console", align="left", style="cyan"),
@@ -70,9 +70,9 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
             "No files remain, and no server runs. To keep this cloud and query it:",
-            _command(f"{_as_called()} demo --keep DIR"),
+            _render_command(f"{_as_called()} demo --keep DIR"),
             "To view it in a browser until Ctrl-C, run either of",
-            _command(f"{_as_called()} demo --console", "make demo CONSOLE=1"),
+            _render_command(f"{_as_called()} demo --console", "make demo CONSOLE=1"),
             f"and open the address of its console: {_SERVER}/",
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))
@@ -80,12 +80,12 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     return Group(
         Rule("[bold]Next steps", align="left", style="cyan"),
         Text(f"{keep} contains the cloud, {files}. Query it directly:"),
-        _command(
+        _render_command(
             f"{_as_called()} explain --config-file {config} \\",
             "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
         ),
         f"or serve it, view it in a browser at {_SERVER}/, and query it from another terminal:",
-        _command(
+        _render_command(
             f"{_as_called()} serve --config-file {config}",
             "",
             "curl -s -H 'X-Auth-Token: admin' \\",
@@ -106,11 +106,11 @@ def _as_called() -> str:
     return "placement-sched" if is_found else shlex.quote(called)
 
 
-def _command(*lines: str) -> RenderableType:
+def _render_command(*lines: str) -> RenderableType:
     return Text("\n".join(("", *(f"  {line}" for line in lines), "")), style="green")
 
 
-def _rows(*justify: JustifyMethod) -> Table:
+def _make_borderless_table(*justify: JustifyMethod) -> Table:
     """Create a table without lines that wraps only its last column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for side in justify[:-1]:
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
                 demo = resources.enter_context(demos.open_demo(directory, lambda: now, chance))
             if arguments.format != "text":
                 placings = [demo.place(request) for request in demos.REQUESTS]
-                print_document(_document(demo.cloud, placings, keep), arguments.format)
+                print_document(_build_document(demo.cloud, placings, keep), arguments.format)
             else:
                 _show(demo, keep, console=arguments.console)
         return _serve(directory, arguments.host) if arguments.console else 0
@@ -182,7 +182,7 @@ def _serve(directory: Path, host: str) -> int:
     # Without these settings a server on another address rejects noauth2 and shows no console.
     os.environ |= {"OS_API__AUTH_STRATEGY": "noauth2", "OS_CONSOLE__ENABLED": "true"}
     try:
-        port = free_port(host, _PORT)
+        port = find_free_port(host, _PORT)
     except Error:
         port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)
@@ -193,10 +193,10 @@ def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
     screen = Console(highlight=False)
     screen.width = min(screen.width, _MAX_WIDTH)
     names = {aggregate["uuid"]: aggregate["name"] for aggregate in demo.cloud["aggregates"]}
-    screen.print(_introduction(demo.cloud))
+    screen.print(_render_introduction(demo.cloud))
     for number, request in enumerate(demos.REQUESTS, start=1):
         title = f"[bold]{number}/{len(demos.REQUESTS)}  {request.title}"
-        rows = _rows("left", "left")
+        rows = _make_borderless_table("left", "left")
         rows.add_row(Text("Request", style="bold"), request.description)
         rows.add_row(Text("Look at", style="bold"), request.hint)
         screen.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
@@ -204,10 +204,12 @@ def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
         render(placing.explanation, screen, placing.selected, names=names)
         screen.print()
     # Commands are not wrapped, so that they can be copied.
-    screen.print(_closing(keep, console=console), soft_wrap=True)
+    screen.print(_render_closing(keep, console=console), soft_wrap=True)
 
 
-def _document(cloud: Json, placings: Sequence[demos.DemoPlacement], keep: Path | None) -> Json:
+def _build_document(
+    cloud: Json, placings: Sequence[demos.DemoPlacement], keep: Path | None
+) -> Json:
     return {
         "cloud": {
             "hosts": len(cloud["hosts"]),

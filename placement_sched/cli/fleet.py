@@ -26,7 +26,7 @@ from placement_sched.operations.fleet.load import (
     dump_file,
     load_file,
 )
-from placement_sched.operations.prepare import sync, temporary_database
+from placement_sched.operations.prepare import open_temporary_database, sync
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}
 #: Maximum length of a value in the text output, in characters.
@@ -66,7 +66,7 @@ def run_load(arguments: argparse.Namespace) -> int:
         _open_target(database, settings, dry_run=dry_run) as target,
         show_waiting(f"loading {name}"),
     ):
-        place = databases.url_without_password(database)
+        place = databases.hide_password(database)
         changes = load_file(target, settings, utcnow, text, name, dry_run=dry_run)
     documents = [
         {
@@ -78,7 +78,7 @@ def run_load(arguments: argparse.Namespace) -> int:
         for change in changes
     ]
     document = {"database": place, "dry_run": dry_run, "changes": documents}
-    print_result(arguments, document, _lines(changes, place, dry_run=dry_run))
+    print_result(arguments, document, _format_changes(changes, place, dry_run=dry_run))
     return 0
 
 
@@ -103,17 +103,17 @@ def run_dump(arguments: argparse.Namespace) -> int:
 def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
     """Yield the target database, or an empty database for a dry run without any."""
     if dry_run and databases.is_missing(database):
-        with temporary_database(settings) as (empty, _):
+        with open_temporary_database(settings) as (empty, _):
             yield empty
         return
     if dry_run:
         databases.check_file_exists(database)
-    elif databases.file_of(database) is not None:
+    elif databases.find_file(database) is not None:
         sync(database, utcnow)
     yield database
 
 
-def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
+def _format_changes(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
     """Yield a line per change, for all objects with the same change."""
     for (change_type, kind, _), group in groupby(
         changes, lambda change: (change.action, change.kind, repr(change.details))

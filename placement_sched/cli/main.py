@@ -17,9 +17,9 @@ from placement_sched.errors import (
     Invalid,
     NotFound,
     NoValidHost,
-    escaped,
-    one_line,
-    sentence,
+    escape_unprintable,
+    format_error,
+    format_one_line,
 )
 
 PROGRAM = "placement-sched"
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
         if isinstance(error, NoValidHost):
             status = arguments.no_host
-        return _fail(sentence(error), arguments.failure if status is None else status)
+        return _fail(format_error(error), arguments.failure if status is None else status)
     except KeyboardInterrupt:
         # Not raised in a background job of a shell, which ignores SIGINT (serve has its handlers).
         return _fail("interrupted", INTERRUPTED)
@@ -111,11 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.debug:
             traceback.print_exc()
         if isinstance(failure, OSError):
-            return _fail(_system_error(failure), arguments.failure)
+            return _fail(_describe_system_error(failure), arguments.failure)
         if isinstance(failure, ModuleNotFoundError) and failure.name in _EXTRAS:
             package = f"pip install 'placement-sched[{_EXTRAS[failure.name]}]'"
             return _fail(f"{failure.name} is not installed: {package}", arguments.failure)
-        defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
+        defect = f"unexpected {type(failure).__name__}: {format_one_line(failure)}"
         return _fail(f"{defect} (a defect: --debug shows the traceback)", arguments.failure)
     return status_code
 
@@ -130,7 +130,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
     Invalid arguments and help end the program.
     """
-    argv = current_spelling(argv)
+    argv = convert_spelling(argv)
     parser = make_parser(argv)
     try:
         arguments, unknown = parser.parse_known_args(argv)
@@ -148,7 +148,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def current_spelling(argv: Sequence[str]) -> list[str]:
+def convert_spelling(argv: Sequence[str]) -> list[str]:
     """Return ``argv`` with the current spelling of its command.
 
     ``help COMMAND`` becomes ``COMMAND --help``.
@@ -184,7 +184,7 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     # A command with another meaning of status 1 changes it.
-    parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_help, parser))
+    parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_print_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     called = next((word for word in argv if not word.startswith("-")), None)
     for module, summaries in GROUPS.items():
@@ -198,26 +198,26 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)
     # Calls are written as COMMAND --help above.
-    command = add_command(commands, "help", _HELP, partial(_help, parser), of_nova=None)
+    command = add_command(commands, "help", _HELP, partial(_print_help, parser), of_nova=None)
     command.add_examples("host list")
     command.add_argument("command", metavar="COMMAND", nargs="*", help="words of the command")
     return parser
 
 
-def _help(parser: Parser, _arguments: argparse.Namespace) -> int:
+def _print_help(parser: Parser, _arguments: argparse.Namespace) -> int:
     parser.print_help()
     return 0
 
 
 def _fail(sentence: str, status: int) -> int:
     # The sentence may contain any text of an argument or a response.
-    sys.stderr.write(f"{PROGRAM}: {escaped(sentence)}\n")
+    sys.stderr.write(f"{PROGRAM}: {escape_unprintable(sentence)}\n")
     return status
 
 
-def _system_error(failure: OSError) -> str:
+def _describe_system_error(failure: OSError) -> str:
     """Describe an error of the operating system with the file, such as a full disk."""
-    reason = failure.strerror or one_line(failure)
+    reason = failure.strerror or format_one_line(failure)
     # An error of a file has its name. Without a name it is about our output.
     of_output = failure.filename is None and failure.errno in _FULL
     try:

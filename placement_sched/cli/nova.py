@@ -20,22 +20,22 @@ from placement_sched.cli.database import (
     check_database_adopted,
     check_file_exists,
     describe_database,
+    hide_password,
     read_configuration,
-    url_without_password,
 )
 from placement_sched.cli.output import count_noun, print_result, show_progress, show_waiting
 from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config import logs
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import named_files
+from placement_sched.config.sources import format_file_list
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.nova.databases import NovaDatabaseUnavailable, check_databases_set
 from placement_sched.nova.shadow import service
-from placement_sched.nova.shadow.comparison import format_report, report_of
+from placement_sched.nova.shadow.comparison import build_report, format_report
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
@@ -97,7 +97,7 @@ def follow_nova(
                 raise Unavailable(detail) from None
 
 
-def document_of(findings: SyncReport) -> Json:
+def build_document(findings: SyncReport) -> Json:
     """Return the findings as a JSON document."""
     return {
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
@@ -112,7 +112,7 @@ def document_of(findings: SyncReport) -> Json:
     }
 
 
-def counts_of(findings: SyncReport) -> Iterator[str]:
+def format_counts(findings: SyncReport) -> Iterator[str]:
     """Yield a table with the numbers of read and differing objects of each kind."""
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
@@ -125,7 +125,7 @@ def counts_of(findings: SyncReport) -> Iterator[str]:
         yield "  ".join(cells)
 
 
-def differences_of(findings: SyncReport) -> Iterator[str]:
+def format_differences(findings: SyncReport) -> Iterator[str]:
     """Yield a line for each difference of a comparison."""
     for difference in findings.differences:
         fields = f": {', '.join(difference.fields)}" if difference.fields else ""
@@ -133,7 +133,7 @@ def differences_of(findings: SyncReport) -> Iterator[str]:
         yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
 
 
-def faults_of(findings: SyncReport) -> Iterator[str]:
+def format_faults(findings: SyncReport) -> Iterator[str]:
     """Yield the cells that did not answer and the objects that cannot be recorded."""
     for cell in findings.away:
         yield f"{cell}: its database does not answer, so its records were not changed"
@@ -173,9 +173,9 @@ def _add_adopt(group: Commands) -> None:
 def _run_adopt(arguments: argparse.Namespace) -> int:
     """Read nova's databases and print the counts and mismatches."""
     with follow_nova(arguments) as (settings, database, follower):
-        place = url_without_password(database)
+        place = hide_password(database)
         with show_progress("reading nova's databases") as progress:
-            findings = follower.full(progress)
+            findings = follower.sync_all(progress)
         with show_waiting("comparing with placement"), database.read() as connection:
             unread = None if findings.away else findings.unread
             mismatches = check_cloud(connection, settings, utcnow, unread=unread)
@@ -183,7 +183,7 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
     document = {
         "database": place,
         "code": int(code),
-        **document_of(findings),
+        **build_document(findings),
         "unfit": [
             {
                 "kind": mismatch.kind.key,
@@ -200,18 +200,18 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
 
 
 def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: str) -> Iterator[str]:
-    yield from counts_of(findings)
+    yield from format_counts(findings)
     yield f"{place}: recorded in {findings.seconds:.1f} s"
-    yield from faults_of(findings)
+    yield from format_faults(findings)
     for mismatch in mismatches:
-        yield f"{mismatch.kind.what}: {mismatch.number} ({_mismatch_names(mismatch)})"
+        yield f"{mismatch.kind.what}: {mismatch.number} ({_format_mismatch_names(mismatch)})"
         yield f"    {mismatch.kind.fix}"
     if not mismatches and not findings.issues and not findings.away:
         yield "everything fits"
     yield "placement-sched nova sync --check lists later changes"
 
 
-def _mismatch_names(mismatch: Mismatch) -> str:
+def _format_mismatch_names(mismatch: Mismatch) -> str:
     first = mismatch.names[:_MAX_NAMES]
     more = f" and {mismatch.number - len(first)} more" if mismatch.number > len(first) else ""
     return ", ".join(first) + more
@@ -259,10 +259,10 @@ def _run_sync(arguments: argparse.Namespace) -> int:
         follow_nova(arguments, there=check) as (_, database, follower),
         show_progress(label) as progress,
     ):
-        place = url_without_password(database)
-        findings = follower.compare(progress) if check else follower.full(progress)
+        place = hide_password(database)
+        findings = follower.compare(progress) if check else follower.sync_all(progress)
     code = _sync_code(findings, check=check)
-    document = {"database": place, "check": check, "code": int(code), **document_of(findings)}
+    document = {"database": place, "check": check, "code": int(code), **build_document(findings)}
     print_result(arguments, document, _sync_lines(findings, place, check=check))
     return code
 
@@ -274,9 +274,9 @@ def _sync_code(findings: SyncReport, *, check: bool) -> SyncExit:
 
 
 def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
-    yield from counts_of(findings)
-    yield from differences_of(findings)
-    yield from faults_of(findings)
+    yield from format_counts(findings)
+    yield from format_differences(findings)
+    yield from format_faults(findings)
     number = findings.differing
     if check:
         differ = count_noun(number, "difference") if number else "no differences"
@@ -311,7 +311,7 @@ def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None
     brokers = ", ".join(map(str, transport.brokers))
     sys.stdout.write(
         f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "
-        f"{describe_database(settings)}{named_files(settings.conf)}\n"
+        f"{describe_database(settings)}{format_file_list(settings.conf)}\n"
     )
     sys.stdout.flush()
 
@@ -333,10 +333,10 @@ def _add_report(group: Commands) -> None:
 def _run_report(arguments: argparse.Namespace) -> int:
     since = None if arguments.since is None else _read_since(arguments.since)
     with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
-        report = report_of(decisions.shadow_results_since(connection, since), since)
+        report = build_report(decisions.list_shadow_results_since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0
 
 
 def _read_since(text: str) -> datetime:
-    return formats.read(formats.moment, parse_time(text, utcnow(), "--since"), "--since")
+    return formats.read(formats.parse_datetime, parse_time(text, utcnow(), "--since"), "--since")

@@ -14,16 +14,16 @@ from placement_sched.api import policy as policy_module
 from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
-from placement_sched.cli.arguments import Commands, add_command, positive_number
+from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
 from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.config import logs
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import named_files
+from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
 from placement_sched.nova.messaging import Context
-from placement_sched.nova.monitoring import Monitor, WaitingRequests, queue_length
+from placement_sched.nova.monitoring import Monitor, WaitingRequests, find_queue_length
 from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start
 
@@ -45,7 +45,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     workers_help = "number of worker processes (default: [scheduler] workers)"
-    parser.add_argument("--workers", type=positive_number, help=workers_help)
+    parser.add_argument("--workers", type=parse_positive_number, help=workers_help)
     add_log_options(parser)
 
 
@@ -53,12 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
     settings = read_service_settings(arguments)
     service.check(settings)
-    check_policy_hint = policy_hint_check(settings)
+    check_policy_hint = make_policy_hint_check(settings)
     check_database_adopted(settings)
     log_start(settings, of_nova=True)
     logs.log_stacks_on_signal()
-    workers = service.workers_of(settings, arguments.workers)
-    announcement = announcement_of(settings, workers)
+    workers = service.count_workers(settings, arguments.workers)
+    announcement = format_announcement(settings, workers)
     with start_monitoring(settings) as (figures, monitor):
         if monitor is not None:
             announcement += f", metrics at {monitor.listens}"
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
+def make_policy_hint_check(settings: Settings) -> Callable[[Context], None]:
     """Return a function that raises :class:`Forbidden` for a forbidden ``sched_policy``."""
     for name in (policy_module.__name__, "oslo_policy"):
         # The policy file may be nova's, with rules that this service does not have.
@@ -101,16 +101,16 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
         figures = Metrics()
         with suppress(ConfigurationError):  # not RabbitMQ: the queue length is not available
             bus = read_transport(settings.conf.config_file or ())
-            figures.show(WaitingRequests(partial(queue_length, bus)))
+            figures.show(WaitingRequests(partial(find_queue_length, bus)))
         monitor = Monitor(listen, figures.scrape)
         resources.callback(monitor.close)
         yield figures, monitor
 
 
-def announcement_of(settings: Settings, workers: int) -> str:
+def format_announcement(settings: Settings, workers: int) -> str:
     """Return the line that a start of the service prints."""
     return (
-        f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on "
+        f"placement-sched nova-scheduler serves {messaging.describe_bus(settings)} on "
         f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"
-        f"{named_files(settings.conf)}"
+        f"{format_file_list(settings.conf)}"
     )

@@ -16,7 +16,7 @@ from osc_lib import exceptions, utils
 from osc_lib.command import command
 
 from placement_sched.cli.arguments import EmbeddedParser, Parser
-from placement_sched.errors import Error, sentence
+from placement_sched.errors import Error, format_error
 
 API_NAME = "scheduler"
 API_VERSION_OPTION = "os_scheduler_api_version"
@@ -99,7 +99,7 @@ class _SchedulerCommand(command.Command):
             arguments.scheduler = manager.scheduler
             status = arguments.run(arguments)
         except Error as failure:
-            raise exceptions.CommandError(sentence(failure)) from None
+            raise exceptions.CommandError(format_error(failure)) from None
         if status:
             raise exceptions.CommandError("no host remains")
         return outputs[0]

@@ -35,7 +35,7 @@ from placement_sched.operations.provider_sync import (
     OwnPlacement,
     Placement,
     SyncRun,
-    by_name,
+    group_by_name,
     read_own_hosts,
     sync_aggregates,
     sync_traits,
@@ -49,10 +49,10 @@ from placement_sched.operations.repair import (
     HealRequest,
     UnverifiedConsumer,
     UnverifiedReason,
-    may_be_outdated,
+    can_be_outdated,
 )
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.schemas import formats
 from placement_sched.store.checks import Verified, Violation
 
@@ -156,19 +156,19 @@ def _add_sync(group: Commands) -> None:
 def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
     run = _synchronise(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
     providers = {
-        "added": by_name(run.added),
-        "removed": by_name(run.removed),
-        "stale": by_name(run.stale),
+        "added": group_by_name(run.added),
+        "removed": group_by_name(run.removed),
+        "stale": group_by_name(run.stale),
     }
     lines, documents = [], []
     for aggregate in run.hosts.aggregates:
         changes = {change: uuids[aggregate.uuid] for change, uuids in providers.items()}
         if not any(changes.values()):
             continue
-        entries = {change: _entries(run.hosts, uuids) for change, uuids in changes.items()}
+        entries = {change: _build_entries(run.hosts, uuids) for change, uuids in changes.items()}
         documents.append({"uuid": aggregate.uuid, "name": aggregate.name, **entries})
         counts = [
-            f"{len(uuids)} {change}{_names(run.hosts, uuids)}"
+            f"{len(uuids)} {change}{_format_names(run.hosts, uuids)}"
             for change, uuids in changes.items()
             if uuids
         ]
@@ -192,10 +192,10 @@ def _run_sync_traits(arguments: argparse.Namespace) -> int:
         ("taken_off", "removed from", run.removed),
     ):
         entries: list[Json] = []
-        for trait, uuids in sorted(by_name(pairs).items()):
-            entries += _entries(run.hosts, uuids, trait=trait)
+        for trait, uuids in sorted(group_by_name(pairs).items()):
+            entries += _build_entries(run.hosts, uuids, trait=trait)
             count = count_noun(len(uuids), "provider")
-            lines.append(f"{trait}: {would}{verb} {count}{_names(run.hosts, uuids)}")
+            lines.append(f"{trait}: {would}{verb} {count}{_format_names(run.hosts, uuids)}")
         document[key] = entries
     if not (lines or run.problems):
         lines.append("all providers have the traits that aggregates require")
@@ -212,7 +212,7 @@ def _synchronise(
     """Run the sync with the services or the database that the arguments name."""
     state: Path | None = getattr(arguments, "state", None)
 
-    def note(line: str) -> None:
+    def print_verbose(line: str) -> None:
         if arguments.verbose:
             print(line, file=sys.stderr if arguments.format == "json" else sys.stdout)
 
@@ -241,7 +241,7 @@ def _synchronise(
             placement = RemotePlacement(remote, record)
         noun = sync.__name__.removeprefix("sync_")
         progress = stack.enter_context(show_progress(f"synchronising {noun}"))
-        return sync(read_hosts, placement, note=note, progress=progress, **options)
+        return sync(read_hosts, placement, note=print_verbose, progress=progress, **options)
 
 
 def _print_sync(
@@ -254,13 +254,13 @@ def _print_sync(
     return run.code
 
 
-def _entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
+def _build_entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
     """Build JSON entries for providers, sorted by host and uuid."""
     named = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
     return [{**first, "host": host or None, "provider": uuid} for host, uuid in named]
 
 
-def _names(hosts: HostMap, providers: Iterable[str]) -> str:
+def _format_names(hosts: HostMap, providers: Iterable[str]) -> str:
     return f" ({shorten_names(sorted(hosts.host_of.get(uuid, uuid) for uuid in providers))})"
 
 
@@ -291,27 +291,27 @@ def verify_database(arguments: argparse.Namespace) -> bool:
         checks = verify_invariants(database)
     print_result(
         arguments,
-        _invariants_document(checks),
-        _invariants_lines(checks, verbose=arguments.verbose),
+        _build_invariants_document(checks),
+        _format_invariants(checks, verbose=arguments.verbose),
     )
     return not checks.violations
 
 
-def _invariants_document(result: Verified) -> dict[str, object]:
+def _build_invariants_document(result: Verified) -> dict[str, object]:
     return {
         "code": 7 if result.violations else 0,
         "checked": dict(result.checked),
-        "violations": _violation_documents(result.violations),
-        "allowed": _violation_documents(result.allowed),
+        "violations": _build_violation_documents(result.violations),
+        "allowed": _build_violation_documents(result.allowed),
         "more_of": sorted(result.cut),
     }
 
 
-def _violation_documents(violations: Sequence[Violation]) -> list[dict[str, str]]:
+def _build_violation_documents(violations: Sequence[Violation]) -> list[dict[str, str]]:
     return [{"invariant": row.invariant.value, "detail": row.detail} for row in violations]
 
 
-def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:
+def _format_invariants(result: Verified, *, verbose: bool) -> Iterator[str]:
     if verbose:
         counts = (f"{number} {name}" for name, number in result.checked.items())
         yield f"checked in a single snapshot: {', '.join(counts)}"
@@ -397,9 +397,13 @@ def _run_audit(arguments: argparse.Namespace) -> int:
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     provider = arguments.resource_provider
-    uuid = None if provider is None else formats.read(formats.uuid, provider, "--resource_provider")
+    uuid = (
+        None
+        if provider is None
+        else formats.read(formats.parse_uuid, provider, "--resource_provider")
+    )
     arguments.consumer = [
-        formats.read(formats.uuid, consumer, "--consumer") for consumer in arguments.consumer
+        formats.read(formats.parse_uuid, consumer, "--consumer") for consumer in arguments.consumer
     ]
     with (
         read_configuration(arguments, there=True) as (settings, database),
@@ -411,7 +415,7 @@ def _run_audit(arguments: argparse.Namespace) -> int:
             no_owner=settings.unknown_owner,
             provider_uuid=uuid,
             # An audit of a single provider is only about its allocations.
-            policies=policies_for(settings) if uuid is None else None,
+            policies=get_policies(settings) if uuid is None else None,
             all_recorded=arguments.instances_are_all_recorded,
             named=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
@@ -493,7 +497,7 @@ def _audit_lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) 
         yield f"{subject} and holds {resources} of {orphan.provider_name} ({orphan.provider_uuid})"
     for consumer in sorted(set(arguments.consumer) - audit.consumers):
         yield f"consumer {consumer} is a recorded instance, has another type or has no allocations"
-    yield from _unverified_lines(audit, verbose=arguments.verbose)
+    yield from _format_unverified(audit, verbose=arguments.verbose)
     if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
     elif audit.orphaned:
@@ -501,7 +505,7 @@ def _audit_lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) 
         yield f"{summary}; deleted: {audit.deleted}" if arguments.delete else summary
 
 
-def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
+def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
     """Yield the number of unverified consumers per reason, and with ``verbose`` each."""
     for reason, sentence in _REASONS.items():
         consumers = [entry for entry in audit.unverified if entry.reason is reason]
@@ -572,7 +576,7 @@ def _run_heal(arguments: argparse.Namespace) -> int:
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
     with read_configuration(arguments, there=True) as (settings, database):
-        if not (is_confirmed or request.dry_run) and may_be_outdated(database):
+        if not (is_confirmed or request.dry_run) and can_be_outdated(database):
             sys.stderr.write(
                 "placement-sched: nothing was healed: OpenStack placement created this database, "
                 "so nova may have deleted an instance without allocations since it was recorded "
@@ -615,7 +619,7 @@ def _heal_request(arguments: argparse.Namespace) -> HealRequest:
 
 
 def _parse_uuid(value: str | None, option: str) -> str | None:
-    return None if value is None else formats.read(formats.uuid, value, option)
+    return None if value is None else formats.read(formats.parse_uuid, value, option)
 
 
 def _parse_count(value: str) -> int:
@@ -631,7 +635,7 @@ def _heal_code(healings: list[Healing], healer: Healer) -> HealCode:
     healed = sum(healing.done for healing in healings)
     if healer.wanted.dry_run or not healed:
         return HealCode.NOTHING
-    if healed == healer.wanted.limit and healer.more(healings[-1].instance):
+    if healed == healer.wanted.limit and healer.has_more(healings[-1].instance):
         return HealCode.MORE
     return HealCode.HEALED
 

@@ -14,13 +14,13 @@ from placement_sched.operations.plugin_check import (
     Finding,
     check_source,
     describe_interface,
-    dry_run,
     find_missing_methods,
+    find_source,
     load_classes,
-    source_of,
+    try_classes,
 )
-from placement_sched.scheduler.plugin import path_of
-from placement_sched.scheduler.plugins import plugins_for, read_settings
+from placement_sched.scheduler.plugin import get_class_path
+from placement_sched.scheduler.plugins import get_plugins, read_settings
 
 
 def register(commands: Commands) -> None:
@@ -53,13 +53,13 @@ def run_check(arguments: argparse.Namespace) -> int:
         except ConfigurationError as error:
             loaded, failures = [], [Finding(target, 0, "import", "fails", error.detail)]
         # After the import: plugin and helpers have declared their options.
-        sources = dict.fromkeys([*files, *map(source_of, loaded)])
+        sources = dict.fromkeys([*files, *map(find_source, loaded)])
         checked = [each for file in sources for each in check_source(file, settings.conf)]
         if not any(each.subject == SYNTAX for each in checked):  # the reason of the failed import
             checked += failures
         findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)
-    findings |= dict.fromkeys(dry_run(kinds, settings))
+    findings |= dict.fromkeys(try_classes(kinds, settings))
     documents = [
         {name: getattr(finding, name) for name in ("file", "line", "subject", "state", "problem")}
         for finding in findings
@@ -93,13 +93,13 @@ def _expand(targets: list[str]) -> list[str]:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the enabled plugins in running order."""
-    plugins = plugins_for(read_settings(arguments.config_file))
+    plugins = get_plugins(read_settings(arguments.config_file))
     rows = [
         {
             "kind": kind,
             "name": type(plugin).__name__,
-            "path": path_of(type(plugin)),
-            "file": source_of(type(plugin)),
+            "path": get_class_path(type(plugin)),
+            "file": find_source(type(plugin)),
             "interface": describe_interface(plugin),
         }
         for kind, enabled in (

@@ -30,27 +30,27 @@ from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.routing import Services
 from placement_sched.api.serving import AsgiToWsgi
-from placement_sched.cli.arguments import Commands, add_command, positive_number
+from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
 from placement_sched.cli.service import (
     add_log_options,
-    connections,
-    free_port,
-    inherited_socket,
+    find_free_port,
+    raise_connection_limit,
     read_service_settings,
     resolve,
+    take_inherited_socket,
 )
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.config.sources import named_files
-from placement_sched.errors import ConfigurationError, Unavailable, sentence
-from placement_sched.operations.aggregates import policies_in_use
+from placement_sched.config.sources import format_file_list
+from placement_sched.errors import ConfigurationError, Unavailable, format_error
+from placement_sched.operations.aggregates import list_policies_in_use
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import warm_up
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 
 LOG = logging.getLogger(__name__)
 #: Threads per worker. Requests are mostly Python code, so more threads only compete for the
@@ -89,14 +89,14 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--bind",
-        type=_address,
+        type=_parse_address,
         metavar="HOST:PORT",
         help="address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778",
     )
     port_help = "port to listen on (0 selects a free port, default: %(default)s)"
-    parser.add_argument("--port", type=_port, default=8778, help=port_help)
+    parser.add_argument("--port", type=_parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
-    parser.add_argument("--workers", type=positive_number, default=1, help=workers_help)
+    parser.add_argument("--workers", type=parse_positive_number, default=1, help=workers_help)
     add_log_options(parser)
 
 
@@ -108,13 +108,13 @@ def run(arguments: argparse.Namespace) -> int:
     """
     settings = read_service_settings(arguments)
     app.check_parts(settings)  # reports an error here instead of in every worker
-    passed = inherited_socket()
+    passed = take_inherited_socket()
     # The demo has no --bind.
     host, port = getattr(arguments, "bind", None) or (arguments.host, arguments.port)
     host, port = passed.getsockname()[:2] if passed else (host, port)
     check_noauth2(settings, host)
     check_database_adopted(settings)  # workers would answer every request with this error
-    port = port if passed else free_port(host, port)
+    port = port if passed else find_free_port(host, port)
     multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
         "placement_sched",
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         http=HTTPModes.http1,
         websockets=False,
         workers=arguments.workers,
-        backpressure=connections(),
+        backpressure=raise_connection_limit(),
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
@@ -136,7 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     server.notifier = Notifier()
     log_start(settings)
     logs.log_stacks_on_signal()
-    server.live = LiveSettings(settings, in_use=lambda: policies_in_use(server.live.configured))
+    server.live = LiveSettings(
+        settings, in_use=lambda: list_policies_in_use(server.live.configured)
+    )
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
     server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
     server.on_shutdown(partial(LOG.info, "stopped"))
@@ -288,8 +290,8 @@ class _Worker:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         logs.setup(CONF)
         settings = self._live.configured
-        plugins_for.cache_clear()  # each process creates its own plugins at start
-        plugins_for(settings)
+        get_plugins.cache_clear()  # each process creates its own plugins at start
+        get_plugins(settings)
         server = app.ServerState(self._live, self._accepted)
         services = app.make_services(settings, serving=True, server=server)
         application = app.make_application(services)
@@ -350,19 +352,19 @@ def _prepare(services: Services) -> str:
         services.scheduler.caches.fill(services.database)
         warm_up(
             services.database,
-            services.scheduler.caches.provider_source,
+            services.scheduler.caches.choose_provider_source,
             services.settings,
             services.random,
         )
     except Unavailable as failure:
-        return sentence(failure)
+        return format_error(failure)
     return ""
 
 
 def _run_every_second(work: Callable[[], None], name: str) -> None:
     """Call ``work`` every second in a thread, also without requests."""
 
-    def work_on() -> None:
+    def run_repeatedly() -> None:
         while True:
             time.sleep(_BEAT_PAUSE)
             try:
@@ -370,7 +372,7 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
             except Exception as failure:  # noqa: BLE001 - retried later
                 LOG.debug("%s: %s", name, failure)
 
-    threading.Thread(target=work_on, name=name, daemon=True).start()
+    threading.Thread(target=run_repeatedly, name=name, daemon=True).start()
 
 
 def check_noauth2(settings: Settings, host: str) -> None:
@@ -392,7 +394,7 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     address = f"[{host}]" if ":" in host else host
     sys.stdout.write(
         f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "
-        f"auth {settings.api.auth_strategy}, workers {workers}{named_files(settings.conf)}\n"
+        f"auth {settings.api.auth_strategy}, workers {workers}{format_file_list(settings.conf)}\n"
     )
     has_console: bool | None = settings.console.enabled
     if has_console is None:
@@ -402,14 +404,14 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     sys.stdout.flush()
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
     return int(text)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[([^][]+)\]|([^][:]+)):(\d+)", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT or [IPV6]:PORT")
-    return match[1] or match[2], _port(match[3])
+    return match[1] or match[2], _parse_port(match[3])

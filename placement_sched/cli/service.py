@@ -37,7 +37,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     )
 
     def add(names: Sequence[str], option: cfg.Opt, switch: str, text: str) -> None:
-        value: dict[str, Any] = {"metavar": _metavar(option)}
+        value: dict[str, Any] = {"metavar": _choose_metavar(option)}
         if switch:
             value = {"action": "store_const", "const": switch}
         group.add_argument(*names, dest=option.dest, default=argparse.SUPPRESS, help=text, **value)
@@ -53,7 +53,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
             add([f"--no{option.name}"], option, "false", argparse.SUPPRESS)
 
 
-def _metavar(option: cfg.Opt) -> str:
+def _choose_metavar(option: cfg.Opt) -> str:
     is_file = option.metavar == "PATH"
     return "FILE" if is_file else option.metavar or option.dest.rpartition("_")[2].upper()
 
@@ -78,7 +78,7 @@ def apply_log_options(arguments: argparse.Namespace) -> None:
             os.environ[f"OS_DEFAULT__{option.dest.upper()}"] = value
 
 
-def inherited_socket() -> socket.socket | None:
+def take_inherited_socket() -> socket.socket | None:
     """Return the listening socket that systemd passed to this process, or None.
 
     In the protocol of sd_listen_fds(3), ``LISTEN_PID`` is the receiving process and ``LISTEN_FDS``
@@ -101,7 +101,7 @@ def inherited_socket() -> socket.socket | None:
     return listener
 
 
-def connections() -> int:
+def raise_connection_limit() -> int:
     """Raise the limit of open files, and return the maximum number of connections.
 
     ``OTHER_FILES`` descriptors remain for the database and other files.
@@ -115,7 +115,7 @@ def connections() -> int:
     return max(OTHER_FILES // 4, soft - OTHER_FILES)
 
 
-def free_port(host: str, port: int) -> int:
+def find_free_port(host: str, port: int) -> int:
     """Return ``port`` if it is free, or any free port for 0.
 
     Raises :class:`Error` if the port is in use. The workers share the port by SO_REUSEPORT, so that

@@ -45,11 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
         results = check_upgrade(database, settings)
     code = max((result.code for result in results.values()), default=Code.SUCCESS)
     if arguments.json:
-        document = {"name": str(UpgradeCommands.display_title), "checks": _checks(results)}
+        document = {"name": str(UpgradeCommands.display_title), "checks": _build_checks(results)}
         print_document(document, "json")
     elif arguments.format != "text":
         named = [
-            {**check, "result": check["result"].name.capitalize()} for check in _checks(results)
+            {**check, "result": check["result"].name.capitalize()}
+            for check in _build_checks(results)
         ]
         print_document({"code": int(code), "checks": named}, arguments.format)
     else:
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(code)
 
 
-def _checks(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+def _build_checks(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     return [
         {"check": name, "result": result.code, "details": result.details}
         for name, result in results.items()
@@ -69,9 +70,9 @@ class _Table(UpgradeCommands):
 
     def __init__(self, results: Mapping[str, Result]) -> None:
         self._upgrade_checks = tuple(
-            (name, (_result, {"result": result})) for name, result in results.items()
+            (name, (_get_result, {"result": result})) for name, result in results.items()
         )
 
 
-def _result(_table: _Table, result: Result) -> Result:
+def _get_result(_table: _Table, result: Result) -> Result:
     return result

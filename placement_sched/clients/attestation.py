@@ -85,7 +85,7 @@ class Attestation:
         """
         body = {"count": len(hosts), "hosts": list(hosts)}
         answer = self._service.get_json("POST", _PATH, body=body, taken=_SUCCESS)
-        with self._service.reading(_PATH, "POST"):
+        with self._service.translate_shape_errors(_PATH, "POST"):
             return dict(map(_parse_level, answer.document["hosts"]))
 
 
@@ -132,7 +132,7 @@ class AttestedHosts:
         self._lock = Lock()
         self._cache: dict[str, AttestedLevel] = {}
 
-    def levels(self, hosts: Collection[str]) -> Mapping[str, AttestedLevel]:
+    def get_levels(self, hosts: Collection[str]) -> Mapping[str, AttestedLevel]:
         """Return the current levels of hosts, and poll again if a level has expired."""
         with self._lock:
             now = self._clock()

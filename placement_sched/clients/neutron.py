@@ -33,20 +33,20 @@ class Neutron:
         self._clock = clock
         self._extension_check: tuple[float, bool] | None = None
 
-    def port(self, port_id: str) -> Port | None:
+    def find_port(self, port_id: str) -> Port | None:
         """Return a port, or None if it does not exist."""
         path = f"/ports/{quote(port_id, safe='')}"
         port = self._show(path, "port")
         if port is None:
             return None
-        with self._service.reading(path):
+        with self._service.translate_shape_errors(path):
             return Port(
                 network_id=str(port["network_id"]),
                 vnic_type=str(port.get("binding:vnic_type") or NORMAL),
                 subnet_ids=tuple(str(ip["subnet_id"]) for ip in port.get("fixed_ips") or ()),
             )
 
-    def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
+    def find_subnet_segments(self, subnet_id: str) -> tuple[str, ...] | None:
         """Return the segments of a subnet (at most 1), or None for an unknown subnet.
 
         As in nova, no subnet has a segment if neutron lacks the segment extension.
@@ -55,9 +55,9 @@ class Neutron:
             return ()
         path = f"/subnets/{quote(subnet_id, safe='')}"
         subnet = self._show(path, "subnet")
-        return None if subnet is None else self._segments(path, [subnet])
+        return None if subnet is None else self._read_segments(path, [subnet])
 
-    def segments_of_network(self, network_id: str) -> tuple[str, ...]:
+    def list_network_segments(self, network_id: str) -> tuple[str, ...]:
         """Return the segments of all subnets of a network.
 
         There are none if the network is not routed or does not exist, or if neutron lacks the
@@ -66,20 +66,20 @@ class Neutron:
         if not self._has_segments():
             return ()
         path = "/subnets"
-        return self._segments(path, self._list(path, "subnets", network_id=network_id))
+        return self._read_segments(path, self._list(path, "subnets", network_id=network_id))
 
     def _has_segments(self) -> bool:
         now = self._clock()
         if self._extension_check is None or now - self._extension_check[0] >= self._cache_seconds:
             path = "/extensions"
             extensions = self._list(path, "extensions")
-            with self._service.reading(path):
+            with self._service.translate_shape_errors(path):
                 aliases = {extension["alias"] for extension in extensions}
             self._extension_check = (now, _SEGMENTS in aliases)
         return self._extension_check[1]
 
-    def _segments(self, path: str, subnets: list[Mapping[str, Any]]) -> tuple[str, ...]:
-        with self._service.reading(path):
+    def _read_segments(self, path: str, subnets: list[Mapping[str, Any]]) -> tuple[str, ...]:
+        with self._service.translate_shape_errors(path):
             segments = [str(subnet["segment_id"]) for subnet in subnets if subnet.get("segment_id")]
         return tuple(dict.fromkeys(segments))
 
@@ -90,11 +90,11 @@ class Neutron:
             document = answer.document
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
-            raise self._service.failed(
+            raise self._service.build_failure(
                 f"{self._service.place} answered {answer.text} to GET {path}. Check that it is "
                 "the address of neutron"
             )
-        with self._service.reading(path):
+        with self._service.translate_shape_errors(path):
             resource: Mapping[str, Any] = answer.document[key]
             if not isinstance(resource, dict):
                 raise TypeError
@@ -105,7 +105,7 @@ class Neutron:
         marker: dict[str, str] = {}
         while True:
             answer = self._get(path, {**params, **marker})
-            with self._service.reading(path):
+            with self._service.translate_shape_errors(path):
                 document = answer.document
                 page = list(document[key])
                 items += page

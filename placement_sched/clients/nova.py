@@ -60,19 +60,19 @@ class Nova:
         #: URL of the compute API.
         self.place = self._service.place
 
-    def server(self, uuid: str) -> NovaServer | None:
+    def find_server(self, uuid: str) -> NovaServer | None:
         """Return an instance, or None if nova has no such instance."""
         path = f"/servers/{quote(uuid, safe='')}"
         response = self._service.get_json("GET", path, taken=(200, 404))
         if response.status == 404 and isinstance(response.document, dict):
             return None
-        with self._service.reading(path):
+        with self._service.translate_shape_errors(path):
             return _read_server(response.document["server"])
 
-    def servers_on(self, host: str) -> list[NovaServer]:
+    def list_servers_on(self, host: str) -> list[NovaServer]:
         """Return the instances of all projects on a host, at most a page of nova."""
         path = "/servers/detail"
-        servers = self._service.listed(path, "servers", _read_server, all_tenants=1, host=host)
+        servers = self._service.read_list(path, "servers", _read_server, all_tenants=1, host=host)
         return [server for server in servers if server.host == host]
 
     def live_migrate(self, uuid: str, host: str) -> str | None:
@@ -88,26 +88,26 @@ class Nova:
         """Confirm a cold migration, and return why nova rejects it, or None."""
         return self._act(uuid, {"confirmResize": None}, 204)
 
-    def migration_status(self, uuid: str) -> str | None:
+    def find_migration_status(self, uuid: str) -> str | None:
         """Return the status of an instance's newest migration, or None without migrations."""
         path = "/os-migrations"
         response = self._service.get_json("GET", path, params={"instance_uuid": uuid})
-        with self._service.reading(path):
+        with self._service.translate_shape_errors(path):
             newest = max(response.document["migrations"], key=lambda row: row["id"], default=None)
             return None if newest is None else str(newest["status"])
 
-    def compute_service(self, host: str) -> ComputeService | None:
+    def find_compute_service(self, host: str) -> ComputeService | None:
         """Return the compute service of a host, or None if the host has none.
 
         nova ignores an empty host, and its database may ignore case: only the exact name counts.
         """
-        services = self.compute_services(host=host)
+        services = self.list_compute_services(host=host)
         return next((service for service in services if service.host == host), None)
 
-    def compute_services(self, **filters: str) -> list[ComputeService]:
+    def list_compute_services(self, **filters: str) -> list[ComputeService]:
         """Return the compute services that match the filters of nova."""
         params = {"binary": _BINARY, **filters}
-        return self._service.listed("/os-services", "services", _read_service, **params)
+        return self._service.read_list("/os-services", "services", _read_service, **params)
 
     def disable(self, service: ComputeService, reason: str) -> None:
         """Disable a compute service."""

@@ -28,7 +28,7 @@ from placement_sched.model.aggregates import (
     ProviderTrait,
     SyncedAttribute,
 )
-from placement_sched.model.retry import MAX_ATTEMPTS, retrying
+from placement_sched.model.retry import MAX_ATTEMPTS, call_with_retries
 
 #: Maximum seconds of the first pause before the next attempt. Later pauses are longer.
 MAX_PAUSE = 0.05
@@ -119,7 +119,7 @@ class RemotePlacement:
         #: Traits are removed only with a record of added traits.
         self.has_record = record is not None
 
-    def providers_with(
+    def map_providers(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
         """Map each of these traits or aggregates to its providers.
@@ -129,22 +129,22 @@ class RemotePlacement:
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
 
         def read(name: str) -> list[str]:
-            return self._service.listed(
+            return self._service.read_list(
                 path, "resource_providers", lambda item: str(item["uuid"]), **{parameter: name}
             )
 
         return {name: frozenset(read(name)) for name in sorted(names)}
 
-    def known_traits(self, names: Collection[str]) -> frozenset[str]:
+    def find_existing_traits(self, names: Collection[str]) -> frozenset[str]:
         """Return the names of existing traits."""
         # All traits are read, because ?name=in: would split a name with a comma.
-        return frozenset(names).intersection(self._service.listed("/traits", "traits", str))
+        return frozenset(names).intersection(self._service.read_list("/traits", "traits", str))
 
     def create_trait(self, name: str) -> None:
         """Create a trait if it does not exist."""
         self._service.get_json("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
 
-    def existing(self, providers: Collection[str]) -> frozenset[str]:
+    def find_existing_providers(self, providers: Collection[str]) -> frozenset[str]:
         """Return the uuids of existing providers, with a request for each."""
 
         def is_existing(uuid: str) -> bool:
@@ -167,7 +167,7 @@ class RemotePlacement:
                 entries[pair] = aggregate
             try:
                 attempt = partial(self._change, uuid, change)
-                if retrying(attempt, between=self._wait):
+                if call_with_retries(attempt, between=self._wait):
                     changed.add(uuid)
             except NotFound:
                 missing.add(uuid)
@@ -209,7 +209,7 @@ class RemotePlacement:
         read = self._service.get_json("GET", path, taken=(200, 404))
         if read.status == 404:
             raise NotFound(read.text)
-        with self._service.reading(f"/{attribute}"):
+        with self._service.translate_shape_errors(f"/{attribute}"):
             document = read.document
             names = set(map(str, document[attribute]))
             generation = document["resource_provider_generation"]
@@ -232,12 +232,12 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
 
     Raises :class:`ServiceFailed`.
     """
-    aggregates = service.listed("/os-aggregates", "aggregates", _parse_aggregate)
-    service_hosts = service.listed(
+    aggregates = service.read_list("/os-aggregates", "aggregates", _parse_aggregate)
+    service_hosts = service.read_list(
         "/os-services", "services", lambda item: str(item["host"]), binary="nova-compute"
     )
     nodes: dict[str, set[str]] = defaultdict(set)
-    for uuid, host in _hypervisors(service).items():
+    for uuid, host in _map_hypervisors(service).items():
         nodes[host].add(uuid)
     return HostMap(
         aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
@@ -246,7 +246,7 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
     )
 
 
-def _hypervisors(service: RemoteService) -> dict[str, str]:
+def _map_hypervisors(service: RemoteService) -> dict[str, str]:
     """Map the uuids of compute nodes to hosts, read in pages.
 
     A short page may be followed by another, so that reading ends at a page without new nodes. nova
@@ -254,7 +254,7 @@ def _hypervisors(service: RemoteService) -> dict[str, str]:
     """
     path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
     while True:
-        page = service.listed(path, "hypervisors", _parse_node, limit=PAGE_SIZE, **marker)
+        page = service.read_list(path, "hypervisors", _parse_node, limit=PAGE_SIZE, **marker)
         if hosts.keys() >= dict(page).keys():
             return hosts
         hosts = dict(page) | hosts

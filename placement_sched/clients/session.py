@@ -108,9 +108,9 @@ class RemoteService:
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
-            raise self.failed(f"{self.kind}: {exception_reason(failure)}") from None
+            raise self.build_failure(f"{self.kind}: {find_exception_reason(failure)}") from None
         if address is None:
-            raise self.failed(f"the cloud's catalogue has no {self.kind} service")
+            raise self.build_failure(f"the cloud's catalogue has no {self.kind} service")
         return str(address).rstrip("/")
 
     def get_json(
@@ -146,10 +146,14 @@ class RemoteService:
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
-            raise self.failed(f"{place} does not answer: {exception_reason(failure)}") from None
+            raise self.build_failure(
+                f"{place} does not answer: {find_exception_reason(failure)}"
+            ) from None
         except (ValueError, OSError) as failure:
             # requests checks URL, token, timeout and CA bundle only here.
-            raise self.failed(f"{place} cannot be reached: {exception_reason(failure)}") from None
+            raise self.build_failure(
+                f"{place} cannot be reached: {find_exception_reason(failure)}"
+            ) from None
         document = None
         with suppress(ValueError):
             document = sent.json()
@@ -162,19 +166,21 @@ class RemoteService:
             hint = ". Is the token right?"
         elif response.status == 404 and not isinstance(document, dict):
             hint = ". Is the address that of the API itself?"
-        raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
+        raise self.build_failure(f"{place} answered {response.text} to {method} {path}{hint}")
 
-    def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
+    def read_list(
+        self, path: str, key: str, read: Callable[[Any], T], **params: str | int
+    ) -> list[T]:
         """Read a list, and parse its items with ``read``.
 
         Raises :class:`ServiceFailed`.
         """
         document = self.get_json("GET", path, params=params).document
-        with self.reading(path):
+        with self.translate_shape_errors(path):
             return [read(item) for item in document[key]]
 
     @contextmanager
-    def reading(self, path: str, method: str = "GET") -> Iterator[None]:
+    def translate_shape_errors(self, path: str, method: str = "GET") -> Iterator[None]:
         """Report a document that does not have the shape of the API.
 
         Raises :class:`ServiceFailed`.
@@ -183,9 +189,11 @@ class RemoteService:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
             api = _APIS.get(self.kind, f"the {self.kind} API says")
-            raise self.failed(f"{self.place} did not answer {method} {path} as {api}") from None
+            raise self.build_failure(
+                f"{self.place} did not answer {method} {path} as {api}"
+            ) from None
 
-    def failed(self, detail: str) -> ServiceFailed:
+    def build_failure(self, detail: str) -> ServiceFailed:
         """Build the exception for a failure of this service."""
         return ServiceFailed(detail, service=self.kind)
 
@@ -196,26 +204,26 @@ class RemoteService:
         sent = response.headers.get("OpenStack-API-Version", "").split()
         is_other = response.status < 400 and sent != [self.kind, self._version]
         if response.status == 406 or is_other:
-            raise self.failed(
+            raise self.build_failure(
                 f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
                 f"{self._version} ({self._since}) is needed, and it answered {response.text}"
             )
 
 
-def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
+def iterate_exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception, and the exceptions in its chain of contexts."""
     while failure is not None:
         yield failure
         failure = failure.__context__
 
 
-def exception_reason(failure: Exception) -> str:
+def find_exception_reason(failure: Exception) -> str:
     """Return the first system, TLS or ``http.client`` error behind a failure, as text.
 
     Without such an error in the chain of contexts, returns the text of ``failure``.
     """
     reason: BaseException = failure
-    for cause in exception_chain(failure):
+    for cause in iterate_exception_chain(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
             reason = cause
     return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
@@ -267,7 +275,7 @@ def check_installed(group: str, auth_type: str | None) -> None:
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 
 
-def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
+def create_adapter(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
     """Create the adapter for the service of an option group, or return None.
 
     The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
@@ -293,12 +301,12 @@ def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Ad
     return adapter
 
 
-def webhook_digest(address: str) -> str:
+def compute_webhook_digest(address: str) -> str:
     """Derive a digest from an address, whose path may contain a secret."""
     return sha256(address.encode()).hexdigest()[:32]
 
 
-def shown_address(address: str) -> str:
+def format_address(address: str) -> str:
     """Return scheme, host and port of an address for logs, without secrets."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
@@ -322,15 +330,15 @@ def send_webhook(address: str, body: Json) -> None:
             stream=True,
         )
     except (ClientException, ValueError, OSError) as failure:
-        reason = exception_reason(failure)
+        reason = find_exception_reason(failure)
         path = urlsplit(address).path
         if len(path) > 1 and path in reason:
             reason = type(failure).__name__
         raise ServiceFailed(
-            f"{shown_address(address)} does not answer: {reason}", service="webhook"
+            f"{format_address(address)} does not answer: {reason}", service="webhook"
         ) from None
     answer.close()
     if not 200 <= answer.status_code < 300:
         raise ServiceFailed(
-            f"{shown_address(address)} answered {answer.status_code}", service="webhook"
+            f"{format_address(address)} answered {answer.status_code}", service="webhook"
         )

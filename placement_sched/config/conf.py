@@ -43,7 +43,7 @@ class in_effect:  # noqa: N801 - a context manager is named so
         SETTINGS_IN_EFFECT.reset(self._token)
 
 
-def new_conf(*, follows_plugins: bool = False) -> Conf:
+def create_conf(*, follows_plugins: bool = False) -> Conf:
     """Create an oslo.config object with every core option, before files are read."""
     conf = Conf(follows_plugins=follows_plugins)
     log.register_options(conf)
@@ -71,11 +71,11 @@ def restart_options() -> frozenset[tuple[str, str]]:
         for option in options
         if option.mutable
     }
-    registered = new_conf().registered.items()
+    registered = create_conf().registered.items()
     return frozenset((group, name) for group, members in registered for name in members) - mutable
 
 
-def server_options() -> frozenset[tuple[str, str]]:
+def list_server_options() -> frozenset[tuple[str, str]]:
     """Return group and name of the options that cannot differ between requests."""
     access = {("oslo_policy", name) for name in CONF.registered.get("oslo_policy", ())}
     return restart_options() | RATIOS | POLICY_OPTIONS | access
@@ -117,7 +117,7 @@ def read_files(
 
 #: The process's object: plugins import it in place of ``nova.conf``, and commands read it. While a
 #: plugin runs, it returns the settings of the request.
-CONF = new_conf(follows_plugins=True)
+CONF = create_conf(follows_plugins=True)
 
 
 def share_files(conf: Conf) -> Conf:

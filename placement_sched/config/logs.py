@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
-from placement_sched.errors import ConfigurationError, escaped
+from placement_sched.errors import ConfigurationError, escape_unprintable
 
 LOG = log.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class EscapingFormatter(ContextFormatter):
         if line.isprintable():
             return line
         texts = {
-            key: escaped(value)
+            key: escape_unprintable(value)
             for key, value in record.__dict__.items()
             if isinstance(value, str) and key not in _NOT_ESCAPED
         }
@@ -101,4 +101,4 @@ class EscapingFormatter(ContextFormatter):
     ) -> str:
         """Return a traceback with escaped lines, each with the operator's prefix."""
         text: str = super().formatException(ei, record=record)
-        return "\n".join(map(escaped, text.split("\n")))
+        return "\n".join(map(escape_unprintable, text.split("\n")))

@@ -111,7 +111,7 @@ class Conf(cfg.ConfigOpts):
         """Register an option, and return False if it was registered before."""
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
         if is_new and opt.dest not in _OF_OSLO_CONFIG:
-            self.registered.setdefault(_group_name(group), {})[opt.dest] = opt
+            self.registered.setdefault(_get_group_name(group), {})[opt.dest] = opt
             if cli:
                 self.command_line_options.append(opt)
         return is_new
@@ -119,7 +119,7 @@ class Conf(cfg.ConfigOpts):
     def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:
         """Unregister an option."""
         super().unregister_opt(opt, group, **cache)
-        self.registered.get(_group_name(group), {}).pop(opt.dest, None)
+        self.registered.get(_get_group_name(group), {}).pop(opt.dest, None)
 
     def register_missing(self, other: "Conf") -> None:
         """Register the options of ``other`` that this object lacks."""
@@ -131,11 +131,11 @@ class Conf(cfg.ConfigOpts):
     def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
         """Check that an option of nova exists, without an import of its module."""
         is_of_nova = module_str.partition(".")[0] == "nova"
-        if not (is_of_nova and find_option(self.registered, _group_name(group), name)):
+        if not (is_of_nova and find_option(self.registered, _get_group_name(group), name)):
             super().import_opt(name, module_str, group)
 
 
-def _group_name(group: Any) -> str:
+def _get_group_name(group: Any) -> str:
     return str(getattr(group, "name", group) or "DEFAULT")
 
 
@@ -147,7 +147,7 @@ def with_help(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
     return options
 
 
-def deprecated_in_default(name: str | None = None) -> dict[str, Any]:
+def deprecate_in_default(name: str | None = None) -> dict[str, Any]:
     """Build the option arguments for a former name in ``[DEFAULT]``."""
     return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
 
@@ -158,7 +158,7 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
     return location is not None and location.location.is_user_controlled
 
 
-def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
+def list_names(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
     """Return group and name of an option, first the current, then the older names."""
     older_names = [
         (old.group or group, (old.name or name).replace("-", "_")) for old in option.deprecated_opts
@@ -174,7 +174,7 @@ def find_option(
         return group, name
     for current_group, members in options.items():
         for current_name, option in members.items():
-            if (group, name) in names_of(option, current_group, current_name):
+            if (group, name) in list_names(option, current_group, current_name):
                 return current_group, current_name
     return None
 
@@ -207,7 +207,7 @@ class _Environment(ConfigurationSource):
 
     def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
 
-        for group, name in names_of(opt, group_name or "DEFAULT", option_name):
+        for group, name in list_names(opt, group_name or "DEFAULT", option_name):
             value, location = self._variables.get(group, name, opt)
             if location is not None:
                 break
@@ -279,13 +279,13 @@ class Settings:
         """Return whether a section name is an option group."""
         return name in self._groups
 
-    def source_of_override(self, group: str, name: str) -> str | None:
+    def find_override_source(self, group: str, name: str) -> str | None:
         """Return the source of an option that :meth:`with_overrides` set, or None."""
         return self._overridden.get((group, name))
 
     def find_assignment(self, group: str, name: str) -> Assignment | None:
         """Return the variable or the line in the files that sets an option, or None."""
-        names = names_of(self.registered[group][name], group, name)
+        names = list_names(self.registered[group][name], group, name)
         return sources.find_assignment(self.sections, names, self.conf.environment)
 
     def with_overrides(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
@@ -344,10 +344,12 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     except (cfg.Error, ValueError) as failure:
         # The cause has the reason, without the location that oslo.config adds.
         cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure
-        names = names_of(option, group, name)
+        names = list_names(option, group, name)
         line = sources.find_assignment(conf.sections, names, conf.environment)
         if line is not None:
-            message = sources.wrong_value(line, option, sources.describe_reason(line.value, cause))
+            message = sources.describe_wrong_value(
+                line, option, sources.describe_reason(line.value, cause)
+            )
             raise ConfigurationError(message, place=line.place) from None
         reason = sources.describe_reason(option.default, cause)
         raise ConfigurationError(f"[{group}] {name} has a wrong value: {reason}") from None

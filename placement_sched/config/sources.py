@@ -88,7 +88,7 @@ def list_files(conf: cfg.ConfigOpts) -> list[str]:
     return list(conf.config_file or ())
 
 
-def named_files(conf: cfg.ConfigOpts) -> str:
+def format_file_list(conf: cfg.ConfigOpts) -> str:
     """Return the end of a start message, which lists the configuration files."""
     files = list_files(conf)
     return f", configuration {', '.join(files)}" if files else ""
@@ -106,7 +106,7 @@ def find_assignment(
     for group, name in names:
         variable = f"OS_{group}__{name}".upper()
         if variable in environment:
-            return assignment_of_variable(variable, group, name, environment[variable])
+            return build_assignment(variable, group, name, environment[variable])
     lines = [line for group, _ in names for line in sections.get(group, ())]
     return max(
         (line for line in lines if (line.group, line.dest) in names),
@@ -115,7 +115,7 @@ def find_assignment(
     )
 
 
-def assignment_of_variable(variable: str, group: str, name: str, value: str) -> Assignment:
+def build_assignment(variable: str, group: str, name: str, value: str) -> Assignment:
     """Return the assignment of an option by a variable of the environment."""
     place = Place(f"{ENVIRONMENT}{variable}", 0)
     return Assignment(place, place, group, name, value)
@@ -167,7 +167,7 @@ def describe_reason(value: object, wrong: Exception) -> str:
     return reason if noun is None else f"{text} is not {noun}"
 
 
-def wrong_value(line: Assignment, option: cfg.Opt, reason: object) -> str:
+def describe_wrong_value(line: Assignment, option: cfg.Opt, reason: object) -> str:
     """Build the message about a wrong value, without the reason for a secret value."""
     return f"[{line.group}] {line.name} has a wrong value{'' if option.secret else f': {reason}'}"
 
@@ -204,7 +204,7 @@ def convert_value(option: cfg.Opt, value: Any) -> Any:
         raise ValueError(describe_reason(value, wrong)) from None
 
 
-def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:
+def parse_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:
     """Parse a list option of ``name=ratio`` items, in order.
 
     As in nova, other items are logged and ignored.

@@ -12,18 +12,18 @@ from placement_sched.console.client import ApiClient
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
     answer_page,
-    api_client,
+    build_heading,
     build_share,
     download,
-    heading,
+    get_api_client,
     redirect_without_empty_fields,
 )
 from placement_sched.console.reports import (
-    explanation_report,
-    explanation_view,
-    facts_of,
+    build_explanation_view,
     format_first_names,
-    request_parts,
+    iterate_facts,
+    list_request_parts,
+    render_explanation_report,
 )
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -31,11 +31,11 @@ from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
     compare_stages,
-    node_label,
-    obstacle,
-    passed,
-    path_of,
-    readable_value,
+    count_passed,
+    describe_obstacle,
+    format_node,
+    format_value,
+    list_stage_reasons,
     with_names,
 )
 from placement_sched.model.flat_request import FORMS
@@ -82,9 +82,9 @@ def compare(answers: Sequence[Json], names: tuple[str, str]) -> HostComparison:
 
 def _describe_conclusion(answer: Json) -> tuple[bool, str]:
     if answer["outcome"] != SELECTED:
-        return False, obstacle(answer)
+        return False, describe_obstacle(answer)
     best = answer["hosts"][0]
-    text = f"{passed(answer):,} passed, the best is {node_label(best['host'], best['node'])}"
+    text = f"{count_passed(answer):,} passed, the best is {format_node(best['host'], best['node'])}"
     return True, text
 
 
@@ -138,7 +138,7 @@ def _format_host(hosts: Sequence[Json], index: int) -> str:
 
 
 def _format_name(host: Json) -> str:
-    return node_label(host["host"], host["node"])
+    return format_node(host["host"], host["node"])
 
 
 _EXPLAIN = "/scheduler/v1/explain"
@@ -168,29 +168,31 @@ class Links:
     #: The requested host, or None.
     requested_host: str | None = None
 
-    def here(self, **more: str | None) -> str:
+    def build_address(self, **more: str | None) -> str:
         """Return the address of this page, with ``more`` fields added or (None) removed."""
-        return f"{self.root}/ask?{self.form_request.query(**{**self.beside, **more})}"
+        return f"{self.root}/ask?{self.form_request.build_query(**{**self.beside, **more})}"
 
-    def host(self, name: str) -> str:
+    def build_host_address(self, name: str) -> str:
         """Return the address of the explanation of a host."""
-        return self.here(host=name)
+        return self.build_address(host=name)
 
-    def stage(self, name: str, number: int = 1) -> str:
+    def build_stage_address(self, name: str, number: int = 1) -> str:
         """Return the address of a page with the hosts that a stage rejects."""
-        return self.here(stage=name, page=None if number == 1 else str(number))
+        return self.build_address(stage=name, page=None if number == 1 else str(number))
 
-    def part(self, best: Sequence[Json]) -> str:
+    def build_part_address(self, best: Sequence[Json]) -> str:
         """Return the first part of a host's address on this page.
 
         The part compares the weights of the host with the weights of ``best``.
         """
-        return self.here(part="host", against="\n".join(host["node"] for host in best), host="")
+        return self.build_address(
+            part="host", against="\n".join(host["node"] for host in best), host=""
+        )
 
     @property
     def today(self) -> str:
         """Return the address of this page for the same request, without changes and options."""
-        query = self.form_request.query(
+        query = self.form_request.build_query(
             **dict.fromkeys(self.form_request.simulated_fields), **self.beside
         )
         return f"{self.root}/ask?{query}"
@@ -198,14 +200,14 @@ class Links:
     @property
     def capacity(self) -> str:
         """Return the address of the capacity for this request."""
-        return f"{self.root}/capacity?{self.form_request.query(count=None)}"
+        return f"{self.root}/capacity?{self.form_request.build_query(count=None)}"
 
 
 def index() -> flask.Response:
     """Show the form and, if the address has a request, its explanation."""
     if redirect := redirect_without_empty_fields():
         return redirect
-    args, client = flask.request.args, api_client()
+    args, client = flask.request.args, get_api_client()
     form_request = FormRequest(args)
     beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
     links = Links(f"{flask.request.root_path}/console", form_request, beside, args.get("host"))
@@ -226,7 +228,7 @@ def index() -> flask.Response:
             "ask_host.html",
             "Ask",
             values,
-            lambda: _host_values(client, links, against, client.aggregate_names()),
+            lambda: _build_host_values(client, links, against, client.map_aggregate_names()),
         )
 
     def answer() -> Mapping[str, Any]:
@@ -242,12 +244,12 @@ def index() -> flask.Response:
 
 def report() -> flask.Response:
     """Send the explanation as a file, with the comparison of policies."""
-    args, client = flask.request.args, api_client()
-    body = FormRequest(args).body(max_rejected=0)
-    headed = heading("Explanation", *facts_of(body))
-    names, explanation = client.aggregate_names(), client.ask(_EXPLAIN, body)
+    args, client = flask.request.args, get_api_client()
+    body = FormRequest(args).build_body(max_rejected=0)
+    headed = build_heading("Explanation", *iterate_facts(body))
+    names, explanation = client.map_aggregate_names(), client.ask(_EXPLAIN, body)
     compared = _compare_policies(client, body, args, explanation, names)
-    html = explanation_report(explanation, body["request_spec"], headed, names, compared)
+    html = render_explanation_report(explanation, body["request_spec"], headed, names, compared)
     return download("explanation.html", html)
 
 
@@ -264,8 +266,8 @@ def _describe_simulation(
     for name, value in form_request.overrides.items():
         item = configured.get(name)
         title = f"{item['name']} weight" if item else name
-        before = f" (configured {readable_value(item['configured'])})" if item else ""
-        phrases.append(f"{title} {readable_value(value)}{before}")
+        before = f" (configured {format_value(item['configured'])})" if item else ""
+        phrases.append(f"{title} {format_value(value)}{before}")
     return phrases
 
 
@@ -282,7 +284,7 @@ def _list_choices(client: ApiClient, form_request: FormRequest) -> dict[str, Any
         ],
         "images": client.list_visible("/image/v2/images", "images"),
         # With an answer, the script takes the zones from the hosts, which are read for the map.
-        "zones": [] if form_request.is_filled else client.zone_names(),
+        "zones": [] if form_request.is_filled else client.list_zone_names(),
         "policies": [policy["name"] for policy in policies],
         "multipliers": _list_multipliers(policies, form_request),
         "start": {} if flavors or form_request.is_filled else _INITIAL_SIZES,
@@ -299,7 +301,7 @@ def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> li
     multipliers = [
         {
             "key": key,
-            "name": _multiplier_label(key),
+            "name": _format_multiplier(key),
             "configured": option["value"],
             "typed": form_request.typed.get(key, ""),
         }
@@ -311,36 +313,40 @@ def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> li
     )
 
 
-def _multiplier_label(key: str) -> str:
+def _format_multiplier(key: str) -> str:
     """Return the name of a multiplier in the form, such as ``metrics``."""
     group, _, name = key.partition(".")
     return name.removesuffix(_MULTIPLIER).strip("_").replace("_", " ") or group
 
 
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
-    form_request, names, host = links.form_request, client.aggregate_names(), links.requested_host
-    body = form_request.body(max_rejected=0)
+    form_request, names, host = (
+        links.form_request,
+        client.map_aggregate_names(),
+        links.requested_host,
+    )
+    body = form_request.build_body(max_rejected=0)
     explanation = client.ask(_EXPLAIN, body)
-    view = explanation_view(explanation, names)
+    view = build_explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
     values: dict[str, Any] = {
         "explanation": view,
-        "request_rows": request_parts(body["request_spec"]),
+        "request_rows": list_request_parts(body["request_spec"]),
         "share": build_share(
             _EXPLAIN,
             body={**body, **hosts},
-            command=form_request.command("explain", **{"host": host} if host else {}),
-            report=f"/ask/report?{form_request.query(**links.beside)}",
+            command=form_request.build_command("explain", **{"host": host} if host else {}),
+            report=f"/ask/report?{form_request.build_query(**links.beside)}",
         ),
     }
     if stage := args.get("stage"):
-        return values | _stage_values(view["funnel"].stages, stage, args.get("page", ""))
+        return values | _build_stage_values(view["funnel"].stages, stage, args.get("page", ""))
     values["fates"] = _map_values(explanation, view["funnel"].stages)
-    values["part"] = links.part(explanation["hosts"][:BEST])
+    values["part"] = links.build_part_address(explanation["hosts"][:BEST])
     values["most"] = max(view["funnel"].stages, key=lambda item: item.removed, default=None)
     if host:
         best = [item["node"] for item in explanation["hosts"][:BEST]]
-        values |= _host_values(client, links, best, names)
+        values |= _build_host_values(client, links, best, names)
     obstacle_report = explanation["funnel"].get("obstacle", {})
     values["has_no_hosts"] = obstacle_report.get("name") == "providers"
     values["compared"] = _compare_policies(client, body, args, explanation, names)
@@ -407,7 +413,7 @@ class WeightDifference:
     parts: tuple[tuple[str, float], ...]
 
 
-def _host_values(
+def _build_host_values(
     client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Build the template values about the requested host: verdict, path and weights.
@@ -416,13 +422,13 @@ def _host_values(
     """
     host = links.requested_host
     others = [node for node in against if node and node != host]
-    body = links.form_request.body(hosts=[host, *others], max_rejected=1)
+    body = links.form_request.build_body(hosts=[host, *others], max_rejected=1)
     explanation = with_names(client.ask(_EXPLAIN, body), names)
     verdict = explanation["verdicts"][0]
     own = next((item for item in explanation["hosts"] if item["node"] == verdict["node"]), None)
     differences = [
         WeightDifference(
-            node_label(other["host"], other["node"]),
+            format_node(other["host"], other["node"]),
             other["node"],
             other["weight"] - own["weight"],
             compare_weights(other, own),
@@ -430,11 +436,11 @@ def _host_values(
         for other in explanation["hosts"]
         if own is not None and other is not own
     ]
-    path = path_of(explanation, verdict) if verdict["verdict"] != "unknown" else []
+    path = list_stage_reasons(explanation, verdict) if verdict["verdict"] != "unknown" else []
     return {"verdict": verdict, "path": path, "differences": differences}
 
 
-def _stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
+def _build_stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
     """Build the template values for a page with the hosts that a stage rejects.
 
     Raises :class:`NotFound` if the explanation has no such stage or page.

@@ -22,21 +22,21 @@ from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
     Share,
     answer_page,
-    api_client,
+    build_heading,
     build_share,
-    csv_file,
     download,
-    heading,
-    next_page_query,
-    page,
+    find_next_page_query,
+    get_api_client,
     redirect_without_empty_fields,
+    render_page,
+    send_csv,
 )
-from placement_sched.console.reports import capacity_report, request_parts
+from placement_sched.console.reports import list_request_parts, render_capacity_report
 from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.model.flat_request import FORMS, change_of, shorten_addition, shorten_change
+from placement_sched.model.flat_request import FORMS, parse_change, shorten_addition, shorten_change
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 
 _RUNS = "/scheduler/v1/plan_runs"
@@ -68,24 +68,24 @@ def list_runs() -> flask.Response:
     args = flask.request.args
     filters = {"state": state} if (state := args.get("state", "").strip()) else {}
     query = {**filters, "limit": _RUNS_PER_PAGE, "marker": args.get("marker")}
-    document = api_client().get(_RUNS, query)
+    document = get_api_client().get(_RUNS, query)
     root = f"{flask.request.root_path}/console"
     values = {
         "runs": document["plan_runs"],
         "states": RUN_STATES,
         "chosen": filters.get("state"),
-        "older": next_page_query(document["links"]),
+        "older": find_next_page_query(document["links"]),
         "share": Share(
             command="placement-sched plan-run list", json=f"{root}/api{_RUNS}?{urlencode(filters)}"
         ),
     }
-    return page("plan_runs.html", "Runs of plans", values)
+    return render_page("plan_runs.html", "Runs of plans", values)
 
 
 def show_run(uuid: str) -> flask.Response:
     """Show a run with its moves, in the order of the plan."""
     path = join_path("scheduler", "v1", "plan_runs", uuid)
-    run = api_client().get(path)
+    run = get_api_client().get(path)
     values = {
         "run": run,
         "states": MOVE_STATES,
@@ -95,7 +95,7 @@ def show_run(uuid: str) -> flask.Response:
             json=f"{flask.request.root_path}/console/api{path}",
         ),
     }
-    return page("plan_run.html", "Run of a plan", values)
+    return render_page("plan_run.html", "Run of a plan", values)
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,11 @@ class CapacityForm:
         }
         return urlencode({**fields, "change": self.changes_typed, **more}, doseq=True)
 
-    def command(self, changes: Sequence[Json]) -> list[str]:
+    def build_command(self, changes: Sequence[Json]) -> list[str]:
         """Return the words of the command that counts the same instances."""
-        command = self.form_request.command("capacity", **({"per": self.per} if self.per else {}))
+        command = self.form_request.build_command(
+            "capacity", **({"per": self.per} if self.per else {})
+        )
         flavors = [] if "flavor" in self.form_request.typed else self.flavors
         words = [f"--flavor={name}" for name in flavors] if not self.all_flavors else []
         words += ["--all-flavors"] if self.all_flavors else []
@@ -182,7 +184,7 @@ class CapacityForm:
 
         Raises :class:`Invalid` for a malformed line.
         """
-        return [change_of(line, LABELS["changes"]) for line in self.changes_typed]
+        return [parse_change(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
     def is_filled(self) -> bool:
@@ -195,7 +197,7 @@ class CapacityForm:
 
         Raises :class:`Invalid` for invalid fields.
         """
-        body = self.form_request.body(**({"per": self.per} if self.per else {}))
+        body = self.form_request.build_body(**({"per": self.per} if self.per else {}))
         if self.all_flavors or len(self.flavors) > 1:
             spec = {key: part for key, part in body["request_spec"].items() if key != "flavor"}
             selection: Json = (
@@ -289,7 +291,7 @@ def row() -> flask.Response:
     """Show the capacity rows of a flavor, which the page loads separately."""
     query = CapacityForm(request.args)
     return answer_page(
-        "capacity_row.html", "Capacity", {}, lambda: _count_flavors(api_client(), query)
+        "capacity_row.html", "Capacity", {}, lambda: _count_flavors(get_api_client(), query)
     )
 
 
@@ -300,21 +302,21 @@ def plan() -> flask.Response:
         "capacity_plan.html",
         "Capacity",
         {"wanted": query},
-        lambda: {"plan": _plan(api_client(), query)},
+        lambda: {"plan": _plan(get_api_client(), query)},
     )
 
 
 def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
     """Build the template values of the answer, or of the parts to load."""
-    body, client = query.body, api_client()
+    body, client = query.body, get_api_client()
     changes = expand_changes(client, query.changes)
     sent = body | ({"changes": changes} if changes else {})
     values = {
-        "request_rows": request_parts(body["request_spec"]),
+        "request_rows": list_request_parts(body["request_spec"]),
         "share": build_share(
             _CAPACITY,
             body=sent,
-            command=query.command(changes),
+            command=query.build_command(changes),
             report=f"/capacity/report?{query.encode()}",
             csv=f"/capacity.csv?{query.encode()}",
         ),
@@ -345,7 +347,7 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     if any("drain" in change for change in changes):
         for entry in document["stuck"]:
             entry["reason"] = entry["reason"].replace(" disabled", " drained or disabled")
-    document = with_names(document, client.aggregate_names())
+    document = with_names(document, client.map_aggregate_names())
     reasons = Counter(shorten_reason(entry["reason"]) for entry in document["stuck"])
     affected = len(document["stuck"]) + len(document["moves"])
     counted = [
@@ -398,14 +400,14 @@ def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
     """List the zones that get a column, none if parts are no zones or too many."""
     if query.per != "zone":
         return []
-    names = sorted(client.zone_names())
+    names = sorted(client.list_zone_names())
     return names if len(names) <= _MAX_ZONES else []
 
 
 def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
     """Count the instances of each flavor, before and after any changes."""
     changes, body = expand_changes(client, query.changes), query.body
-    names = client.aggregate_names()
+    names = client.map_aggregate_names()
     answers = [client.ask(_CAPACITY, body)]
     if changes:
         answers.append(client.ask(_CAPACITY, body | {"changes": changes}))
@@ -427,13 +429,13 @@ def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> Flavor
     exact = all(side.get("exact", True) for side in sides)
     parts = [{part["name"]: part["capacity"] for part in side.get("per", ())} for side in sides]
     counts = {
-        part: Count(*_pair([capacities.get(part, 0) for capacities in parts]), exact)
+        part: Count(*_build_pair([capacities.get(part, 0) for capacities in parts]), exact)
         for part in dict.fromkeys(part for capacities in parts for part in capacities)
     }
     last = sides[-1]
     return FlavorRow(
         name=name,
-        total=Count(*_pair([side["capacity"] for side in sides]), exact),
+        total=Count(*_build_pair([side["capacity"] for side in sides]), exact),
         zones=[counts.get(zone) for zone in zones],
         parts=[] if zones else [(part or "-", count) for part, count in counts.items()],
         stops=last["limited_by"],
@@ -443,25 +445,25 @@ def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> Flavor
     )
 
 
-def _pair(capacities: Sequence[int]) -> tuple[int, int | None]:
+def _build_pair(capacities: Sequence[int]) -> tuple[int, int | None]:
     return capacities[0], capacities[1] if len(capacities) > 1 else None
 
 
 def report() -> flask.Response:
     """Send the capacity as a file, with the capacity before the changes and the moves."""
-    query, client = CapacityForm(request.args), api_client()
+    query, client = CapacityForm(request.args), get_api_client()
     changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})
     extra = _count_flavors(client, query) | {"plan": _plan(client, query)} if changes else {}
     answer = client.ask(_CAPACITY, body)
-    report_heading = heading("Capacity", *[("change", line) for line in query.changes_typed])
-    html = capacity_report(answer, body, report_heading, client.aggregate_names(), extra)
+    report_heading = build_heading("Capacity", *[("change", line) for line in query.changes_typed])
+    html = render_capacity_report(answer, body, report_heading, client.map_aggregate_names(), extra)
     return download("capacity.html", html)
 
 
 def table() -> flask.Response:
     """Send the capacity of each flavor as CSV."""
-    query, client = CapacityForm(request.args), api_client()
+    query, client = CapacityForm(request.args), get_api_client()
     counted = _count_flavors(client, query)
     zones = counted["zone_columns"]
     titles = ["flavor", "part", "before", "after", "exact"]
@@ -471,7 +473,7 @@ def table() -> flask.Response:
         for part, count in [("", each.total), *parts]:
             if count is not None:
                 rows.append([each.name, part, count.before, count.after, count.is_exact])
-    return csv_file("capacity.csv", titles, rows)
+    return send_csv("capacity.csv", titles, rows)
 
 
 def moves() -> flask.Response:
@@ -487,7 +489,7 @@ def moves() -> flask.Response:
             zone = args.get("zone", "").strip()
             spec = {"flavor": flavor, "availability_zone": zone}
             body["request_spec"] = {key: text for key, text in spec.items() if text}
-        return {"advice": api_client().ask(_REBALANCE, body)}
+        return {"advice": get_api_client().ask(_REBALANCE, body)}
 
     return answer_page("moves.html", "Advice on moves", values, answer)
 
@@ -496,7 +498,7 @@ def failover() -> flask.Response:
     """Show whether the instances of failed hosts find places on other hosts."""
     if redirect := redirect_without_empty_fields():
         return redirect
-    args, client = request.args, api_client()
+    args, client = request.args, get_api_client()
 
     def answer() -> Mapping[str, Any]:
         if not args.keys() & {"host_failures", "within"}:
@@ -505,7 +507,7 @@ def failover() -> flask.Response:
         body = {"host_failures": number, "within": args.get("within")}
         command = ["capacity", f"--host-failures={number}"]
         command += [f"--within={args['within']}"] if body["within"] else []
-        result = with_names(client.ask(_FAILOVER, body), client.aggregate_names())
+        result = with_names(client.ask(_FAILOVER, body), client.map_aggregate_names())
         return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
 
     values = {"given": args, "answer": None, "keys": _list_failover_keys()}
@@ -514,20 +516,20 @@ def failover() -> flask.Response:
 
 def _list_failover_keys() -> list[str]:
     """List domains of hosts that may fail together, with the keys in metadata."""
-    aggregates = api_client().list_visible("/compute/v2.1/os-aggregates", "aggregates")
+    aggregates = get_api_client().list_visible("/compute/v2.1/os-aggregates", "aggregates")
     keys = {key for aggregate in aggregates for key in aggregate["metadata"]}
     return ["zone", "aggregate", *sorted(keys - {"availability_zone"})]
 
 
 def _list_choices() -> dict[str, Sequence[Any]]:
     """List the values to choose from, as far as the caller may list them."""
-    client = api_client()
+    client = get_api_client()
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     policies = client.list_visible("/scheduler/v1/policies", "policies")
     return {
         "flavors": sorted(flavors, key=lambda flavor: str(flavor["name"])),
         "images": client.list_visible("/image/v2/images", "images"),
-        "zones": client.zone_names(),
+        "zones": client.list_zone_names(),
         "policies": [policy["name"] for policy in policies],
     }
 

@@ -14,9 +14,9 @@ from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
     GroupedReason,
+    format_node,
     group_reasons,
-    node_label,
-    stages,
+    iterate_stages,
 )
 
 #: Maximum number of hosts in a weights chart, and number of colours.
@@ -87,12 +87,12 @@ class FunnelPicture:
     unreached: tuple[str, ...]
 
 
-def funnel_picture(funnel: Json) -> FunnelPicture:
+def build_funnel_picture(funnel: Json) -> FunnelPicture:
     """Build the chart of a funnel."""
     pictures: list[StagePicture] = []
     unreached: list[str] = []
     total = 0
-    for name, stage in stages(funnel):
+    for name, stage in iterate_stages(funnel):
         before, after = stage["before"], stage["after"]
         total = total or before
         if not before:
@@ -109,7 +109,7 @@ def funnel_picture(funnel: Json) -> FunnelPicture:
                 left=_WIDTH * (before - after) / total,
                 reasons=tuple(group_reasons(rejected)),
                 rejected=tuple(
-                    (node_label(row["host"], row["node"]), row["reason"]) for row in rejected
+                    (format_node(row["host"], row["node"]), row["reason"]) for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
                 place=sum(picture.removed > 0 for picture in pictures),
@@ -166,7 +166,7 @@ class WeightsPicture:
     zero: float
 
 
-def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsPicture:
+def build_weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsPicture:
     """Build the chart of the best of these hosts, which are in final order."""
     best = hosts[:BEST]
     names = [weigher["name"] for weigher in weighers]
@@ -177,7 +177,7 @@ def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsP
     scale = _WIDTH / (below + above) if below + above > _MIN_WEIGHT else 0.0
     bars = tuple(
         WeightBar(
-            name=node_label(host["host"], host["node"]),
+            name=format_node(host["host"], host["node"]),
             node=host["node"],
             weight=host["weight"],
             parts=tuple(_build_parts(host, colours, below, scale)),
@@ -239,7 +239,7 @@ class TimelinePicture:
     largest: int
 
 
-def timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture:
+def build_timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture:
     """Build the chart of ``GET /decision_counts``.
 
     With ``is_whole``, ``counts`` begin with the first decision. The chart then begins earlier if
@@ -287,7 +287,7 @@ class CapacityPicture:
     bars: tuple[Json, ...]
 
 
-def capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
+def build_capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
     """Build the chart of a ``POST /capacity`` response for a flavor or for several flavors."""
     bars: list[Json] = []
     for flavor in answer.get("flavors", [answer]):

@@ -17,12 +17,12 @@ import flask
 import orjson
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.middleware import REQUEST_ID, context_of
+from placement_sched.api.middleware import REQUEST_ID, find_context
 from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
 from placement_sched.model.flat_request import VALUE_OF
-from placement_sched.schemas.validation import plain_reason
+from placement_sched.schemas.validation import describe_fault
 
 #: Labels of form fields, by the keys of their values in requests.
 _LABELS = {
@@ -42,7 +42,7 @@ _LABELS = {
 def with_form_labels(error: Json) -> str:
     """Replace JSON paths in the text of an API's error by form labels."""
     if fault := error.get("fault"):
-        return f"{_get_label(split_json_path(fault['path']))}: {plain_reason(fault)}"
+        return f"{_get_label(split_json_path(fault['path']))}: {describe_fault(fault)}"
     return str(error.get("detail") or error.get("message") or "")
 
 
@@ -138,12 +138,12 @@ class ApiClient:
         # orjson fails on large integers. The API rejects them with a message.
         return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
 
-    def aggregate_names(self) -> dict[str, str]:
+    def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names, none if the caller may not list them."""
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
         return {item["uuid"]: item["name"] for item in aggregates}
 
-    def zone_names(self) -> list[str]:
+    def list_zone_names(self) -> list[str]:
         """Get the names of the availability zones, none if the caller may not list them."""
         path = "/compute/v2.1/os-availability-zone"
         return [zone["zoneName"] for zone in self.list_visible(path, "availabilityZoneInfo")]
@@ -162,7 +162,7 @@ class ApiClient:
         ``query`` is an encoded query string.
         """
         outer = flask.request.environ
-        context = context_of(outer)
+        context = find_context(outer)
         environ: dict[str, Any] = {
             **{key: outer[key] for key in _CONNECTION_KEYS if key in outer},
             **{key: value for key, value in outer.items() if key.startswith("wsgi.")},

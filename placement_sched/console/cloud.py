@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode
 import flask
 from flask import request
 
-from placement_sched.console.charts import timeline_picture
+from placement_sched.console.charts import build_timeline_picture
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.page import (
     answer_page,
-    api_client,
     build_share,
-    csv_file,
-    page,
+    get_api_client,
     redirect,
+    render_page,
+    send_csv,
 )
 from placement_sched.console.units import format_share, format_used
 from placement_sched.limits import MAX_LISTED_HOSTS
@@ -28,7 +28,7 @@ from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.model.names import did_you_mean, nearest, shorten_names
+from placement_sched.model.names import find_nearest, format_suggestion, shorten_names
 from placement_sched.model.provider import NEARLY_FULL
 
 #: Filters of hosts, which are query parameters of the API.
@@ -76,7 +76,7 @@ class ResourceBar:
     width: float
 
     @classmethod
-    def of(cls, name: str, amounts: Json) -> "ResourceBar":
+    def from_amounts(cls, name: str, amounts: Json) -> "ResourceBar":
         """Build the bar of amounts with ``capacity`` and ``used``."""
         used, capacity = amounts["used"], amounts["capacity"]
         part = used / capacity if capacity else float(used > 0)
@@ -103,7 +103,7 @@ def index() -> flask.Response:
     filters = {name: value for name in FILTERS if (value := args.get(name, "").strip())}
     marker = args.get("marker")
     query: dict[str, Any] = {**filters, "limit": ROWS, "marker": marker}
-    document = api_client().get(_HOSTS, query)
+    document = get_api_client().get(_HOSTS, query)
     rows = [(row, _build_bars(row["resources"], COLUMNS)) for row in document["hosts"]]
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
@@ -124,14 +124,14 @@ def index() -> flask.Response:
             csv=f"/cloud.csv?{urlencode(filters)}",
         ),
     }
-    return page("cloud.html", "Cloud", values)
+    return render_page("cloud.html", "Cloud", values)
 
 
 def table() -> flask.Response:
     """Send the hosts that match the query string, with used and total amounts, as CSV."""
     args = flask.request.args
     filters = {name: args[name] for name in FILTERS if args.get(name)}
-    hosts = api_client().get(_HOSTS, filters)["hosts"]
+    hosts = get_api_client().get(_HOSTS, filters)["hosts"]
     classes = sorted({name for row in hosts for name in row["resources"]})
     amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
     rows = (
@@ -139,12 +139,12 @@ def table() -> flask.Response:
         + [row["resources"].get(name, {}).get(kind) for name, kind in amounts]
         for row in hosts
     )
-    return csv_file("hosts.csv", [*_CSV_COLUMNS, *map(" ".join, amounts)], rows)
+    return send_csv("hosts.csv", [*_CSV_COLUMNS, *map(" ".join, amounts)], rows)
 
 
 def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
-    document = api_client().get(f"{_HOSTS}/{name}")
+    document = get_api_client().get(f"{_HOSTS}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
     values = {
         "host": document,
@@ -152,13 +152,13 @@ def host(name: str) -> flask.Response:
         "share": build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name]),
         "drain_command": shlex.join(["placement-sched", "host", "drain", name, "--execute"]),
     }
-    return page("host.html", name, values)
+    return render_page("host.html", name, values)
 
 
 def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each filter value that does not exist."""
-    client = api_client()
-    aggregates = client.aggregate_names() if "aggregate" in filters else {}
+    client = get_api_client()
+    aggregates = client.map_aggregate_names() if "aggregate" in filters else {}
     listers: Mapping[str, Callable[[], Collection[str]]] = {
         "zone": lambda: [
             zone["zoneName"]
@@ -175,13 +175,16 @@ def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
         except ApiError:  # this caller may not list these names
             continue
         if filters[kind] not in existing:
-            suggestion = did_you_mean(nearest(filters[kind], existing), str)
+            suggestion = format_suggestion(find_nearest(filters[kind], existing), str)
             yield f"There is no {kind} {filters[kind]}{suggestion or '.'}"
 
 
 def _build_bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
     """Build the bars of these classes, None for a class that the host lacks."""
-    return [ResourceBar.of(name, resources[name]) if name in resources else None for name in names]
+    return [
+        ResourceBar.from_amounts(name, resources[name]) if name in resources else None
+        for name in names
+    ]
 
 
 def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
@@ -193,7 +196,9 @@ def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
     stack = [(0, provider) for provider in reversed(children.get(None, []))]
     while stack:
         depth, provider = stack.pop()
-        bars = [ResourceBar.of(name, stock) for name, stock in provider["inventories"].items()]
+        bars = [
+            ResourceBar.from_amounts(name, stock) for name, stock in provider["inventories"].items()
+        ]
         rows.append(TreeRow(depth, provider, bars))
         nested = sorted(children.get(provider["uuid"], []), key=lambda child: str(child["name"]))
         stack += [(depth + 1, child) for child in reversed(nested)]
@@ -250,9 +255,9 @@ def find_full(zones: Sequence[Json]) -> Iterator[Use]:
 
 def show_aggregates() -> flask.Response:
     """Show the host aggregates and the result of the check of reserved aggregates."""
-    aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
-    check = api_client().get(_CHECK)
-    sums = {part["uuid"]: part for part in api_client().get(_OVERVIEW)["aggregates"]}
+    aggregates = get_api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
+    check = get_api_client().get(_CHECK)
+    sums = {part["uuid"]: part for part in get_api_client().get(_OVERVIEW)["aggregates"]}
     classes = choose_classes(list(sums.values()), _MAX_AGGREGATE_CLASSES)
     by_name: dict[str | None, list[Json]] = defaultdict(list)
     for finding in check["findings"]:
@@ -277,13 +282,15 @@ def show_aggregates() -> flask.Response:
     share = build_share(_CHECK, csv="/aggregates.csv")
     # The command reads the configured database and has no address of a server.
     values["share"] = replace(share, command="placement-sched aggregate check")
-    return page("aggregates.html", "Aggregates", values)
+    return render_page("aggregates.html", "Aggregates", values)
 
 
 def download_aggregates() -> flask.Response:
     """Send the host aggregates, with used amounts and capacity of their hosts, as CSV."""
-    aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
-    sums = {part["uuid"]: part["resources"] for part in api_client().get(_OVERVIEW)["aggregates"]}
+    aggregates = get_api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
+    sums = {
+        part["uuid"]: part["resources"] for part in get_api_client().get(_OVERVIEW)["aggregates"]
+    }
     classes = sorted({name for resources in sums.values() for name in resources})
     amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
     rows = (
@@ -297,7 +304,7 @@ def download_aggregates() -> flask.Response:
         for item in aggregates
     )
     titles = ["name", "uuid", "metadata", "hosts", *map(" ".join, amounts)]
-    return csv_file("aggregates.csv", titles, rows)
+    return send_csv("aggregates.csv", titles, rows)
 
 
 def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json]) -> Json:
@@ -333,7 +340,7 @@ def show_overview() -> flask.Response:
     if any(name in request.args for name in FILTERS):
         # Addresses of the map began with /console/? before this page.
         return redirect(f"/console/cloud?{request.query_string.decode('latin-1')}")
-    client = api_client()
+    client = get_api_client()
     overview = client.get(_OVERVIEW)
     classes = choose_classes(overview["zones"], _MAX_CLASSES)
     rows = [(zone, [build_use(zone, name) for name in classes]) for zone in _sort_zones(overview)]
@@ -346,15 +353,15 @@ def show_overview() -> flask.Response:
         "more_zones": len(rows) - _MAX_ZONES,
         "total": [add_uses(overview["zones"], name) for name in classes],
         "warnings": list(find_full(overview["zones"]))[:_MAX_ROWS],
-        "counts": counts and with_names(counts, client.aggregate_names()),
+        "counts": counts and with_names(counts, client.map_aggregate_names()),
         "stages": [] if counts is None else counts["stages"][:3],
-        "timeline": counts and timeline_picture(counts),
+        "timeline": counts and build_timeline_picture(counts),
         "since": since,
         "attention": overview["attention"][:_MAX_ROWS],
         "failover": _get_visible(client, _FAILOVER),
         "share": build_share(_OVERVIEW),
     }
-    return page("overview.html", "Overview", values)
+    return render_page("overview.html", "Overview", values)
 
 
 def findings() -> flask.Response:
@@ -364,7 +371,7 @@ def findings() -> flask.Response:
     """
 
     def answer() -> Mapping[str, Any]:
-        all_findings = api_client().get(_CHECK)["findings"]
+        all_findings = get_api_client().get(_CHECK)["findings"]
         first_findings = [with_words(finding) for finding in all_findings[:3]]
         return {"findings": first_findings, "number": len(all_findings)}
 
@@ -379,13 +386,13 @@ def fits() -> flask.Response:
 def _count_fits() -> Mapping[str, Any]:
     body = {"request_spec": {}, "all_flavors": True, "per": "zone"}
     flavors = sorted(
-        api_client().ask(_CAPACITY, body)["flavors"],
+        get_api_client().ask(_CAPACITY, body)["flavors"],
         key=lambda row: (row["capacity"], row["flavor"]),
     )
-    return {"flavors": [_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}
+    return {"flavors": [_build_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}
 
 
-def _fit_row(row: Json) -> Json:
+def _build_fit_row(row: Json) -> Json:
     """Build the row of a flavor: zones with least capacity first, and the main limit."""
     zones = sorted(row.get("per", ()), key=lambda part: (part["capacity"], str(part["name"])))
     stops = row["limited_by"]

@@ -11,26 +11,26 @@ from urllib.parse import urlencode
 import flask
 from flask import request
 
-from placement_sched.console.charts import timeline_picture
+from placement_sched.console.charts import build_timeline_picture
 from placement_sched.console.client import ApiClient, ApiError, join_path
-from placement_sched.console.forms import form_query
+from placement_sched.console.forms import build_form_query
 from placement_sched.console.page import (
     Share,
     answer_page,
-    api_client,
+    build_form_error,
+    build_heading,
     build_share,
-    csv_file,
     download,
-    form_error,
-    heading,
-    next_page_query,
-    page,
+    find_next_page_query,
+    get_api_client,
+    render_page,
+    send_csv,
 )
 from placement_sched.console.reports import (
     as_explanation,
-    decision_report,
-    explanation_view,
-    request_parts,
+    build_explanation_view,
+    list_request_parts,
+    render_decision_report,
 )
 from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
@@ -114,7 +114,7 @@ def index() -> flask.Response:
     """List decisions, newest first, that match the filters of the address."""
     filters = _read_filters()
     marker = request.args.get("marker")
-    client = api_client()
+    client = get_api_client()
     document: Json = {"decisions": [], "links": []}
     error, counts, query = None, None, dict(filters)
     try:
@@ -124,8 +124,8 @@ def index() -> flask.Response:
         if "refused" not in filters and not request.args.get("live"):
             counts = client.get(_COUNTS, query)
     except (ApiError, Invalid) as failure:
-        error = form_error(failure)
-    names = client.aggregate_names() if document["decisions"] else {}
+        error = build_form_error(failure)
+    names = client.map_aggregate_names() if document["decisions"] else {}
     is_part = error is not None or request.args.get("live")
     values = {
         "server": None if is_part else _find_server(client, query),
@@ -138,21 +138,21 @@ def index() -> flask.Response:
         "warnings": document.get("warnings", ()),
         "counts": counts,
         "facets": [] if counts is None else _build_facets(filters, counts, names),
-        "timeline": counts and timeline_picture(counts, is_whole="since" not in filters),
+        "timeline": counts and build_timeline_picture(counts, is_whole="since" not in filters),
         "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
-        "older": next_page_query(document["links"]),
+        "older": find_next_page_query(document["links"]),
         "is_newest": not marker and "until" not in filters and "refused" not in filters,
         "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
         "share": _build_share(filters, query),
     }
     status = error.status if error else 200
-    return page("decisions.html", "Decisions", values, status=status)
+    return render_page("decisions.html", "Decisions", values, status=status)
 
 
 def table() -> flask.Response:
     """Send the decisions that match as CSV."""
-    client = api_client()
+    client = get_api_client()
     query = _build_query(client, _read_filters())
     decisions = client.get(_DECISIONS, query)["decisions"]
     rows = [
@@ -163,7 +163,7 @@ def table() -> flask.Response:
         ]
         for decision in decisions
     ]
-    return csv_file("decisions.csv", [*_CSV_COLUMNS, "instances", "hosts"], rows)
+    return send_csv("decisions.csv", [*_CSV_COLUMNS, "instances", "hosts"], rows)
 
 
 def _read_filters() -> dict[str, str]:
@@ -263,19 +263,21 @@ def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:
 
 def show(uuid: str) -> flask.Response:
     """Show a recorded decision."""
-    decision = api_client().get(_api_path(uuid))
+    decision = get_api_client().get(_build_api_path(uuid))
     candidates = (decision["funnel"] or {}).get("allocation_candidates", {})
-    names = api_client().aggregate_names()
+    names = get_api_client().map_aggregate_names()
     values = {
-        **_decision_values(decision),
-        "explanation": explanation_view(as_explanation(decision), names),
+        **_build_decision_values(decision),
+        "explanation": build_explanation_view(as_explanation(decision), names),
         "fit": with_names(_find_fit(decision), names),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
         "share": build_share(
-            _api_path(uuid), command=["decision", "show", uuid], report=f"/decisions/{uuid}/report"
+            _build_api_path(uuid),
+            command=["decision", "show", uuid],
+            report=f"/decisions/{uuid}/report",
         ),
     }
-    return page("decision.html", "Decision", values)
+    return render_page("decision.html", "Decision", values)
 
 
 def _find_fit(decision: Json) -> Json | None:
@@ -283,7 +285,9 @@ def _find_fit(decision: Json) -> Json | None:
     if decision["outcome"] == model.SELECTED:
         return None
     try:
-        answer = api_client().ask(f"{_api_path(decision['uuid'])}/replay", {"max_rejected": 0})
+        answer = get_api_client().ask(
+            f"{_build_api_path(decision['uuid'])}/replay", {"max_rejected": 0}
+        )
     except ApiError:
         return None
     obstacle = answer["now"]["funnel"].get("obstacle") or {}
@@ -293,48 +297,48 @@ def _find_fit(decision: Json) -> Json | None:
 
 def report(uuid: str) -> flask.Response:
     """Send a decision as a file."""
-    decision = api_client().get(_api_path(uuid))
-    headed = heading(f"Decision {decision['uuid']}")
-    html = decision_report(decision, headed, api_client().aggregate_names())
+    decision = get_api_client().get(_build_api_path(uuid))
+    headed = build_heading(f"Decision {decision['uuid']}")
+    html = render_decision_report(decision, headed, get_api_client().map_aggregate_names())
     return download(f"decision-{decision['uuid']}.html", html)
 
 
 def replay(uuid: str) -> flask.Response:
     """Show a decision, its replay today and the differences."""
-    path = _api_path(uuid)
-    decision = api_client().get(path)
+    path = _build_api_path(uuid)
+    decision = get_api_client().get(path)
     settings = request.args.get("settings") or "now"
-    values = {**_decision_values(decision), "settings": settings, "choices": _SETTINGS}
+    values = {**_build_decision_values(decision), "settings": settings, "choices": _SETTINGS}
 
     def answer() -> Mapping[str, Any]:
-        runs = api_client().ask(f"{path}/replay", {"settings": settings})
-        names = api_client().aggregate_names()
+        runs = get_api_client().ask(f"{path}/replay", {"settings": settings})
+        names = get_api_client().map_aggregate_names()
         return {
             "differences": [
                 (row["what"], row["then"], row["now"])
                 for row in with_names(runs["differences"], names)
             ],
-            "then": explanation_view(as_explanation(runs["then"]), names),
-            "now": explanation_view(runs["now"], names),
+            "then": build_explanation_view(as_explanation(runs["then"]), names),
+            "now": build_explanation_view(runs["now"], names),
         }
 
     return answer_page("replay.html", "Evaluate again", values, answer)
 
 
-def _api_path(uuid: str) -> str:
+def _build_api_path(uuid: str) -> str:
     return join_path("scheduler", "v1", "decisions", uuid)
 
 
-def _decision_values(decision: Json) -> dict[str, Any]:
+def _build_decision_values(decision: Json) -> dict[str, Any]:
     """Build the template values that all pages of a decision share."""
     conditions = decision["conditions"] or {}
     overridden = conditions.get("overrides", {})
     return {
         "decision": decision,
         "kind": KINDS.get(decision["kind"], decision["kind"]),
-        "request_rows": request_parts(decision["request"]),
+        "request_rows": list_request_parts(decision["request"]),
         "overrides": overridden,
-        "form_query": form_query(_with_stored_flavor(decision["request"]), overridden),
+        "form_query": build_form_query(_with_stored_flavor(decision["request"]), overridden),
         "server_names": _list_server_names(decision),
     }
 
@@ -344,7 +348,7 @@ def _with_stored_flavor(spec: Json) -> Json:
     flavor = spec.get("flavor")
     if not isinstance(flavor, dict) or not flavor.get("name"):
         return spec
-    for stored in api_client().list_visible("/compute/v2.1/flavors/detail", "flavors"):
+    for stored in get_api_client().list_visible("/compute/v2.1/flavors/detail", "flavors"):
         if stored["name"] == flavor["name"]:
             contents = {key: flavor.get(name) or 0 for key, name in _FLAVOR_SIZES.items()}
             sizes = {key: stored.get(key) or 0 for key in contents}
@@ -358,7 +362,9 @@ def _list_server_names(decision: Json) -> dict[str, str]:
     names = {}
     for place in decision["instances"][:_MAX_NAMES]:
         try:
-            instance = api_client().get(join_path("scheduler", "v1", "instances", place["uuid"]))
+            instance = get_api_client().get(
+                join_path("scheduler", "v1", "instances", place["uuid"])
+            )
         except ApiError:
             continue
         names[place["uuid"]] = instance["display_name"]

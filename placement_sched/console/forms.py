@@ -14,7 +14,13 @@ from werkzeug.datastructures import MultiDict
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.flat_request import FlatRequest, change_of, hints, overrides, pairs
+from placement_sched.model.flat_request import (
+    FlatRequest,
+    parse_change,
+    parse_hints,
+    parse_overrides,
+    parse_pairs,
+)
 
 #: Form fields by the part of the request that each sets. The command line has an option of the
 #: same name: ``image_property`` is ``--image-property``.
@@ -89,19 +95,19 @@ class FormRequest:
     @property
     def has_options(self) -> bool:
         """Return whether the form overrides options."""
-        return bool(self._overrides())
+        return bool(self._list_overrides())
 
     @property
     def request_spec(self) -> Json:
         """Return the request spec of the form."""
         values: dict[str, Any] = {value: self.typed.get(field) for value, field in _TEXTS.items()}
-        values |= {value: self._number(value, field) for value, field in _NUMBERS.items()}
+        values |= {value: self._parse_number(value, field) for value, field in _NUMBERS.items()}
         extra_specs, image_properties, hinted, forced, ignored = map(self._list, _LISTS)
         request = FlatRequest(
             **values,
-            extra_specs=pairs(extra_specs, LABELS["extra_specs"]),
-            image_properties=pairs(image_properties, LABELS["image_properties"]),
-            hints=hints(hinted, LABELS["hints"]),
+            extra_specs=parse_pairs(extra_specs, LABELS["extra_specs"]),
+            image_properties=parse_pairs(image_properties, LABELS["image_properties"]),
+            hints=parse_hints(hinted, LABELS["hints"]),
             force_hosts=forced,
             ignore_hosts=ignored,
         )
@@ -110,20 +116,20 @@ class FormRequest:
     @property
     def overrides(self) -> Json:
         """Return the options that the form overrides."""
-        return overrides(self._overrides(), _OVERRIDES)
+        return parse_overrides(self._list_overrides(), _OVERRIDES)
 
     @property
     def changes(self) -> list[Json]:
         """Return the changes of the cloud to simulate."""
         lines = self.typed.get(_CHANGE, "").splitlines()
-        return [change_of(line, LABELS[_CHANGES]) for line in lines]
+        return [parse_change(line, LABELS[_CHANGES]) for line in lines]
 
     @property
     def policy(self) -> str | None:
         """Return the policy of the form, or None if the selectors choose the policy."""
         return self.typed.get("policy")
 
-    def body(self, **more: Any) -> Json:
+    def build_body(self, **more: Any) -> Json:
         """Build the body of ``POST /scheduler/v1/explain`` or ``.../capacity``.
 
         ``more`` are further keys of the body.
@@ -132,12 +138,12 @@ class FormRequest:
         nonempty = {name: value for name, value in parts.items() if value}
         return {"request_spec": self.request_spec, **nonempty, **more}
 
-    def query(self, **more: str | None) -> str:
+    def build_query(self, **more: str | None) -> str:
         """Build the form's query string, with ``more`` fields added or (None) removed."""
         fields = {**self.typed, **more}
         return urlencode({key: text for key, text in fields.items() if text is not None})
 
-    def command(self, name: str, **more: str) -> list[str]:
+    def build_command(self, name: str, **more: str) -> list[str]:
         """Build the words of the command that sends the same request.
 
         ``more`` are additional options and their values.
@@ -146,7 +152,7 @@ class FormRequest:
         for field in FIELDS[:-1]:
             for text in self.typed.get(field, "").splitlines():
                 words += _format_option(field, text)
-        for text in self._overrides():
+        for text in self._list_overrides():
             words += _format_option(_OVERRIDE, text)
         for field, text in more.items():
             words += _format_option(field, text)
@@ -155,11 +161,11 @@ class FormRequest:
     def _list(self, value: str) -> list[str]:
         return self.typed.get(_LISTS[value], "").splitlines()
 
-    def _overrides(self) -> list[str]:
+    def _list_overrides(self) -> list[str]:
         option_lines = [f"{name}={text}" for name, text in self.typed.items() if "." in name]
         return [*self.typed.get(_OVERRIDE, "").splitlines(), *option_lines]
 
-    def _number(self, value: str, field: str) -> int | None:
+    def _parse_number(self, value: str, field: str) -> int | None:
         text = self.typed.get(field)
         try:
             return None if text is None else int(text)
@@ -167,7 +173,7 @@ class FormRequest:
             raise Invalid(f"{LABELS[value]}: {text!r} is not an integer") from None
 
 
-def form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
+def build_form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
     """Build the query string that fills the form with a request, or None.
 
     A flavor object is converted to its sizes, an image object to its properties. ``overridden`` are
@@ -208,7 +214,7 @@ def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def curl(address: str, body: Json | None = None) -> str:
+def build_curl(address: str, body: Json | None = None) -> str:
     """Build the curl command that gets an address or sends a body.
 
     The token comes from the environment.

@@ -14,10 +14,10 @@ from urllib.parse import urlencode, urlsplit
 import flask
 
 from placement_sched.api.middleware import WSGI, StartResponse
-from placement_sched.api.request import status_of
+from placement_sched.api.request import get_status
 from placement_sched.config.settings import Settings
 from placement_sched.console.client import ApiClient, ApiError
-from placement_sched.console.forms import curl
+from placement_sched.console.forms import build_curl
 from placement_sched.console.reports import Heading, render
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.model.clock import utcnow
@@ -197,7 +197,7 @@ def build_share(
     root, url = f"{request.root_path}/console", request.url_root.rstrip("/")
     address = f"{api}?{query}" if query else api
     return Share(
-        curl=curl(f"{url}{address}", body),
+        curl=build_curl(f"{url}{address}", body),
         command=shlex.join(["placement-sched", *command, "--url", url]) if command else None,
         report=None if report is None else f"{root}{report}",
         csv=None if csv is None else f"{root}{csv}",
@@ -205,7 +205,7 @@ def build_share(
     )
 
 
-def page(
+def render_page(
     template: str, title: str, values: Mapping[str, Any] | None = None, *, status: int = 200
 ) -> flask.Response:
     """Render a page from a template that extends ``page.html``.
@@ -254,10 +254,10 @@ class FormError:
     detail: str
 
 
-def form_error(failure: ApiError | Error) -> FormError:
+def build_form_error(failure: ApiError | Error) -> FormError:
     """Convert a rejection of a form to the error to show."""
     if isinstance(failure, Error):
-        return FormError(int(status_of(failure)), failure.detail)
+        return FormError(int(get_status(failure)), failure.detail)
     return FormError(int(failure.status), failure.detail)
 
 
@@ -269,29 +269,29 @@ def answer_page(
     If it raises an error of an API or form, the page shows the error, which is in ``refusal``.
     """
     try:
-        return page(template, title, {"refusal": None, **values, **answer()})
+        return render_page(template, title, {"refusal": None, **values, **answer()})
     except (ApiError, Error) as failure:
-        error = form_error(failure)
-        return page(template, title, {**values, "refusal": error}, status=error.status)
+        error = build_form_error(failure)
+        return render_page(template, title, {**values, "refusal": error}, status=error.status)
 
 
-def error_page(status: int, detail: str) -> flask.Response:
+def render_error_page(status: int, detail: str) -> flask.Response:
     """Render the page of an error.
 
     ``detail`` is a sentence.
     """
     title = HTTPStatus(status).phrase
     values = {"status": int(status), "detail": detail, "share": None}
-    return page("error.html", title, values, status=status)
+    return render_page("error.html", title, values, status=status)
 
 
-def heading(title: str, *facts: tuple[str, str]) -> Heading:
+def build_heading(title: str, *facts: tuple[str, str]) -> Heading:
     """Build the heading of a report by this service, with the current time."""
     place = flask.request.url_root.rstrip("/")
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
-def next_page_query(links: Iterable[Mapping[str, str]]) -> str | None:
+def find_next_page_query(links: Iterable[Mapping[str, str]]) -> str | None:
     """Return the query string of the next page, from the API's link, or None."""
     queries = (urlsplit(link["href"]).query for link in links if link["rel"] == "next")
     return next(queries, None)
@@ -304,7 +304,7 @@ def download(name: str, html: str) -> flask.Response:
     return response
 
 
-def csv_file(name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> flask.Response:
+def send_csv(name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> flask.Response:
     """Send a table as an attachment in CSV.
 
     Spreadsheets evaluate texts that begin like a formula. An apostrophe prevents this.
@@ -327,6 +327,6 @@ def with_headers(response: flask.Response) -> flask.Response:
     return response
 
 
-def api_client() -> ApiClient:
+def get_api_client() -> ApiClient:
     """Return the API client of the person who sent the current request."""
     return ApiClient(flask.g.person.token)

@@ -7,10 +7,10 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.console.page import api_client, build_share, page
+from placement_sched.console.page import build_share, get_api_client, render_page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import readable_value
+from placement_sched.model.explanation_reader import format_value
 from placement_sched.model.names import suggest_name
 
 _POLICIES = "/scheduler/v1/policies"
@@ -34,7 +34,7 @@ SELECTORS = {
 
 def index() -> flask.Response:
     """Show the list of policies, a policy in full, and its differences from another."""
-    document = api_client().get(_POLICIES)
+    document = get_api_client().get(_POLICIES)
     policies = {policy["name"]: policy for policy in document["policies"]}
     chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
     other_name = request.args.get("beside")
@@ -50,7 +50,7 @@ def index() -> flask.Response:
         "access": document["access"],
         "share": build_share(_POLICIES, command=["policy", "list"]),
     }
-    return page("policies.html", "Policies", values)
+    return render_page("policies.html", "Policies", values)
 
 
 def _get_policy(policies: Mapping[str, Json], name: str) -> Json:
@@ -75,7 +75,7 @@ def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
     ]
     multipliers = [{w["name"]: w["multiplier"] for w in p["weighers"]} for p in (policy, other)]
     rows += [
-        (name, readable_value(multipliers[0].get(name)), readable_value(multipliers[1].get(name)))
+        (name, format_value(multipliers[0].get(name)), format_value(multipliers[1].get(name)))
         for name in dict.fromkeys([*multipliers[0], *multipliers[1]])
     ]
     names = dict.fromkeys([*policy["options"], *other["options"]])
@@ -84,7 +84,7 @@ def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
 
 
 def _format_option(policy: Json, name: str) -> str:
-    return readable_value(policy["options"].get(name, {}).get("value"))
+    return format_value(policy["options"].get(name, {}).get("value"))
 
 
 def _join_names(names: Sequence[str]) -> str:

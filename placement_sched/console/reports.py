@@ -12,14 +12,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from placement_sched.console import units
-from placement_sched.console.charts import capacity_picture, funnel_picture, weights_picture
+from placement_sched.console.charts import (
+    build_capacity_picture,
+    build_funnel_picture,
+    build_weights_picture,
+)
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
-    node_label,
-    obstacle,
-    passed,
-    readable_value,
+    count_passed,
+    describe_obstacle,
+    format_node,
+    format_value,
     with_all_keys,
     with_names,
 )
@@ -35,7 +39,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 @cache
-def stylesheet() -> str:
+def read_stylesheet() -> str:
     """Return the stylesheet of all pages and reports."""
     return (files(__package__) / "static" / "console.css").read_text("utf-8")
 
@@ -51,9 +55,9 @@ def _get_environment() -> Environment:
     )
     environment.filters["number"] = _format_number
     environment.filters["hosts"] = _format_host_count
-    environment.filters["sizes"] = sizes
+    environment.filters["sizes"] = format_sizes
     environment.filters["first_few"] = format_first_names
-    environment.filters["words"] = readable_value
+    environment.filters["words"] = format_value
     environment.filters.update(units.FILTERS)
     environment.globals.update(NEARLY_FULL=NEARLY_FULL, FULL=FULL)
     # Prefix of ids, for a part that is rendered twice on a page.
@@ -70,7 +74,7 @@ def _format_number(value: float) -> str:
     return f"{int(value):,}"
 
 
-def sizes(flavor: Mapping[str, Any]) -> str:
+def format_sizes(flavor: Mapping[str, Any]) -> str:
     """Format the sizes of a stored flavor, as ``2 VCPUs, 4 GiB, 40 GiB disk``."""
     vcpus = f"{_format_number(flavor['vcpus'])} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
     memory = units.format_amount(flavor["ram"], "MEMORY_MB")
@@ -124,7 +128,7 @@ class Heading:
     facts: Sequence[tuple[str, str]] = ()
 
 
-def explanation_report(
+def render_explanation_report(
     explanation: Json,
     request_spec: Mapping[str, Any],
     heading: Heading,
@@ -136,24 +140,24 @@ def explanation_report(
     ``names`` maps uuids of aggregates to the names to show. ``compared`` is the comparison with
     another policy.
     """
-    values = _heading_values(heading) | {
-        "request_rows": request_parts(request_spec),
-        "explanation": explanation_view(explanation, names),
+    values = _build_heading_values(heading) | {
+        "request_rows": list_request_parts(request_spec),
+        "explanation": build_explanation_view(explanation, names),
         "compared": compared,
     }
     return render("explanation_report.html", values)
 
 
-def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) -> str:
+def render_decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) -> str:
     """Render the report of a decision of ``GET /decisions/{uuid}``."""
     facts = [
         (key.replace("_", " "), str(decision[key])) for key in _DECISION_FACTS if decision.get(key)
     ]
     heading = replace(heading, facts=[*heading.facts, *facts])
-    return explanation_report(as_explanation(decision), decision["request"], heading, names)
+    return render_explanation_report(as_explanation(decision), decision["request"], heading, names)
 
 
-def capacity_report(
+def render_capacity_report(
     answer: Json,
     request_body: Mapping[str, Any],
     heading: Heading,
@@ -166,12 +170,12 @@ def capacity_report(
     """
     no_comparison: Json = {"rows": [], "plan": None, "zone_columns": []}
     values = (
-        _heading_values(heading)
+        _build_heading_values(heading)
         | no_comparison
         | dict(comparison or {})
         | {
-            "request_rows": request_parts(request_body.get("request_spec", {})),
-            "capacity": capacity_picture(with_names(answer, names), request_body.get("per")),
+            "request_rows": list_request_parts(request_body.get("request_spec", {})),
+            "capacity": build_capacity_picture(with_names(answer, names), request_body.get("per")),
         }
     )
     return render("capacity_report.html", values)
@@ -183,7 +187,7 @@ def as_explanation(decision: Json) -> Json:
     return {**decision, "hosts": decision["best"] or [], "funnel": funnel}
 
 
-def facts_of(body: Json) -> Iterator[tuple[str, str]]:
+def iterate_facts(body: Json) -> Iterator[tuple[str, str]]:
     """Yield overrides and changes in a request body for the heading of a report."""
     for key, value in body.get("overrides", {}).items():
         yield "override", f"{key} = {value}"
@@ -191,7 +195,7 @@ def facts_of(body: Json) -> Iterator[tuple[str, str]]:
         yield "change", json.dumps(change)
 
 
-def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
+def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     """Build the template values of an explanation or of a recorded decision."""
     funnel: Json = with_names(with_all_keys(explanation["funnel"]), names)
     renamed = {**explanation, "funnel": funnel}
@@ -199,7 +203,7 @@ def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     hosts = explanation.get("hosts", ())
     return {
         "selected": selected,
-        "conclusion": f"{passed(renamed)} passed" if selected else obstacle(renamed),
+        "conclusion": f"{count_passed(renamed)} passed" if selected else describe_obstacle(renamed),
         "policy": explanation["policy"],
         "query": funnel["allocation_candidates"]["query"],
         "would_fit": [miss["words"] for miss in funnel.get("would_fit", ())],
@@ -207,19 +211,19 @@ def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
         "request_filters": [
             row for row in funnel["request_filters"] if row["applied"] or row.get("refusal")
         ],
-        "funnel": funnel_picture(funnel),
+        "funnel": build_funnel_picture(funnel),
         "is_outline": bool(funnel.get("outline")),
-        "weights": weights_picture(hosts, funnel["weighers"]),
-        "passed": passed(renamed),
+        "weights": build_weights_picture(hosts, funnel["weighers"]),
+        "passed": count_passed(renamed),
         "selections": [
             {
-                "host": node_label(best["service_host"], best["nodename"]),
+                "host": format_node(best["service_host"], best["nodename"]),
                 "node": best["nodename"],
                 "zone": best["availability_zone"],
                 "weight": best["weight"],
-                "allocations": amounts(best),
+                "allocations": format_amounts(best),
                 "alternates": [
-                    node_label(host["service_host"], host["nodename"]) for host in alternates
+                    format_node(host["service_host"], host["nodename"]) for host in alternates
                 ],
             }
             for best, *alternates in explanation.get("selections", ())
@@ -228,7 +232,7 @@ def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     }
 
 
-def amounts(selection: Json) -> str:
+def format_amounts(selection: Json) -> str:
     """Format the allocations of a selection, provider by provider."""
     allocations = (selection.get("allocation_request") or {}).get("allocations", {})
     return "; ".join(
@@ -237,7 +241,7 @@ def amounts(selection: Json) -> str:
     )
 
 
-def request_parts(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_request_parts(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     """List the non-empty parts of a request spec as names and texts."""
     parts = []
     for name in _REQUEST_PARTS:
@@ -282,5 +286,5 @@ def _join_parts(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _heading_values(heading: Heading) -> dict[str, Any]:
-    return {"heading": heading, "stylesheet": stylesheet()}
+def _build_heading_values(heading: Heading) -> dict[str, Any]:
+    return {"heading": heading, "stylesheet": read_stylesheet()}

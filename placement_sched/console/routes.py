@@ -16,16 +16,16 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import BaseConverter
 
-from placement_sched.api.request import MethodNotAllowed, status_of
+from placement_sched.api.request import MethodNotAllowed, get_status
 from placement_sched.api.routing import Services
 from placement_sched.console import ask, capacity, cloud, decisions, policies, search
 from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (
-    api_client,
     check_same_origin,
     check_shown,
-    error_page,
+    get_api_client,
     is_shown,
+    render_error_page,
     with_headers,
 )
 from placement_sched.console.session import SignInViews
@@ -118,7 +118,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
     console.before_request(enter)
     console.after_request(compress)
     console.register_error_handler(Exception, lambda failure: _render_error(failure, doors))
-    for path, view in doors.views().items():
+    for path, view in doors.get_views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
     console.add_url_rule("/api/<path:path>", view_func=forward, methods=["GET", "POST"])
     for module in _PAGES:
@@ -129,11 +129,11 @@ def blueprint_of(services: Services) -> flask.Blueprint:
     return console
 
 
-def home_of(services: Services) -> Home:
+def make_home(services: Services) -> Home:
     """Build the view that shows the console at ``/`` to browsers that may see it."""
     doors = SignInViews(services.settings)
 
-    def home() -> flask.Response | None:
+    def show_home() -> flask.Response | None:
         kinds = request.accept_mimetypes
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
             return None
@@ -144,7 +144,7 @@ def home_of(services: Services) -> Home:
         page.vary.add("Accept")
         return compress(page)
 
-    return home
+    return show_home
 
 
 def forward(path: str) -> flask.Response:
@@ -162,7 +162,7 @@ def forward(path: str) -> flask.Response:
     query = request.query_string.decode("latin-1")
     # The APIs have no HEAD. Flask removes the body of the response.
     method = "GET" if request.method == "HEAD" else request.method
-    reply = api_client().send(method, address, query, request.get_data())
+    reply = get_api_client().send(method, address, query, request.get_data())
     return with_headers(flask.Response(reply.body, reply.status, content_type=reply.content_type))
 
 
@@ -174,7 +174,7 @@ def _check_request(services: Services, doors: SignInViews) -> flask.Response | N
     check_shown(request, services.settings)
     check_same_origin(request)
     # Set before any page, including error pages, because all show the signed-in person.
-    flask.g.person = doors.person()
+    flask.g.person = doors.get_person()
     flask.g.cloud_name = services.settings.console.cloud_name
     if len(request.query_string) > services.settings.api.max_query_string_size:
         raise Invalid("The query string is longer than [api] max_query_string_size allows")
@@ -200,7 +200,7 @@ def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
         body = {"errors": [{"status": status, "detail": detail}]}
         response = with_headers(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
     else:
-        response = error_page(status, detail)
+        response = render_error_page(status, detail)
     if isinstance(failure, MethodNotAllowed):
         response.headers["Allow"] = ", ".join(failure.allowed)
     return response
@@ -211,7 +211,7 @@ def _describe_error(failure: Exception) -> tuple[int, str]:
     if isinstance(failure, ApiError):
         return int(failure.status), failure.detail
     if isinstance(failure, Error):
-        return int(status_of(failure)), failure.detail
+        return int(get_status(failure)), failure.detail
     if isinstance(failure, NoRoute):
         return 404, "The console has no such page"
     if isinstance(failure, HTTPException):

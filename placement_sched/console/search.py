@@ -11,7 +11,7 @@ import flask
 from flask import request
 
 from placement_sched.console.client import ApiClient, ApiError
-from placement_sched.console.page import api_client, page, redirect
+from placement_sched.console.page import get_api_client, redirect, render_page
 from placement_sched.limits import MAX_SEARCH_HITS
 from placement_sched.model.names import read_uuid
 
@@ -33,12 +33,12 @@ class Hit:
 def index() -> flask.Response:
     """Redirect to the only exact match, or list all matches."""
     text = request.args.get("q", "").strip()
-    hits = _search(api_client(), text)
+    hits = _search(get_api_client(), text)
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
         return redirect(f"/console{(exact or hits)[0].address}")
     values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
-    return page("search.html", "Search", values)
+    return render_page("search.html", "Search", values)
 
 
 def _search(client: ApiClient, text: str) -> list[Hit]:
@@ -46,10 +46,17 @@ def _search(client: ApiClient, text: str) -> list[Hit]:
 
     Raises :class:`ApiError` for callers who may not list hosts.
     """
-    hits = list(_hosts(client, text))
+    hits = list(_search_hosts(client, text))
     if not text:
         return []
-    for search in (_servers, _flavors, _aggregates, _zones, _policies, _decisions):
+    for search in (
+        _search_servers,
+        _search_flavors,
+        _search_aggregates,
+        _search_zones,
+        _search_policies,
+        _search_decisions,
+    ):
         hits += _list_hits(search, client, text)
     return hits
 
@@ -68,7 +75,7 @@ def _list_hits(
     return hits
 
 
-def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_hosts(client: ApiClient, text: str) -> Iterator[Hit]:
     query = {"search": text, "limit": MAX_SEARCH_HITS} if text else {"limit": 1}
     document = client.get("/scheduler/v1/hosts", query)
     for host in document["hosts"]:
@@ -77,7 +84,7 @@ def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:
         yield Hit("Host", host["host"], f"/hosts/{quote(host['host'], safe='')}", detail, node)
 
 
-def _servers(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_servers(client: ApiClient, text: str) -> Iterator[Hit]:
     uuid = read_uuid(text)
     filters = {"name": text} if uuid is None else {"uuid": uuid}
     query = {"all_tenants": "1", "limit": MAX_SEARCH_HITS, **filters}
@@ -88,14 +95,14 @@ def _servers(client: ApiClient, text: str) -> Iterator[Hit]:
         yield Hit("Server", server["name"], address, detail, server["id"])
 
 
-def _flavors(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_flavors(client: ApiClient, text: str) -> Iterator[Hit]:
     for flavor in client.get("/compute/v2.1/flavors/detail")["flavors"]:
         if text.lower() in flavor["name"].lower() or text == flavor["id"]:
             address = f"/ask?{urlencode({'flavor': flavor['name']})}"
             yield Hit("Flavor", flavor["name"], address, flavor["id"], flavor["id"])
 
 
-def _aggregates(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_aggregates(client: ApiClient, text: str) -> Iterator[Hit]:
     for aggregate in client.get("/compute/v2.1/os-aggregates")["aggregates"]:
         if text.lower() in aggregate["name"].lower() or text.lower() == aggregate["uuid"]:
             address = f"/cloud?{urlencode({'aggregate': aggregate['name']})}"
@@ -103,20 +110,20 @@ def _aggregates(client: ApiClient, text: str) -> Iterator[Hit]:
             yield Hit("Aggregate", aggregate["name"], address, detail, aggregate["uuid"])
 
 
-def _zones(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_zones(client: ApiClient, text: str) -> Iterator[Hit]:
     for zone in client.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]:
         if text.lower() in zone["zoneName"].lower():
             yield Hit("Zone", zone["zoneName"], f"/cloud?{urlencode({'zone': zone['zoneName']})}")
 
 
-def _policies(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_policies(client: ApiClient, text: str) -> Iterator[Hit]:
     for policy in client.get("/scheduler/v1/policies")["policies"]:
         if text.lower() in policy["name"]:
             address = f"/policies?{urlencode({'policy': policy['name']})}"
             yield Hit("Policy", policy["name"], address)
 
 
-def _decisions(client: ApiClient, text: str) -> Iterator[Hit]:
+def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
     """Yield the decisions with a text as request id, instance or uuid."""
     uuid = read_uuid(text)
     if uuid is not None:

@@ -23,7 +23,7 @@ from keystoneauth1.session import Session
 from placement_sched.clients.session import make_session
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.settings import Settings
-from placement_sched.console.page import check_same_origin, is_encrypted, page
+from placement_sched.console.page import check_same_origin, is_encrypted, render_page
 
 LOG = logging.getLogger(__name__)
 #: Cookies of the token and of the name to show. The name grants nothing.
@@ -55,16 +55,16 @@ class SignInViews:
         self._settings = settings
         self._by_keystone = settings.api.auth_strategy == "keystone"
 
-    def person(self) -> Person:
+    def get_person(self) -> Person:
         """Return the person who sent the current request."""
         if not self._by_keystone:
             return Person(ADMIN, f"{ADMIN} (noauth2)", signs_out=False)
-        token = request.cookies.get(_cookie_name(TOKEN), "")
+        token = request.cookies.get(_build_cookie_name(TOKEN), "")
         if not _TOKEN.fullmatch(token):
             return Person(None, "", signs_out=False)
-        return Person(token, request.cookies.get(_cookie_name(PERSON), ""), signs_out=True)
+        return Person(token, request.cookies.get(_build_cookie_name(PERSON), ""), signs_out=True)
 
-    def views(self) -> Mapping[str, Any]:
+    def get_views(self) -> Mapping[str, Any]:
         """Return the views by path below ``/console``."""
         return {"/sign-in": self.sign_in, "/sign-out": self.sign_out}
 
@@ -100,7 +100,7 @@ class SignInViews:
         check_same_origin(request)
         response = self._redirect_to(f"{request.root_path}/console/sign-in")
         if request.method == "POST":
-            token = self.person().token
+            token = self.get_person().token
             if self._by_keystone and token is not None:
                 self._revoke(token)
             _delete_cookies(response)
@@ -113,7 +113,7 @@ class SignInViews:
         """
         target = request.full_path.rstrip("?") if request.method in {"GET", "HEAD"} else ""
         query = {"next": target} if target else {}
-        has_expired = any(_cookie_name(name) in request.cookies for name in (TOKEN, PERSON))
+        has_expired = any(_build_cookie_name(name) in request.cookies for name in (TOKEN, PERSON))
         if has_expired:
             query["ended"] = "1"
         suffix = f"?{urlencode(query)}" if query else ""
@@ -176,7 +176,7 @@ class SignInViews:
             "refusal": error,
             "keystone": self._get_keystone_url(),
         }
-        return page("sign_in.html", "Sign in", values, status=status)
+        return render_page("sign_in.html", "Sign in", values, status=status)
 
     @staticmethod
     def _redirect_to(address: str) -> flask.Response:
@@ -185,7 +185,7 @@ class SignInViews:
         return response
 
 
-def _cookie_name(name: str) -> str:
+def _build_cookie_name(name: str) -> str:
     """Return the full name of a cookie for the current request.
 
     ``__Host-`` binds the cookie to this host and TLS. It requires the path ``/``, so ``__Secure-``
@@ -199,7 +199,7 @@ def _cookie_name(name: str) -> str:
 
 def _set_cookie(response: flask.Response, name: str, value: str, seconds: int) -> None:
     response.set_cookie(
-        _cookie_name(name),
+        _build_cookie_name(name),
         value,
         max_age=max(seconds, 0),
         path=request.root_path or "/",

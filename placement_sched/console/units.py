@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from placement_sched.model.clock import shown_duration, utcnow
+from placement_sched.model.clock import format_duration, utcnow
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.provider import FULL, NEARLY_FULL
 
@@ -51,7 +51,7 @@ def format_share(used: float, capacity: float) -> int:
     return min(percent, 99) if used < capacity else percent
 
 
-def fullness(percent: float) -> str:
+def choose_fullness_class(percent: float) -> str:
     """Return the CSS class of the colour for a used share in percent."""
     if percent >= FULL:
         return "full-red"
@@ -67,7 +67,7 @@ def format_time(text: str | None, *, seconds: bool = True) -> str | Markup:
     moment = _parse(text)
     clock = f"{moment:%H:%M:%S}" if seconds else f"{moment:%H:%M}"
     year = "" if moment.year == utcnow().year else f" {moment.year}"
-    return _element(moment, f"{moment.day} {moment:%b}{year} {clock}")
+    return _build_element(moment, f"{moment.day} {moment:%b}{year} {clock}")
 
 
 def format_age(text: str | None) -> str | Markup:
@@ -76,14 +76,14 @@ def format_age(text: str | None) -> str | Markup:
         return "never"
     moment = _parse(text)
     seconds = (utcnow() - moment).total_seconds()
-    return _element(moment, f"{shown_duration(max(seconds, 0))} ago")
+    return _build_element(moment, f"{format_duration(max(seconds, 0))} ago")
 
 
 def _parse(text: str) -> datetime:
     return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=None, microsecond=0)
 
 
-def _element(moment: datetime, words: str) -> Markup:
+def _build_element(moment: datetime, words: str) -> Markup:
     title = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}Z" title="{}">{}</time>').format(
         moment.isoformat(), title, words
@@ -163,7 +163,7 @@ def format_stop(stop: Mapping[str, Any]) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "class_name": format_class,
     "amount": format_amount,
-    "fullness": fullness,
+    "fullness": choose_fullness_class,
     "stage_words": format_stage,
     "stop_words": format_stop,
     "time": format_time,

@@ -4,7 +4,7 @@
 MariaDB and MySQL reject comparisons of texts in two collations. OpenStack placement compares texts
 of two tables only to join allocations with consumers. This service joins its own tables with each
 other. Any other comparison or union of two tables' texts uses :func:`is_same_uuid` or
-:func:`in_unicode`, which accept any collations.
+:func:`convert_to_unicode`, which accept any collations.
 """
 
 import codecs
@@ -32,7 +32,7 @@ _COLLATION = text(
 )
 
 
-def collation_for_own_tables(connection: Connection) -> str | None:
+def find_own_collation(connection: Connection) -> str | None:
     """Return the collation for new tables of this service, or None.
 
     It is the collation of existing tables of this service, else of OpenStack placement's tables.
@@ -77,7 +77,7 @@ def is_same_uuid(column: ColumnElement[str], other: ColumnElement[str]) -> Colum
     return column == _InAscii(other)
 
 
-def in_unicode(column: ColumnElement[str]) -> ColumnElement[str]:
+def convert_to_unicode(column: ColumnElement[str]) -> ColumnElement[str]:
     """Convert a text column for a union with other tables, in any collations.
 
     MariaDB and MySQL reject a union of columns of different collations.
@@ -97,36 +97,36 @@ class Characters(NamedTuple):
     has_nul: bool = True
 
     @classmethod
-    def of(cls, connection: Connection) -> "Characters":
+    def read_from(cls, connection: Connection) -> "Characters":
         """Read the character set of a database with a single SQL statement."""
         kind = connection.dialect.name
         if kind == "sqlite":
             return cls()
         if kind == "postgresql":
-            return cls(_codec_of(connection.scalar(text("SHOW server_encoding"))), has_nul=False)
+            return cls(_find_codec(connection.scalar(text("SHOW server_encoding"))), has_nul=False)
         names = connection.execute(_MARIADB_CHARACTER_SETS).first() or ("utf8mb4", "utf8mb4")
         for name in names:
             if name != "utf8mb4":
                 is_utf8 = name in {"utf8", "utf8mb3"}
-                return cls(largest="\uffff") if is_utf8 else cls(_codec_of(name))
+                return cls(largest="\uffff") if is_utf8 else cls(_find_codec(name))
         return cls()
 
-    def missing(self, value: str | None) -> str | None:
+    def find_unstorable(self, value: str | None) -> str | None:
         """Return the first character of a text that the database cannot store, or None."""
         if value is None or (value.isascii() and (self.has_nul or "\0" not in value)):
             return None
         return next((letter for letter in value if not self._has(letter)), None)
 
-    def lacking(self, texts: Mapping[str, str | None]) -> tuple[str, str] | None:
+    def find_unstorable_text(self, texts: Mapping[str, str | None]) -> tuple[str, str] | None:
         """Return the key of the first text that cannot be stored, with the character, or None."""
         for name, value in texts.items():
-            if (letter := self.missing(value)) is not None:
+            if (letter := self.find_unstorable(value)) is not None:
                 return name, letter
         return None
 
-    def shown(self, value: str) -> str:
+    def replace_unstorable(self, value: str) -> str:
         """Replace each character that cannot be stored with a placeholder."""
-        if self.missing(value) is None:
+        if self.find_unstorable(value) is None:
             return value
         return "".join(letter if self._has(letter) else PLACEHOLDER for letter in value)
 
@@ -138,7 +138,7 @@ class Characters(NamedTuple):
         return False
 
 
-def _codec_of(name: str) -> str:
+def _find_codec(name: str) -> str:
     """Return Python's codec for a character set, or "" for UTF-8 and unknown sets."""
     name = _CODECS.get(name.lower(), name)
     try:

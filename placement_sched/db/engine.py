@@ -25,8 +25,8 @@ from sqlalchemy.pool import PoolResetState
 from placement_sched.config.options.placement import EMBEDDED
 from placement_sched.config.settings import OptionGroup, Settings
 from placement_sched.config.sources import list_files
-from placement_sched.errors import ConfigurationError, one_line
-from placement_sched.model.request_stats import request_stats
+from placement_sched.errors import ConfigurationError, format_one_line
+from placement_sched.model.request_stats import get_request_stats
 
 #: MariaDB's error code of a Galera node without a quorum, or that is still synchronizing.
 NO_QUORUM = 1047
@@ -115,7 +115,7 @@ def _import_driver(kind: str) -> Any:
 
 
 @contextmanager
-def limited_silence(connection: Connection, within: float | None) -> Iterator[None]:
+def limit_connection_silence(connection: Connection, within: float | None) -> Iterator[None]:
     """Drop ``connection`` after ``within`` seconds of silence.
 
     None sets no limit.
@@ -155,7 +155,7 @@ def count_statements(engines: Iterable[Engine]) -> None:
 
     def count_statement(_cursor: Any, statement: str, *_rest: Any) -> None:
         if not statement.startswith(_BEGIN_STATEMENTS):
-            request_stats().statements += 1
+            get_request_stats().statements += 1
 
     def listen(engine: Engine) -> None:
         for event_name in ("do_execute", "do_execute_no_params", "do_executemany"):
@@ -171,12 +171,12 @@ def sign_statements(engine: Engine) -> None:
     def sign(
         _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
     ) -> tuple[str, Any]:
-        return f"{statement} /* {_sender()} */", parameters
+        return f"{statement} /* {_find_sender()} */", parameters
 
     event.listen(engine, "before_cursor_execute", sign, retval=True)
 
 
-def _sender() -> str:
+def _find_sender() -> str:
     """Return the line of this package (outside of ``db``) that sends the statement."""
     for frame, line in walk_stack(None):
         code = frame.f_code
@@ -207,7 +207,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         "pool_use_lifo": True,
     }
     if url.get_backend_name() == "sqlite":
-        engine = _sqlite_engine(url, options, pool, autocommit=autocommit)
+        engine = _create_sqlite_engine(url, options, pool, autocommit=autocommit)
     else:
         is_mysql = url.get_backend_name() == "mysql"
         engine = create_engine(
@@ -252,27 +252,29 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         arguments |= {name: number for name, (_, number) in KEEPALIVE_OPTIONS.items()}
     arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
     if is_postgresql:
-        settings = _postgresql_settings(url, options, read_timeout)
+        settings = _build_postgresql_settings(url, options, read_timeout)
         words = [f"-c {name}={value}" for name, value in settings.items()]
-        arguments["options"] = " ".join([*words, _url_options(url)]).rstrip()
+        arguments["options"] = " ".join([*words, _get_url_options(url)]).rstrip()
         # A pooler may give each transaction another session, without the prepared statements.
         # db/sql.py prepares statements if the connection has its own session.
         arguments["prepare_threshold"] = None
     return arguments
 
 
-def _url_options(url: URL) -> str:
+def _get_url_options(url: URL) -> str:
     options = url.query.get("options", "")
     return options if isinstance(options, str) else options[-1]
 
 
-def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, object]:
+def _build_postgresql_settings(
+    url: URL, options: OptionGroup, read_timeout: int
+) -> dict[str, object]:
     """Return session or transaction settings that the URL's options do not set."""
     # PostgreSQL's JIT compilation of queries that expect many rows takes longer than the queries.
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
         settings["statement_timeout"] = read_timeout * 1000
-    return {name: value for name, value in settings.items() if name not in _url_options(url)}
+    return {name: value for name, value in settings.items() if name not in _get_url_options(url)}
 
 
 def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:
@@ -281,7 +283,7 @@ def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeou
     The settings are local to the transaction: a pooler gives each transaction a session and may
     ignore the settings of the connection.
     """
-    values = _postgresql_settings(url, settings.placement_database, read_timeout)
+    values = _build_postgresql_settings(url, settings.placement_database, read_timeout)
     local = (f"SET LOCAL {name} = {value}" for name, value in values.items())
     return "; ".join([f"BEGIN ISOLATION LEVEL {isolation}", *local])
 
@@ -330,7 +332,7 @@ def _roll_back_on_return(engine: Engine) -> None:
             record.invalidate(e=failure)
 
 
-def _sqlite_engine(
+def _create_sqlite_engine(
     url: URL, options: OptionGroup, pool: dict[str, Any], *, autocommit: bool
 ) -> Engine:
     if url.database in {None, "", ":memory:"}:
@@ -390,7 +392,7 @@ def close_replaced_connections(engine: Engine) -> None:
     """Close connections that ``engine.dispose()`` found in use when they are returned."""
 
     @event.listens_for(engine, "connect")
-    def note_pool(_connection: Any, record: Any) -> None:
+    def record_pool(_connection: Any, record: Any) -> None:
         record.info[_POOL] = engine.pool
 
     @event.listens_for(engine, "checkin")
@@ -414,7 +416,7 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
         return False
 
 
-def database_url(settings: Settings) -> URL:
+def build_database_url(settings: Settings) -> URL:
     """Return the URL of ``[placement_database] connection`` with its parameters.
 
     Without any configuration file it is an SQLite file in the working directory. Raises the errors
@@ -472,7 +474,7 @@ def _check_parameters(url: URL, place: str) -> None:
         check(options)
     except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
         raise ConfigurationError(
-            f"{place}: the driver does not accept the parameters: {one_line(failure)}"
+            f"{place}: the driver does not accept the parameters: {format_one_line(failure)}"
         ) from None
 
 

@@ -20,8 +20,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.engine import NO_QUORUM
-from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
-from placement_sched.model.request_stats import request_stats
+from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, format_one_line
+from placement_sched.model.request_stats import get_request_stats
 
 #: The message if another writer holds a lock for too long.
 LOCKED = "the database is locked by another writer. Try again"
@@ -135,13 +135,13 @@ def connect(engine: Engine) -> Connection:
         except InvalidRequestError as failure:  # the pool gave up
             last = failure
         except ProgrammingError as failure:
-            raise Unavailable(f"{_NO_CONNECTION}: {_driver_message(failure)}") from failure
+            raise Unavailable(f"{_NO_CONNECTION}: {_get_driver_message(failure)}") from failure
         except DBAPIError as failure:
             raise Unavailable(_describe_connection_error(failure)) from failure
         except SQLAlchemyError:
             raise
         except Exception as failure:  # a driver's, for example for a missing package
-            raise Unavailable(f"{_NO_CONNECTION}: {one_line(failure)}") from failure
+            raise Unavailable(f"{_NO_CONNECTION}: {format_one_line(failure)}") from failure
     raise Unavailable("the database closes its connections as soon as they are made") from last
 
 
@@ -157,13 +157,13 @@ def translate_errors() -> Iterator[None]:
     except PendingRollbackError as failure:
         raise Unavailable("the connection to the database was lost in a transaction") from failure
     except PoolTimeout as failure:
-        request_stats().pool_timeouts += 1
+        get_request_stats().pool_timeouts += 1
         raise Unavailable("the database has no free connection at the moment") from failure
     except UnicodeEncodeError as failure:  # psycopg cannot encode it for the database
         reason = f"its encoding is {failure.encoding}"
         raise Invalid(_describe_unstorable(failure.object[failure.start], reason)) from failure
     except DBAPIError as last:
-        error = _first_failure(last)
+        error = _find_first_failure(last)
         _check_characters(error)
         is_about_database = _is_about_database(error)
         if is_about_database and _is_too_large(error):
@@ -175,12 +175,12 @@ def translate_errors() -> Iterator[None]:
         raise
 
 
-def _first_failure(failure: DBAPIError) -> DBAPIError:
+def _find_first_failure(failure: DBAPIError) -> DBAPIError:
     """Return the conflict that ended a transaction before its savepoint's rollback."""
-    context: BaseException | None = failure if _code(failure) == _NO_SAVEPOINT else None
+    context: BaseException | None = failure if _get_code(failure) == _NO_SAVEPOINT else None
     while context is not None:
         context = context.__context__
-        if isinstance(context, DBAPIError) and _code(context) in _CONCURRENT:
+        if isinstance(context, DBAPIError) and _get_code(context) in _CONCURRENT:
             return context
     return failure
 
@@ -189,7 +189,7 @@ def _is_about_database(failure: DBAPIError) -> bool:
     """Return whether an error concerns the database or the connection, not a statement."""
     if not isinstance(failure, OperationalError | InterfaceError):
         return False
-    code = _code(failure)
+    code = _get_code(failure)
     if isinstance(code, int) and code >= 1000 and not 2000 <= code < 3000:
         return code in _MYSQL_UNAVAILABLE or _is_too_large(failure)
     if isinstance(failure.orig, sqlite3.Error):
@@ -206,7 +206,7 @@ def is_worth_retrying(failure: Exception) -> bool:
         return True
     return (
         isinstance(cause, DBAPIError)
-        and (cause.connection_invalidated or _code(cause) in _CONCURRENT)
+        and (cause.connection_invalidated or _get_code(cause) in _CONCURRENT)
         and not _is_silent(cause)
     )
 
@@ -221,28 +221,28 @@ def _is_silent(failure: DBAPIError) -> bool:
 
 def is_read_only(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a read-only database."""
-    return _is_read_only(_code_of_cause(failure))
+    return _is_read_only(_get_cause_code(failure))
 
 
 def rejects_writes(failure: Exception) -> bool:
     """Return whether a driver's error means that the database is read-only."""
-    return _is_read_only(code_of(failure))
+    return _is_read_only(get_error_code(failure))
 
 
 def is_statement_timeout(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a statement timeout."""
-    return _code_of_cause(failure) in _LATE
+    return _get_cause_code(failure) in _LATE
 
 
-def conflict_of(failure: Exception) -> str | None:
+def find_conflict_kind(failure: Exception) -> str | None:
     """Return the kind of conflict that :class:`Unavailable` was raised for, or None."""
-    code = _code_of_cause(failure)
+    code = _get_cause_code(failure)
     return next((kind for codes, kind in _BY_CODES if code in codes), None)
 
 
 def _describe_error(failure: DBAPIError) -> str | None:
     """Return the message for an error code, or None for an unknown code."""
-    code = _code(failure)
+    code = _get_code(failure)
     text = str(code)
     if "file is not a database" in text:
         return "the file is not an SQLite database"
@@ -254,7 +254,7 @@ def _describe_error(failure: DBAPIError) -> str | None:
     if "database is locked" in text:
         return LOCKED
     if code in _DENIED:
-        reason = _driver_message(failure)
+        reason = _get_driver_message(failure)
         return f"the database user of the connection lacks a privilege. Grant it: {reason}"
     if _is_read_only(code):
         return READ_ONLY
@@ -264,14 +264,16 @@ def _describe_error(failure: DBAPIError) -> str | None:
 
 
 def _describe_connection_error(failure: DBAPIError) -> str:
-    code, text = _code(failure), str(failure.orig)
+    code, text = _get_code(failure), str(failure.orig)
     for codes, words, sentence in _CONNECTION_ERRORS:
         if code in codes or any(word in text for word in words):
             return sentence
     if (message := _describe_error(failure)) is not None:
         return message
     if _has_responded(code, text):
-        reason = _driver_message(failure).rpartition(" failed: ")[2]  # without the server's address
+        reason = _get_driver_message(failure).rpartition(" failed: ")[
+            2
+        ]  # without the server's address
         return f"{_NO_CONNECTION}: {reason}"
     return _describe_silence(failure)
 
@@ -287,22 +289,22 @@ def _describe_silence(failure: DBAPIError) -> str:
     return _SILENT if _is_silent(failure) else "the database does not answer"
 
 
-def _code(failure: DBAPIError) -> object:
-    return code_of(failure.orig)
+def _get_code(failure: DBAPIError) -> object:
+    return get_error_code(failure.orig)
 
 
-def _code_of_cause(failure: Exception) -> object:
+def _get_cause_code(failure: Exception) -> object:
     cause = failure.__cause__
-    return _code(cause) if isinstance(cause, DBAPIError) else None
+    return _get_code(cause) if isinstance(cause, DBAPIError) else None
 
 
-def code_of(failure: BaseException | None) -> object:
+def get_error_code(failure: BaseException | None) -> object:
     """Return MariaDB's error number, PostgreSQL's SQLSTATE or SQLite's message."""
     first = next(iter(getattr(failure, "args", ())), None)
     return first if isinstance(first, int) else getattr(failure, "sqlstate", None) or first
 
 
-def _driver_message(failure: DBAPIError) -> str:
+def _get_driver_message(failure: DBAPIError) -> str:
     """Return the first line of the database's message."""
     original = failure.orig
     return str(getattr(original, "args", (original,))[-1]).partition("\n")[0]
@@ -313,7 +315,7 @@ def _is_read_only(code: object) -> bool:
 
 
 def _is_too_large(failure: DBAPIError) -> bool:
-    code, text = _code(failure), str(failure.orig).lower()
+    code, text = _get_code(failure), str(failure.orig).lower()
     return (
         code in _TOO_LARGE
         or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
@@ -326,14 +328,14 @@ def _check_characters(failure: DBAPIError) -> None:
 
     Raises :class:`Invalid`.
     """
-    code = _code(failure)
+    code = _get_code(failure)
     if isinstance(failure, DataError) and "cannot contain NUL" in str(failure.orig):
         raise Invalid("a text has a NUL character, which PostgreSQL cannot store") from failure
     if code == _NOT_STORABLE_SQLSTATE:
         raise Invalid("a text has a character that the database's character set lacks") from failure
     # The error does not name the character. Character sets lack the highest characters first.
     letter = max((letter for text in _iterate_texts(failure.params) for letter in text), default="")
-    if letter > _LAST_OF_ASCII and _is_about_characters(code, _driver_message(failure)):
+    if letter > _LAST_OF_ASCII and _is_about_characters(code, _get_driver_message(failure)):
         is_beyond = letter > _LAST_OF_UTF8MB3
         reason = "its character set is not utf8mb4" if is_beyond else "its character set lacks it"
         raise Invalid(_describe_unstorable(letter, reason)) from failure

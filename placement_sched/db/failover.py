@@ -50,7 +50,7 @@ _CLUSTER_QUERIES = (
 _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 
-def epoch_of(connection: Connection) -> ServerEpoch:
+def get_epoch(connection: Connection) -> ServerEpoch:
     """Return the epoch that was current when the connection was opened."""
     epoch: ServerEpoch = connection.info.get(HISTORY)
     return epoch
@@ -58,7 +58,9 @@ def epoch_of(connection: Connection) -> ServerEpoch:
 
 def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
     with driver.cursor() as cursor:
-        return _postgresql_epoch(cursor) if kind == "postgresql" else _mariadb_epoch(cursor)
+        return (
+            _read_postgresql_epoch(cursor) if kind == "postgresql" else _read_mariadb_epoch(cursor)
+        )
 
 
 class Histories:
@@ -79,7 +81,7 @@ class Histories:
             return
 
         @event.listens_for(engine, "connect")
-        def note_epoch(connection: Any, record: Any) -> None:
+        def record_epoch(connection: Any, record: Any) -> None:
             self.read_again(kind, connection, record.info)
             connection.rollback()  # a statement may have begun a transaction
 
@@ -93,9 +95,9 @@ class Histories:
 
         Raises the driver's own error.
         """
-        self._note(info, _read_epoch(kind, driver))
+        self._record_epoch(info, _read_epoch(kind, driver))
 
-    def _note(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
+    def _record_epoch(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
         info[HISTORY] = epoch
         previous, self.current = self.current, epoch
         if previous not in {None, epoch}:
@@ -105,7 +107,7 @@ class Histories:
             )
 
 
-def _postgresql_epoch(cursor: Any) -> ServerEpoch:
+def _read_postgresql_epoch(cursor: Any) -> ServerEpoch:
     cursor.execute(_POSTGRESQL_QUERY)
     *epoch, process_id = cursor.fetchone()
     driver = cursor.connection
@@ -115,7 +117,7 @@ def _postgresql_epoch(cursor: Any) -> ServerEpoch:
     return tuple(epoch)
 
 
-def _mariadb_epoch(cursor: Any) -> ServerEpoch:
+def _read_mariadb_epoch(cursor: Any) -> ServerEpoch:
     for query in _CLUSTER_QUERIES:
         cursor.execute(query)
         if (row := cursor.fetchone()) and row[1]:

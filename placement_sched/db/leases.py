@@ -18,7 +18,7 @@ from oslo_log import log
 from sqlalchemy import text
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import Error, sentence
+from placement_sched.errors import Error, format_error
 
 LOG = log.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Lease:
                     # The first process finds no row to renew.
                     is_held = self._run(connection, _RENEW) or self._run(connection, _INSERT)
             except Error as failure:
-                LOG.debug("lease %s: %s", self._name, sentence(failure))
+                LOG.debug("lease %s: %s", self._name, format_error(failure))
                 is_held = False
             # Counted from before the statement, so that it ends before the database's time.
             self._until = started + self._seconds if is_held else 0.0
@@ -95,7 +95,7 @@ class Lease:
                 with self._database.read() as connection:
                     self._run(connection, _RELEASE)
             except Error as failure:
-                LOG.debug("lease %s: %s", self._name, sentence(failure))
+                LOG.debug("lease %s: %s", self._name, format_error(failure))
 
     def _run(self, connection: Connection, statement: str) -> bool:
         dialect = connection.dialect.name

@@ -28,9 +28,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateTable
 
-from placement_sched.db.collations import collation_for_own_tables
-from placement_sched.db.engine import limited_silence
-from placement_sched.db.errors import LOCK_TIMEOUT, conflict_of
+from placement_sched.db.collations import find_own_collation
+from placement_sched.db.engine import limit_connection_silence
+from placement_sched.db.errors import LOCK_TIMEOUT, find_conflict_kind
 from placement_sched.db.leases import Lease
 from placement_sched.db.tables import (
     OWN_TABLES,
@@ -41,14 +41,14 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from placement_sched.db.triggers import (
+    find_missing_triggers,
+    find_unsupported_reason,
     has_triggers,
     make_triggers,
-    missing_triggers,
     remove_triggers,
-    why_unsupported,
 )
 from placement_sched.errors import NewerSchema, Unavailable
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import call_with_retries
 
 LOG = log.getLogger(__name__)
 
@@ -95,14 +95,14 @@ _KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
 @contextmanager
-def migration_lock(database: Database, connection: Connection) -> Iterator[None]:
+def hold_migration_lock(database: Database, connection: Connection) -> Iterator[None]:
     """Hold the migration lock, so that workers migrate in sequence.
 
     Statements have no time limit, since a change of a large table may take hours. On SQLite the
     write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
     session or, on a Galera cluster, is a lease.
     """
-    with limited_silence(connection, None), _hold_lock(database, connection):
+    with limit_connection_silence(connection, None), _hold_lock(database, connection):
         yield
 
 
@@ -136,7 +136,7 @@ def _is_galera(connection: Connection) -> bool:
 def _take_lease(database: Database, connection: Connection) -> Lease:
     """Wait for the lease on schema changes, and return it."""
     # An empty database has no leases. Galera executes CREATE TABLE in the same order on all nodes.
-    table = _in_own_collation(connection, leases)
+    table = _copy_in_own_collation(connection, leases)
     connection.execute(CreateTable(table, if_not_exists=True))
     lease, is_waiting = Lease(database, "schema", MAX_LOCK_AGE), False
     while not lease.is_held():
@@ -147,10 +147,10 @@ def _take_lease(database: Database, connection: Connection) -> Lease:
     return lease
 
 
-def _in_own_collation(connection: Connection, table: Table) -> Table:
+def _copy_in_own_collation(connection: Connection, table: Table) -> Table:
     """Copy a table, with the collation of this service's tables."""
     copy = table.to_metadata(MetaData())
-    if collation := collation_for_own_tables(connection):
+    if collation := find_own_collation(connection):
         copy.kwargs["mysql_collate"] = collation
     return copy
 
@@ -163,13 +163,13 @@ def sync_schema(database: Database) -> None:
     """
 
     def upgrade(connection: Connection) -> None:
-        with migration_lock(database, connection):
-            configuration = _configuration()
+        with hold_migration_lock(database, connection):
+            configuration = _build_configuration()
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
 
-    revision = current_revision(database)
-    if revision != newest_revision():
+    revision = read_current_revision(database)
+    if revision != get_newest_revision():
         check_revision(revision)
         database.write(upgrade)
     if database.logs_changes:
@@ -178,8 +178,8 @@ def sync_schema(database: Database) -> None:
 
 def _ensure_triggers(database: Database) -> None:
     with database.read() as connection:
-        reason = why_unsupported(connection)
-        is_complete = not missing_triggers(connection)
+        reason = find_unsupported_reason(connection)
+        is_complete = not find_missing_triggers(connection)
     if reason is not None:
         LOG.warning(
             "[placement] providers_in_memory has no effect, because changes cannot be logged: %s. "
@@ -196,7 +196,7 @@ def stop_logging(database: Database) -> bool:
     Returns whether there were triggers.
     """
     with database.read() as connection:
-        is_wanted = database.logs_changes and why_unsupported(connection) is None
+        is_wanted = database.logs_changes and find_unsupported_reason(connection) is None
         if is_wanted or not has_triggers(connection):
             return False
     _change_triggers(database, remove_triggers)
@@ -210,21 +210,21 @@ def _change_triggers(database: Database, change: Callable[[Connection], None]) -
     With a long wait, two transactions of the same client could block each other.
     """
 
-    def work(connection: Connection) -> None:
-        with migration_lock(database, connection), _short_lock_waits(connection):
+    def run_change(connection: Connection) -> None:
+        with hold_migration_lock(database, connection), _shorten_lock_waits(connection):
             change(connection)
 
-    retrying(
-        lambda: database.write(work),
+    call_with_retries(
+        lambda: database.write(run_change),
         _MAX_TRIGGER_ATTEMPTS,
         on=Unavailable,
-        when=lambda failure: conflict_of(failure) == LOCK_TIMEOUT,
+        when=lambda failure: find_conflict_kind(failure) == LOCK_TIMEOUT,
         between=lambda _number: time.sleep(_TRIGGER_PAUSE),
     )
 
 
 @contextmanager
-def _short_lock_waits(connection: Connection) -> Iterator[None]:
+def _shorten_lock_waits(connection: Connection) -> Iterator[None]:
     if connection.dialect.name not in {"mysql", "mariadb"}:
         yield
         return
@@ -235,7 +235,7 @@ def _short_lock_waits(connection: Connection) -> Iterator[None]:
         connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
 
 
-def current_revision(database: Database) -> str | None:
+def read_current_revision(database: Database) -> str | None:
     """Return the revision of our schema in the database, or None without a schema."""
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -243,9 +243,9 @@ def current_revision(database: Database) -> str | None:
 
 
 @cache
-def newest_revision() -> str:
+def get_newest_revision() -> str:
     """Return the schema revision of this release."""
-    head = ScriptDirectory.from_config(_configuration()).get_current_head()
+    head = ScriptDirectory.from_config(_build_configuration()).get_current_head()
     if head is None:  # pragma: no cover - the package always ships migrations
         raise Unavailable("this installation ships no migrations")
     return head
@@ -257,7 +257,10 @@ def check_revision(found: str | None) -> None:
     Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
     revision of a development version before the first release.
     """
-    ids = {item.revision for item in ScriptDirectory.from_config(_configuration()).walk_revisions()}
+    ids = {
+        item.revision
+        for item in ScriptDirectory.from_config(_build_configuration()).walk_revisions()
+    }
     if found is None or found in ids:
         return
     if found < min(ids):
@@ -268,12 +271,12 @@ def check_revision(found: str | None) -> None:
         )
     raise NewerSchema(
         f"the database schema is at revision {found} of a newer release, but this release has "
-        f"revisions up to {newest_revision()}. Start the newer release, or restore a backup from "
-        "before the upgrade"
+        f"revisions up to {get_newest_revision()}. Start the newer release, or restore a backup "
+        "from before the upgrade"
     )
 
 
-def _configuration() -> Config:
+def _build_configuration() -> Config:
     # The migrations are next to the package in a checkout, and inside it in a wheel.
     package = Path(__file__).resolve().parent.parent
     checkout = package.parent / "alembic"
@@ -333,21 +336,23 @@ def inspect_schema(connection: Connection) -> PlacementSchema:
     expected = {table.name: table for table in PLACEMENT_TABLES}
     tables = existing & expected.keys()
 
-    def names_of(by_table: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
+    def collect_names(
+        by_table: Mapping[Any, Iterable[Mapping[str, Any]]],
+    ) -> frozenset[tuple[str, str]]:
         return frozenset(
             (table, str(item["name"])) for (_, table), items in by_table.items() for item in items
         )
 
     names = sorted(tables)
-    columns = names_of(inspector.get_multi_columns(filter_names=names) if names else {})
+    columns = collect_names(inspector.get_multi_columns(filter_names=names) if names else {})
     needed = {(table, item.name) for table in tables for item in expected[table].columns}
     return PlacementSchema(
-        revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
+        revisions=_list_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
         existing=existing,
         tables=tables,
         missing_tables=tuple(sorted(expected.keys() - tables)),
         missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - columns)),
-        indexes=names_of(inspector.get_multi_indexes(filter_names=names) if names else {}),
+        indexes=collect_names(inspector.get_multi_indexes(filter_names=names) if names else {}),
     )
 
 
@@ -357,11 +362,11 @@ def is_recorded(connection: Connection) -> bool:
     The record stays in a database that OpenStack placement made, adopted or not.
     """
     return inspect(connection).has_table(OPENSTACK_SCHEMA_VERSION_TABLE) and bool(
-        _revisions(connection)
+        _list_revisions(connection)
     )
 
 
-def _revisions(connection: Connection) -> tuple[str, ...]:
+def _list_revisions(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(str(name) for name in connection.scalars(select(_version.c.version_num))))
 
 
@@ -374,7 +379,7 @@ def add_consumer_types(database: Database) -> None:
     """
 
     def upgrade(connection: Connection) -> None:
-        with migration_lock(database, connection):
+        with hold_migration_lock(database, connection):
             schema = inspect_schema(connection)
             if schema.revision == TRAIN:
                 _upgrade_to_xena(connection, schema)
@@ -383,7 +388,7 @@ def add_consumer_types(database: Database) -> None:
 
 
 def _upgrade_to_xena(connection: Connection, schema: PlacementSchema) -> None:
-    _in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
+    _copy_in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
     if "consumers.consumer_type_id" in schema.missing_columns:
         # A single statement, since MariaDB commits each: no column without its foreign key.
         on_sqlite = connection.dialect.name == "sqlite"

@@ -41,9 +41,9 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
 
         psycopg wakes up every 0.1 s.
         """
-        return super().wait(self._limited(gen), *arguments, **options)
+        return super().wait(self._limit_waits(gen), *arguments, **options)
 
-    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    def _limit_waits(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         ready, last_data = None, monotonic()
         while True:
             try:

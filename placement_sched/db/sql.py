@@ -80,14 +80,14 @@ def has_skip_locked(connection: Connection) -> bool:
     return tuple(dialect.server_version_info or ()) >= oldest
 
 
-def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
+def split_batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
     """Split ``values`` into tuples of at most ``size``, in order."""
     remaining = iter(values)
     while batch := tuple(islice(remaining, size)):
         yield batch
 
 
-def in_values(
+def build_in_condition(
     connection: Connection, column: ColumnElement[V], values: Collection[V]
 ) -> ColumnElement[bool]:
     """Build the condition that ``column`` is in ``values``.
@@ -96,7 +96,7 @@ def in_values(
     finding the rows, and each number of parameters would be another statement to prepare.
     """
     if connection.dialect.name == "postgresql":
-        return column == sa.any_(sa.literal(array_text(values), ArrayText(column.type)))
+        return column == sa.any_(sa.literal(format_array(values), ArrayText(column.type)))
     return column.in_(values)
 
 
@@ -107,12 +107,14 @@ def select_in_batches(
 
     There may be any number of values.
     """
-    for batch in batches(values):
+    for batch in split_batches(values):
         # Fetching row by row would take half as long again.
-        yield from connection.execute(query.where(in_values(connection, column, batch))).all()
+        yield from connection.execute(
+            query.where(build_in_condition(connection, column, batch))
+        ).all()
 
 
-def scalars_in_batches(
+def select_scalars_in_batches(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
     """Yield the first value of each row of :func:`select_in_batches`."""
@@ -127,23 +129,27 @@ def change_in_batches(
 ) -> int:
     """Update or delete the rows whose ``column`` is in ``values``, and count the rows."""
     return sum(
-        connection.execute(change.where(in_values(connection, column, batch))).rowcount
-        for batch in batches(values)
+        connection.execute(change.where(build_in_condition(connection, column, batch))).rowcount
+        for batch in split_batches(values)
     )
 
 
-def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]) -> dict[str, int]:
+def map_ids(
+    connection: Connection, column: sa.Column[Any], values: Iterable[str]
+) -> dict[str, int]:
     """Map the ``values`` that ``column`` contains to the ids of their rows."""
     query = sa.select(column, column.table.c.id)
     return dict(map(tuple, select_in_batches(connection, query, column, values)))
 
 
-def not_none(**values: T | None) -> dict[str, T]:
+def drop_none(**values: T | None) -> dict[str, T]:
     """Drop the arguments that are None, and return the others for ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
+def build_json_row(
+    connection: Connection, columns: Iterable[ColumnElement[Any]]
+) -> ColumnElement[str]:
     """Build the SQL expression for the values of columns as a JSON array.
 
     This is faster for tens of thousands of rows: a driver written in Python needs more time for a
@@ -154,18 +160,20 @@ def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> C
     return sa.cast(array(*columns), sa.Text) if is_postgresql(connection) else array(*columns)
 
 
-def json_rows(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Build the SQL expression for the rows of a group, for ``values_of``.
+def build_json_rows(
+    connection: Connection, columns: Iterable[ColumnElement[Any]]
+) -> ColumnElement[str]:
+    """Build the SQL expression for the rows of a group as JSON.
 
     The group may have about a thousand rows of limited length. MariaDB returns NULL for a text
     longer than its max_allowed_packet.
     """
-    rows: ColumnElement[str] = sa.func.aggregate_strings(json_row(connection, columns), ",")
+    rows: ColumnElement[str] = sa.func.aggregate_strings(build_json_row(connection, columns), ",")
     return rows
 
 
-def values_of(texts: Iterable[str]) -> Iterator[list[Any]]:
-    """Yield the values of each row in the texts of :func:`json_rows`.
+def parse_json_rows(texts: Iterable[str]) -> Iterator[list[Any]]:
+    """Yield the values of each row in the texts of :func:`build_json_rows`.
 
     Raises :class:`ValueError` if the database truncated a text.
     """
@@ -187,7 +195,7 @@ def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[
     return sa.func.sha2(sa.cast(column, mysql.CHAR(charset="utf8mb4")), 256)
 
 
-def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
+def group_rows(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     """Map the first value of rows to the list of their second values, in order."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     for key, value in rows:
@@ -195,7 +203,7 @@ def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     return groups
 
 
-def nested(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
+def nest_rows(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
     """Map the first and second values of rows to the third values, in nested mappings."""
     mappings: dict[Any, dict[Any, Any]] = defaultdict(dict)
     for outer, inner, value in rows:
@@ -223,7 +231,7 @@ class ArrayText(UserDefinedType[str]):
         return f"{item.compile(_DIALECT)}[]"
 
 
-def array_text(values: Collection[int] | Collection[str]) -> str:
+def format_array(values: Collection[int] | Collection[str]) -> str:
     """Format numbers or strings as the text of a PostgreSQL array."""
     if isinstance(next(iter(values), None), str):
         strings = [str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values]
@@ -232,7 +240,7 @@ def array_text(values: Collection[int] | Collection[str]) -> str:
 
 
 @contextmanager
-def rejected_as(error: Exception) -> Iterator[None]:
+def translate_rejection(error: Exception) -> Iterator[None]:
     """Raise ``error`` if a constraint of the database rejects a write."""
     try:
         yield
@@ -261,7 +269,7 @@ def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.Cu
 @cache
 def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     table = cast("Table", statement.table)
-    columns = [sa.column(name, _type_without_length(table.c[name])) for name in names]
+    columns = [sa.column(name, _drop_type_length(table.c[name])) for name in names]
     document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
     rows = (
         sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
@@ -269,7 +277,7 @@ def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
 
 
-def _type_without_length(column: sa.Column[Any]) -> TypeEngine[Any]:
+def _drop_type_length(column: sa.Column[Any]) -> TypeEngine[Any]:
     return sa.Text() if isinstance(column.type, sa.String) else column.type
 
 
@@ -340,7 +348,7 @@ def _insert_or_update(
     return on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing})
 
 
-def page(
+def select_page(
     connection: Connection,
     query: Select[Any],
     order: Order,
@@ -360,10 +368,10 @@ def page(
         marker = connection.execute(sa.select(*keys).where(marked)).first()
         if marker is None:
             raise Invalid(missing)
-    return page_after(query, order, marker, limit=limit)
+    return select_page_after(query, order, marker, limit=limit)
 
 
-def page_after(
+def select_page_after(
     query: Select[Any], order: Order, keys: Sequence[Any] | None, *, limit: int | None
 ) -> Select[Any]:
     """Sort and limit ``query``, and start it after the row with these keys.
@@ -385,7 +393,7 @@ def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
     return sa.or_(*later)
 
 
-def portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
+def build_portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
     """Build a sort key that orders texts or times equally on every database.
 
     Texts are ordered by their bytes, NULL first.
@@ -405,12 +413,12 @@ class FrequentStatement:
         self.statement: Any = statement
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
-    def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
+    def fetch_rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """Return all rows, with values by position.
 
         Raises the same exceptions as SQLAlchemy.
         """
-        if (options := _driver_options(connection)) is not None:
+        if (options := _get_driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)
                 self._compiled = str(compiled), compiled.params
@@ -422,7 +430,7 @@ class FrequentStatement:
         return connection.execute(self.statement, parameters).all()
 
 
-def _driver_options(connection: Connection) -> Mapping[str, bool] | None:
+def _get_driver_options(connection: Connection) -> Mapping[str, bool] | None:
     """Return the options of the driver's ``execute``, or None if SQLAlchemy must be used."""
     driver: Any = connection.connection.driver_connection
     listeners = connection.dispatch

@@ -27,68 +27,70 @@ ExactLongText = sa.Text().with_variant(
 Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
 
-def exact_text(length: int) -> String:
+def make_exact_text(length: int) -> String:
     """Build a text type of ``length`` that is case-sensitive on every database."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
 
 
-def texts(*names: str, length: int = 255, nullable: bool = False) -> tuple[Column[str], ...]:
+def make_text_columns(
+    *names: str, length: int = 255, nullable: bool = False
+) -> tuple[Column[str], ...]:
     """Define case-sensitive text columns."""
-    return tuple(Column(name, exact_text(length), nullable=nullable) for name in names)
+    return tuple(Column(name, make_exact_text(length), nullable=nullable) for name in names)
 
 
-def integers(*names: str, default: str | None = None) -> tuple[Column[int], ...]:
+def make_integer_columns(*names: str, default: str | None = None) -> tuple[Column[int], ...]:
     """Define integer columns that are not nullable."""
     return tuple(Column(name, Integer, nullable=False, server_default=default) for name in names)
 
 
-def indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
+def make_indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
     """Define an index for each column, with ``then`` as optional second column."""
     return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
 
 
-def time_columns() -> tuple[Column[datetime], Column[datetime]]:
+def make_time_columns() -> tuple[Column[datetime], Column[datetime]]:
     """Define the columns for the creation and update times of a row."""
     return Column("created_at", sa.DateTime), Column("updated_at", sa.DateTime)
 
 
-def text_of_owner(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
+def make_owned_text_columns(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
     """Define the two columns of a primary key: an owner's id and a text.
 
     The column ``owner`` refers to the id of a row in ``table``. The column ``key`` has the text.
     """
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
-    return number, Column(key, exact_text(255), primary_key=True)
+    return number, Column(key, make_exact_text(255), primary_key=True)
 
 
-def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+def define_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Define a table in :data:`metadata`."""
     return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
 
 
-def numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
+def define_numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Define a table with both time columns, and with a numeric primary key first."""
     key = Column("id", Integer, primary_key=True, nullable=False)
-    return new_table(name, *time_columns(), key, *items, **options)
+    return define_table(name, *make_time_columns(), key, *items, **options)
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Define a :func:`numbered_table` with a unique ``uuid`` column."""
+    """Define a :func:`define_numbered_table` with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
-    return numbered_table(
+    return define_numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options
     )
 
 
-def unique_text_table(name: str, column: str) -> Table:
-    """Define a :func:`numbered_table` with a column of unique texts."""
+def define_unique_text_table(name: str, column: str) -> Table:
+    """Define a :func:`define_numbered_table` with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
-    return numbered_table(name, Column(column, String(255), nullable=False), unique)
+    return define_numbered_table(name, Column(column, String(255), nullable=False), unique)
 
 
-def longest(column: Column[str]) -> int:
+def get_max_length(column: Column[str]) -> int:
     """Return the maximum number of characters in a column, or 0 without a limit.
 
     Longer values need no query. SQLite rejects LIKE patterns of more than 50 000 bytes.
@@ -103,15 +105,15 @@ resource_providers = with_uuid(
     Column("root_provider_id", Integer, ForeignKey("resource_providers.id")),
     Column("parent_provider_id", Integer, ForeignKey("resource_providers.id")),
     UniqueConstraint("name", name="uniq_resource_providers0name"),
-    *indexes("resource_providers", "root_provider_id", "parent_provider_id"),
+    *make_indexes("resource_providers", "root_provider_id", "parent_provider_id"),
     # Caches identify a provider by its id, which must never be reused.
     sqlite_autoincrement=True,
 )
 
-inventories = numbered_table(
+inventories = define_numbered_table(
     "inventories",
-    *integers("resource_provider_id", "resource_class_id"),
-    *integers("total", "reserved", "min_unit", "max_unit", "step_size"),
+    *make_integer_columns("resource_provider_id", "resource_class_id"),
+    *make_integer_columns("total", "reserved", "min_unit", "max_unit", "step_size"),
     Column("allocation_ratio", sa.Float, nullable=False),
     UniqueConstraint(
         "resource_provider_id",
@@ -121,30 +123,30 @@ inventories = numbered_table(
     Index("inventories_resource_class_id_idx", "resource_class_id"),
 )
 
-allocations = numbered_table(
+allocations = define_numbered_table(
     "allocations",
     Column("resource_provider_id", Integer, nullable=False),
     Column("consumer_id", String(36), nullable=False),
-    *integers("resource_class_id", "used"),
+    *make_integer_columns("resource_class_id", "used"),
     Index(
         "allocations_resource_provider_class_used_idx",
         "resource_provider_id",
         "resource_class_id",
         "used",
     ),
-    *indexes("allocations", "resource_class_id", "consumer_id"),
+    *make_indexes("allocations", "resource_class_id", "consumer_id"),
     # Sums over a project look up each consumer: one step with a hash index, four with a tree.
     Index("sched_allocations_consumer_id_idx", "consumer_id", postgresql_using="hash").ddl_if(
         dialect="postgresql"
     ),
 )
 
-consumer_types = unique_text_table("consumer_types", "name")
+consumer_types = define_unique_text_table("consumer_types", "name")
 
 consumers = with_uuid(
     "consumers",
-    *integers("project_id", "user_id"),
-    *integers("generation", default="0"),
+    *make_integer_columns("project_id", "user_id"),
+    *make_integer_columns("generation", default="0"),
     Column(
         "consumer_type_id", ForeignKey("consumer_types.id", name="consumers_consumer_type_id_fkey")
     ),
@@ -153,14 +155,14 @@ consumers = with_uuid(
     Index("consumers_consumer_type_id_idx", "consumer_type_id"),
 )
 
-projects = unique_text_table("projects", "external_id")
-users = unique_text_table("users", "external_id")
-traits = unique_text_table("traits", "name")
-resource_classes = unique_text_table("resource_classes", "name")
+projects = define_unique_text_table("projects", "external_id")
+users = define_unique_text_table("users", "external_id")
+traits = define_unique_text_table("traits", "name")
+resource_classes = define_unique_text_table("resource_classes", "name")
 
-resource_provider_traits = new_table(
+resource_provider_traits = define_table(
     "resource_provider_traits",
-    *time_columns(),
+    *make_time_columns(),
     Column("trait_id", ForeignKey("traits.id"), primary_key=True),
     Column("resource_provider_id", ForeignKey("resource_providers.id"), primary_key=True),
     Index(
@@ -168,15 +170,15 @@ resource_provider_traits = new_table(
     ),
 )
 
-placement_aggregates = numbered_table(
+placement_aggregates = define_numbered_table(
     "placement_aggregates",
     Column("uuid", String(36)),
     UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
 )
 
-resource_provider_aggregates = new_table(
+resource_provider_aggregates = define_table(
     "resource_provider_aggregates",
-    *time_columns(),
+    *make_time_columns(),
     Column("resource_provider_id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Column("aggregate_id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
@@ -189,7 +191,7 @@ PLACEMENT_TABLES = tuple(
 
 compute_nodes = with_uuid(
     "sched_compute_nodes",
-    *texts("host", "hypervisor_hostname"),
+    *make_text_columns("host", "hypervisor_hostname"),
     Column("cell_uuid", String(36)),
     # The normalised report of the host. last_seen_up is separate, because a heartbeat without other
     # changes must not change the version that the parsed report is cached with.
@@ -203,66 +205,66 @@ compute_nodes = with_uuid(
 
 services = with_uuid(
     "sched_services",
-    Column("host", exact_text(255), nullable=False),
-    Column("binary", exact_text(64), nullable=False),
-    *integers("disabled", default="0"),
+    Column("host", make_exact_text(255), nullable=False),
+    Column("binary", make_exact_text(64), nullable=False),
+    *make_integer_columns("disabled", default="0"),
     Column("disabled_reason", String(255)),
-    *integers("forced_down", default="0"),
+    *make_integer_columns("forced_down", default="0"),
     Column("last_seen_up", sa.DateTime),
     UniqueConstraint("host", "binary", name="uniq_sched_services0host0binary"),
 )
 
 host_aggregates = with_uuid(
     "sched_aggregates",
-    Column("name", exact_text(255), nullable=False),
+    Column("name", make_exact_text(255), nullable=False),
     UniqueConstraint("name", name="uniq_sched_aggregates0name"),
     sqlite_autoincrement=True,
 )
 
-host_aggregate_hosts = new_table(
+host_aggregate_hosts = define_table(
     "sched_aggregate_hosts",
-    *time_columns(),
-    *text_of_owner("aggregate_id", "sched_aggregates", "host"),
+    *make_time_columns(),
+    *make_owned_text_columns("aggregate_id", "sched_aggregates", "host"),
     Index("sched_aggregate_hosts_host_idx", "host"),
 )
 
-host_aggregate_metadata = new_table(
+host_aggregate_metadata = define_table(
     "sched_aggregate_metadata",
-    *time_columns(),
-    *text_of_owner("aggregate_id", "sched_aggregates", "key"),
-    Column("value", exact_text(255), nullable=False),
+    *make_time_columns(),
+    *make_owned_text_columns("aggregate_id", "sched_aggregates", "key"),
+    Column("value", make_exact_text(255), nullable=False),
 )
 
 #: A row for each cached subject. Its version increases in the transaction that changes the subject,
 #: so that a process can validate its cache with a small read.
-change_counters = new_table(
+change_counters = define_table(
     "sched_change_counters",
     Column("subject", String(64), primary_key=True),
     Column("version", Integer, nullable=False),
 )
 
 #: The flavors embedded in instances, each text once.
-embedded_flavors = new_table(
+embedded_flavors = define_table(
     "sched_embedded_flavors",
-    Column("digest", exact_text(64), primary_key=True),
+    Column("digest", make_exact_text(64), primary_key=True),
     Column("flavor", LongText, nullable=False),
 )
 
 instances = with_uuid(
     "sched_instances",
-    *texts("host", "node", "project_id", "user_id", nullable=True),
+    *make_text_columns("host", "node", "project_id", "user_id", nullable=True),
     Column("display_name", String(255), nullable=False),
     Column("vm_state", String(255)),
     Column("task_state", String(255)),
     Column("flavor", LongText),
     Column("image", LongText),
     # The ids of flavor and image, for filters of server lists.
-    *texts("flavorid", "image_id", nullable=True),
+    *make_text_columns("flavorid", "image_id", nullable=True),
     Column("server_group", String(36)),
     # The decision that placed the instance, so that a repeated request returns the same answer.
     Column("decision_uuid", String(36)),
     # The row of sched_embedded_flavors if ``flavor`` is null.
-    Column("flavor_digest", exact_text(64)),
+    Column("flavor_digest", make_exact_text(64)),
     # From nova's databases, for third-party plugins. The metadata are JSON objects, or null.
     Column("launched_at", sa.DateTime),
     Column("metadata", LongText),
@@ -272,10 +274,10 @@ instances = with_uuid(
     Index("sched_instances_project_id_idx", "project_id", "created_at"),
 )
 
-flavors = numbered_table(
+flavors = define_numbered_table(
     "sched_flavors",
-    *texts("flavorid", "name"),
-    *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
+    *make_text_columns("flavorid", "name"),
+    *make_integer_columns("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     Column("rxtx_factor", sa.Double, nullable=False),
     Column("is_public", Integer, nullable=False),
     Column("description", ExactLongText),
@@ -285,53 +287,53 @@ flavors = numbered_table(
     sqlite_autoincrement=True,
 )
 
-flavor_extra_specs = new_table(
+flavor_extra_specs = define_table(
     "sched_flavor_extra_specs",
-    *time_columns(),
-    *text_of_owner("flavor_id", "sched_flavors", "key"),
-    Column("value", exact_text(255), nullable=False),
+    *make_time_columns(),
+    *make_owned_text_columns("flavor_id", "sched_flavors", "key"),
+    Column("value", make_exact_text(255), nullable=False),
 )
 
-flavor_projects = new_table(
+flavor_projects = define_table(
     "sched_flavor_projects",
-    *time_columns(),
-    *text_of_owner("flavor_id", "sched_flavors", "project_id"),
+    *make_time_columns(),
+    *make_owned_text_columns("flavor_id", "sched_flavors", "project_id"),
     Index("sched_flavor_projects_project_id_idx", "project_id"),
 )
 
 images = with_uuid(
     "sched_images",
-    Column("name", exact_text(255)),
-    *texts("status", "visibility", length=32),
-    Column("owner", exact_text(255)),
+    Column("name", make_exact_text(255)),
+    *make_text_columns("status", "visibility", length=32),
+    Column("owner", make_exact_text(255)),
     Column("size", sa.BigInteger),
     Column("virtual_size", sa.BigInteger),
-    *texts("disk_format", "container_format", length=32, nullable=True),
-    *integers("min_ram", "min_disk", "protected", "os_hidden", default="0"),
-    *indexes("sched_images", "name", "created_at"),
+    *make_text_columns("disk_format", "container_format", length=32, nullable=True),
+    *make_integer_columns("min_ram", "min_disk", "protected", "os_hidden", default="0"),
+    *make_indexes("sched_images", "name", "created_at"),
     sqlite_autoincrement=True,
 )
 
-image_properties = new_table(
+image_properties = define_table(
     "sched_image_properties",
-    *text_of_owner("image_id", "sched_images", "name"),
+    *make_owned_text_columns("image_id", "sched_images", "name"),
     Column("value", ExactLongText, nullable=False),
     Index("sched_image_properties_name_idx", "name"),
 )
 
-image_tags = new_table(
+image_tags = define_table(
     "sched_image_tags",
-    *text_of_owner("image_id", "sched_images", "tag"),
+    *make_owned_text_columns("image_id", "sched_images", "tag"),
     Index("sched_image_tags_tag_idx", "tag"),
 )
 
 server_groups = with_uuid(
     "sched_server_groups",
-    Column("name", exact_text(255), nullable=False),
+    Column("name", make_exact_text(255), nullable=False),
     Column("policy", String(32), nullable=False),
     # Null if the policy is not anti-affinity, or the group has no such rule.
     Column("max_server_per_host", Integer),
-    *texts("project_id", "user_id", nullable=True),
+    *make_text_columns("project_id", "user_id", nullable=True),
     Index("sched_server_groups_project_id_idx", "project_id"),
 )
 
@@ -339,11 +341,11 @@ server_groups = with_uuid(
 #: provider's uuid and the trait's name are recorded, because either may be deleted before the row.
 #: The provider's id distinguishes it from a later provider with the same uuid. Old releases
 #: recorded none.
-synced_traits = new_table(
+synced_traits = define_table(
     "sched_synced_traits",
-    *time_columns(),
+    *make_time_columns(),
     Column("provider_uuid", String(36), primary_key=True),
-    Column("trait", exact_text(255), primary_key=True),
+    Column("trait", make_exact_text(255), primary_key=True),
     Column("aggregate_uuid", String(36), nullable=False),
     Column("provider_id", Integer),
     Index("sched_synced_traits_aggregate_uuid_idx", "aggregate_uuid"),
@@ -354,13 +356,13 @@ decisions = with_uuid(
     Column("outcome", String(32), nullable=False),
     # The kind of request: select, no_claim, explain, shadow or move.
     Column("kind", String(16), nullable=False, server_default="select"),
-    Column("project_id", exact_text(255)),
+    Column("project_id", make_exact_text(255)),
     # The ids of the request: this service's, and the global id that the caller sent.
-    *texts("request_id", "global_request_id", "policy", nullable=True),
+    *make_text_columns("request_id", "global_request_id", "policy", nullable=True),
     # The flavor's name.
-    Column("flavor", exact_text(255)),
+    Column("flavor", make_exact_text(255)),
     # The stage that left no host, and its sentence.
-    Column("stage", exact_text(255)),
+    Column("stage", make_exact_text(255)),
     Column("reason", LongText),
     # The digest of the whole request: equal instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
@@ -370,22 +372,22 @@ decisions = with_uuid(
     # The best hosts with their weights, and the conditions of the evaluation.
     Column("best", LongText),
     Column("conditions", LongText),
-    *indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
-    *indexes(
+    *make_indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
+    *make_indexes(
         "sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", "stage", then="id"
     ),
 )
 
 #: The instances of each decision, and their hosts.
-decision_places = new_table(
+decision_places = define_table(
     "sched_decision_places",
     Column("decision_uuid", String(36), nullable=False),
     # The instance's position in the request.
     Column("position", Integer, nullable=False),
     Column("instance_uuid", String(36), nullable=False),
-    Column("host", exact_text(255)),
+    Column("host", make_exact_text(255)),
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
-    *indexes("sched_decision_places", "instance_uuid", "host"),
+    *make_indexes("sched_decision_places", "instance_uuid", "host"),
 )
 
 #: Runs of plans, whose moves a command carries out. ``executor`` identifies the process of it.
@@ -396,8 +398,8 @@ plan_runs = with_uuid(
     Column("state", String(16), nullable=False),
     # live or cold.
     Column("method", String(16), nullable=False),
-    *integers("parallel"),
-    Column("user_id", exact_text(255)),
+    *make_integer_columns("parallel"),
+    Column("user_id", make_exact_text(255)),
     Column("executor", String(36), nullable=False),
     # The request for the plan, and the instances that it could not move, as JSON.
     Column("request", LongText, nullable=False),
@@ -405,13 +407,13 @@ plan_runs = with_uuid(
 )
 
 #: The moves of each run.
-plan_moves = new_table(
+plan_moves = define_table(
     "sched_plan_moves",
     Column("run_uuid", String(36), nullable=False),
     Column("instance_uuid", String(36), nullable=False),
     # The move's position in the plan.
     Column("position", Integer, nullable=False),
-    *texts("source", "target"),
+    *make_text_columns("source", "target"),
     Column("state", String(16), nullable=False),
     # The decision of the last check before the start.
     Column("decision_uuid", String(36)),
@@ -425,36 +427,36 @@ plan_moves = new_table(
 #: and ``failure`` are the begin of and the reason for its unavailability.
 cells = with_uuid(
     "sched_cells",
-    Column("name", exact_text(255)),
-    *integers("disabled", default="0"),
+    Column("name", make_exact_text(255)),
+    *make_integer_columns("disabled", default="0"),
     Column("read_at", sa.DateTime),
     Column("away_since", sa.DateTime),
     Column("failure", String(255)),
 )
 
 #: Nova's result for each instance of a decision of kind ``shadow``, compared with this service's.
-shadow_results = new_table(
+shadow_results = define_table(
     "sched_shadow_results",
-    *time_columns(),
+    *make_time_columns(),
     Column("decision_uuid", String(36), nullable=False),
     # The instance's position in the request.
     Column("position", Integer, nullable=False),
     Column("instance_uuid", String(36), nullable=False),
     Column("verdict", String(32), nullable=False),
-    *texts("our_host", "nova_host", nullable=True),
+    *make_text_columns("our_host", "nova_host", nullable=True),
     # The reasons of a disagreement, as JSON.
     Column("detail", LongText),
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
-    *indexes("sched_shadow_results", "instance_uuid"),
+    *make_indexes("sched_shadow_results", "instance_uuid"),
     Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
 )
 
 #: The notices about failed requests that would fit now, at most a row for each decision.
-decision_notices = new_table(
+decision_notices = define_table(
     "sched_decision_notices",
-    *time_columns(),
+    *make_time_columns(),
     Column("decision_uuid", String(36), primary_key=True),
-    *integers("attempts"),
+    *make_integer_columns("attempts"),
     # The digests of the addresses that have not accepted the notice, as JSON.
     Column("pending", LongText, nullable=False),
     # The time after which the notice is not sent again.
@@ -462,7 +464,7 @@ decision_notices = new_table(
 )
 
 #: The last result of the failover computation, as JSON, in the row with id 1.
-failover_results = new_table(
+failover_results = define_table(
     "sched_failover_results",
     Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Column("result", LongText, nullable=False),
@@ -471,7 +473,7 @@ failover_results = new_table(
 
 #: The change log: the providers that a transaction wrote, inserted by triggers in that transaction.
 #: ``store/placement/change_log.py`` reads it.
-provider_changes = new_table(
+provider_changes = define_table(
     "sched_provider_changes",
     Column(
         "id",
@@ -486,7 +488,7 @@ provider_changes = new_table(
 
 #: Recently committed transactions of this service. A transaction with ``done`` 0 is not committed
 #: and never will be. ``db/transaction.py`` uses them after a lost connection.
-commit_marks = new_table(
+commit_marks = define_table(
     "sched_commit_marks",
     Column("id", String(32), primary_key=True),
     Column("created_at", Moment, nullable=False),
@@ -494,7 +496,7 @@ commit_marks = new_table(
 )
 
 #: Work that a single process does for all servers, with its holder and the end of the lease.
-leases = new_table(
+leases = define_table(
     "sched_leases",
     Column("name", String(64), primary_key=True),
     Column("holder", String(255), nullable=False),

@@ -28,14 +28,14 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import engine, triggers
-from placement_sched.db.engine import count_statements, limited_silence
+from placement_sched.db.engine import count_statements, limit_connection_silence
 from placement_sched.db.errors import (
     CAPACITY,
     CHANGED,
     LOCKED,
     READ_ONLY,
-    conflict_of,
     connect,
+    find_conflict_kind,
     is_read_only,
     is_statement_timeout,
     is_worth_retrying,
@@ -45,8 +45,8 @@ from placement_sched.db.errors import (
 from placement_sched.db.failover import Histories, ServerEpoch
 from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
-from placement_sched.model.request_stats import request_stats
-from placement_sched.model.retry import retrying
+from placement_sched.model.request_stats import get_request_stats
+from placement_sched.model.retry import call_with_retries
 
 #: Connection is for packages that open transactions but may not import sqlalchemy.
 __all__ = ["Connection", "Database", "WriteGate"]
@@ -142,7 +142,7 @@ _LATE = (
 )
 
 
-def new_mark() -> str:
+def create_mark() -> str:
     """Create a unique key for a transaction.
 
     Later keys are larger.
@@ -222,7 +222,7 @@ class Database:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.url = engine.database_url(settings)
+        self.url = engine.build_database_url(settings)
         #: Whether triggers log the providers that are written (``db/triggers.py``).
         self.logs_changes: bool = settings.placement.providers_in_memory
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
@@ -291,7 +291,7 @@ class Database:
             return
         try:
             # Only a write can show it: read-only servers accept writes of some users.
-            with self.read() as connection, limited_silence(connection, MAX_PING_WAIT):
+            with self.read() as connection, limit_connection_silence(connection, MAX_PING_WAIT):
                 connection.execute(_EMPTY_WRITE)
         except Unavailable as failure:
             if is_read_only(failure):
@@ -350,10 +350,10 @@ class Database:
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._gate, translate_errors():
-                result = self._committed(work)
+                result = self._run_and_commit(work)
         except Unavailable as failure:
-            if kind := conflict_of(failure):
-                request_stats().conflicts[kind] += 1
+            if kind := find_conflict_kind(failure):
+                get_request_stats().conflicts[kind] += 1
             if is_read_only(failure):
                 self._close_at_times()
             raise
@@ -370,15 +370,15 @@ class Database:
         deadlock. The default number of attempts is that of :meth:`write`. ``work`` must be
         repeatable.
         """
-        return retrying(
+        return call_with_retries(
             work,
             max_attempts or self._max_retries + 1,
             on=Unavailable,
             when=is_worth_retrying,
-            between=self._before_retry,
+            between=self._wait_before_retry,
         )
 
-    def _committed(self, work: Callable[[Connection], T]) -> T:
+    def _run_and_commit(self, work: Callable[[Connection], T]) -> T:
         mark: str | None = None
         is_finished, started = False, time.monotonic()
         try:
@@ -387,8 +387,8 @@ class Database:
                 is_finished = True
                 if self.marks_commits:
                     if self.logs_changes and time.monotonic() - started > LONG_TRANSACTION:
-                        triggers.note(connection, triggers.LONG)
-                    mark = new_mark()
+                        triggers.write_entry(connection, triggers.LONG)
+                    mark = create_mark()
                     mark_commit(connection, mark)
         except DBAPIError as failure:
             if not (is_finished and failure.connection_invalidated):
@@ -417,8 +417,8 @@ class Database:
             self._may_leave = time.monotonic() + PAUSE
             self.reader.dispose()
 
-    def _before_retry(self, number: int) -> None:
-        request_stats().retries += 1
+    def _wait_before_retry(self, number: int) -> None:
+        get_request_stats().retries += 1
         time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
 
     def enable_commit_marks(self) -> None:
@@ -431,7 +431,7 @@ class Database:
 
         The claim is lost if ``work`` raises :class:`Conflict`, which is raised again.
         """
-        stats = request_stats()
+        stats = get_request_stats()
         retries = stats.retries
         try:
             result = self.write(work)
@@ -530,7 +530,7 @@ def run_and_roll_back(
     takes longer than ``seconds``, and the exceptions of :meth:`Database.read`.
     """
 
-    def once() -> T:
+    def run_once() -> T:
         until = monotonic() + seconds
         try:
             with translate_errors(), _begin(database, seconds, until) as connection:
@@ -540,7 +540,7 @@ def run_and_roll_back(
                 raise Unavailable(_LATE) from failure
             raise
 
-    return database.retry(once, max_attempts=_MAX_ATTEMPTS)
+    return database.retry(run_once, max_attempts=_MAX_ATTEMPTS)
 
 
 def _begin(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:

@@ -15,7 +15,7 @@ from oslo_log import log
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db.errors import code_of
+from placement_sched.db.errors import get_error_code
 from placement_sched.model.names import shorten_names
 
 LOG = log.getLogger(__name__)
@@ -82,7 +82,7 @@ class _Trigger(NamedTuple):
     statement: str
 
 
-def note(connection: Connection, value: int) -> None:
+def write_entry(connection: Connection, value: int) -> None:
     """Write :data:`EVERYTHING` or :data:`LONG` to the change log."""
     now = _NOW.get(connection.dialect.name, _NOW["mysql"])
     connection.exec_driver_sql(
@@ -90,7 +90,7 @@ def note(connection: Connection, value: int) -> None:
     )
 
 
-def missing_triggers(connection: Connection) -> frozenset[str]:
+def find_missing_triggers(connection: Connection) -> frozenset[str]:
     """Return the names of the triggers that are missing or disabled."""
     kind = connection.dialect.name
     existing = connection.exec_driver_sql(_LIST_TRIGGERS.get(kind, _LIST_TRIGGERS["mysql"])).all()
@@ -102,7 +102,7 @@ def missing_triggers(connection: Connection) -> frozenset[str]:
 
 def has_triggers(connection: Connection) -> bool:
     """Return whether any of the triggers exists."""
-    return len(missing_triggers(connection)) < len(list(_build_triggers(connection)))
+    return len(find_missing_triggers(connection)) < len(list(_build_triggers(connection)))
 
 
 def remove_triggers(connection: Connection) -> None:
@@ -111,7 +111,7 @@ def remove_triggers(connection: Connection) -> None:
     The row makes the readers of the change log load all providers again. If the database user lacks
     the privilege, the triggers remain, and a warning is logged.
     """
-    missing = missing_triggers(connection)
+    missing = find_missing_triggers(connection)
     existing = [trigger for trigger in _build_triggers(connection) if trigger.name not in missing]
 
     def drop() -> None:
@@ -125,7 +125,7 @@ def remove_triggers(connection: Connection) -> None:
             rejection,
         )
     else:
-        note(connection, EVERYTHING)
+        write_entry(connection, EVERYTHING)
 
 
 def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
@@ -141,7 +141,7 @@ def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseExc
         else:
             work()
     except DBAPIError as failure:
-        if code_of(failure.orig) not in _MISSING_PRIVILEGE:
+        if get_error_code(failure.orig) not in _MISSING_PRIVILEGE:
             raise
         return failure.orig
     return None
@@ -158,15 +158,15 @@ def make_triggers(connection: Connection) -> None:
     If the database user lacks the privilege, the new triggers are removed, since an incomplete log
     is useless, and a warning is logged. Other errors are raised.
     """
-    if not (missing := missing_triggers(connection)):
+    if not (missing := find_missing_triggers(connection)):
         return
     rejection = _run_if_allowed(connection, partial(_create, connection, missing))
     if rejection is None:
         # Writes without the triggers are missing in the log.
-        note(connection, EVERYTHING)
+        write_entry(connection, EVERYTHING)
         return
     if connection.dialect.name != "postgresql":
-        created = missing - missing_triggers(connection)
+        created = missing - find_missing_triggers(connection)
         for trigger in _build_triggers(connection):
             if trigger.name in created:
                 _drop(connection, trigger)
@@ -181,7 +181,7 @@ def make_triggers(connection: Connection) -> None:
 
 def _create(connection: Connection, missing: frozenset[str]) -> None:
     if connection.dialect.name == "postgresql":
-        for statement in _function_statements(connection):
+        for statement in _build_function_statements(connection):
             connection.exec_driver_sql(statement)
     for trigger in _build_triggers(connection):
         if trigger.name in missing:
@@ -199,7 +199,7 @@ def _build_triggers(connection: Connection) -> Iterator[_Trigger]:
     kind = connection.dialect.name
     if kind == "postgresql":
         return _build_postgresql_triggers()
-    return _build_row_triggers(_sqlite_body if kind == "sqlite" else _mariadb_body)
+    return _build_row_triggers(_build_sqlite_body if kind == "sqlite" else _build_mariadb_body)
 
 
 def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
@@ -215,7 +215,7 @@ def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Tri
             )
 
 
-def _changed_providers(event: str, column: str | None) -> tuple[str, str | None]:
+def _build_provider_expressions(event: str, column: str | None) -> tuple[str, str | None]:
     """Return expressions for a row's provider, and for an updated row's old provider."""
     if column is None:
         return str(NAMES), None
@@ -226,24 +226,24 @@ def _changed_providers(event: str, column: str | None) -> tuple[str, str | None]
     }[event]
 
 
-def _sqlite_body(event: str, column: str | None) -> str:
+def _build_sqlite_body(event: str, column: str | None) -> str:
     # A row replaced by INSERT OR REPLACE is logged with the provider of the new row. It is the same
     # provider, unless the statement sets the row's id, which neither service does.
     insert = (
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "SELECT {}, strftime('%Y-%m-%d %H:%M:%f', 'now')"
     )
-    new, old = _changed_providers(event, column)
+    new, old = _build_provider_expressions(event, column)
     old_provider = f"{insert.format(old)} WHERE {old} <> {new};" if old else ""
     return f"{insert.format(new)}; {old_provider}"
 
 
-def _mariadb_body(event: str, column: str | None) -> str:
+def _build_mariadb_body(event: str, column: str | None) -> str:
     insert = (
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "VALUES ({}, UTC_TIMESTAMP(6));"
     )
-    new, old = _changed_providers(event, column)
+    new, old = _build_provider_expressions(event, column)
     old_provider = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
     return f"{insert.format(new)} {old_provider}"
 
@@ -276,7 +276,7 @@ def _build_postgresql_triggers() -> Iterator[_Trigger]:
         )
 
 
-def _function_statements(connection: Connection) -> Iterator[str]:
+def _build_function_statements(connection: Connection) -> Iterator[str]:
     """Yield the statements that create the functions of PostgreSQL's triggers.
 
     The functions run as their owner, so that every name in them includes the schema.
@@ -304,7 +304,7 @@ def _function_statements(connection: Connection) -> Iterator[str]:
     )
 
 
-def why_unsupported(connection: Connection) -> str | None:
+def find_unsupported_reason(connection: Connection) -> str | None:
     """Return why a change log would be unreliable on this server, or None.
 
     The tables of the log must exist.
@@ -312,10 +312,10 @@ def why_unsupported(connection: Connection) -> str | None:
     if connection.dialect.name == "postgresql":
         standby = connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one()
         return "the server is a standby" if standby else None
-    return None if connection.dialect.name == "sqlite" else _why_not_on_mariadb(connection)
+    return None if connection.dialect.name == "sqlite" else _find_mariadb_reason(connection)
 
 
-def _why_not_on_mariadb(connection: Connection) -> str | None:
+def _find_mariadb_reason(connection: Connection) -> str | None:
     if connection.exec_driver_sql("SELECT @@global.read_only").scalar_one():
         return "the server is read-only: another server writes"
     cascading: Any = connection.execute(_CASCADING_KEYS, {"tables": LOGGED}).scalars().all()

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 
 from placement_sched.model.document import NovaObject, NovaObjectDictCompat
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 
 #: The metadata key that makes an aggregate an availability zone.
 ZONE_KEY = "availability_zone"
@@ -36,7 +36,7 @@ ProviderTrait = tuple[str, str]
 SyncedAttribute = Literal["aggregates", "traits"]
 
 
-def policy_name(text: str) -> str:
+def parse_policy_name(text: str) -> str:
     """Return the policy name in a value of :data:`POLICY_KEY`, in lower case."""
     return text.strip().lower()
 
@@ -71,7 +71,7 @@ class HostAggregate(NovaObjectDictCompat):
     def policy(self) -> str | None:
         """Return the policy in the metadata in lower case, or None."""
         name = self.metadata.get(POLICY_KEY)
-        return None if name is None else policy_name(name)
+        return None if name is None else parse_policy_name(name)
 
     @property
     def reserving_traits(self) -> tuple[str, ...]:
@@ -83,12 +83,12 @@ class HostAggregate(NovaObjectDictCompat):
         )
 
 
-def zones(text: str | None) -> frozenset[str]:
+def parse_zones(text: str | None) -> frozenset[str]:
     """Return the zones in a comma-separated value of request or aggregate."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def projects_of(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
+def list_projects(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
     """Return the projects in metadata, from keys with this prefix."""
     tags = (value for key, value in aggregate.metadata.items() if key.startswith(prefix))
     return {part.strip() for tag in tags for part in tag.split(",")}
@@ -118,7 +118,7 @@ class ServerGroup(NovaObject):
             **{name: document.get(name) for name in _PLAIN},
             policy=document["policy"],
             rules=document.get("rules") or {},
-            members=tuple(map(canonical_uuid, document.get("members") or ())),
+            members=tuple(map(canonicalize_uuid, document.get("members") or ())),
             hosts=tuple(document.get("hosts") or ()),
         )
 
@@ -131,7 +131,7 @@ class ServerGroup(NovaObject):
             "hosts": list(self.hosts),
         }
 
-    def joined_by(self, uuids: Iterable[str], hosts: Iterable[str]) -> Self:
+    def with_members(self, uuids: Iterable[str], hosts: Iterable[str]) -> Self:
         """Return a copy with further members, on these hosts."""
         members = tuple(dict.fromkeys((*self.members, *uuids)))
         return replace(self, members=members, hosts=tuple(dict.fromkeys((*self.hosts, *hosts))))
@@ -212,7 +212,7 @@ class ChangeResult:
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-def most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
+def find_most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
     """Return the problems' most severe code, by default `SyncCode.DONE`."""
     codes = {problem.code for problem in problems}
     return next((code for code in _GRAVEST_FIRST if code in codes), SyncCode.DONE)
@@ -235,24 +235,24 @@ class HostMap:
         """Map the uuid of each compute node to its host."""
         return {uuid: host for host, uuids in self.nodes.items() for uuid in uuids}
 
-    def nodes_in(self, aggregate: HostAggregate) -> frozenset[str]:
+    def list_nodes(self, aggregate: HostAggregate) -> frozenset[str]:
         """Return the uuids of the compute nodes of an aggregate's hosts."""
         return frozenset(
             uuid for host in aggregate.hosts for uuid in self.nodes.get(host, frozenset())
         )
 
-    def by_uuid(self, uuid: str) -> HostAggregate | None:
+    def find_by_uuid(self, uuid: str) -> HostAggregate | None:
         """Return the aggregate with this uuid, or None if it does not exist."""
         return next((item for item in self.aggregates if item.uuid == uuid), None)
 
-    def disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:
+    def find_disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:
         """Yield the differences between placement aggregates and host aggregates.
 
         ``members`` are the uuids of the providers in each aggregate. Only compute nodes are
         compared, since an aggregate may include sharing providers, which belong to no host.
         """
         for aggregate in self.aggregates:
-            actual, expected = members.get(aggregate.uuid, frozenset()), self.nodes_in(aggregate)
+            actual, expected = members.get(aggregate.uuid, frozenset()), self.list_nodes(aggregate)
             missing, stale = expected - actual, (actual & self.host_of.keys()) - expected
             if missing or stale:
                 yield Disagreement(aggregate, missing, frozenset(stale))

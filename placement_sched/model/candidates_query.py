@@ -49,7 +49,7 @@ class RequestGroup:
     aggregates: AggregateTerms = AggregateTerms()
     in_tree: str | None = None
 
-    def parameters(self) -> list[tuple[str, str]]:
+    def as_parameters(self) -> list[tuple[str, str]]:
         """Return the group as query parameters of the Placement API."""
         amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(self.resources))
         parameters = [("resources", amounts)] if amounts else []
@@ -99,12 +99,12 @@ class CandidatesQuery:
         """Return whether suffixed groups need different providers."""
         return self.group_policy == "isolate"
 
-    def querystring(self) -> str:
+    def as_querystring(self) -> str:
         """Return the query string, percent-encoded, with sorted parameters."""
-        pairs = [pair for group in self.groups for pair in group.parameters()]
+        pairs = [pair for group in self.groups for pair in group.as_parameters()]
         if self.group_policy is not None:
             pairs.append(("group_policy", self.group_policy))
-        root = RequestGroup(suffix="", traits=self.root).parameters()
+        root = RequestGroup(suffix="", traits=self.root).as_parameters()
         pairs += [(f"root_{key}", value) for key, value in root]
         pairs += [("same_subtree", ",".join(suffixes)) for suffixes in self.same_subtrees]
         if self.limit is not None:

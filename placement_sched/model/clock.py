@@ -64,7 +64,7 @@ def read_duration(text: str) -> float:
     return timedelta(**{_UNITS[age[2]]: int(age[1])}).total_seconds()
 
 
-def shown_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in a readable unit, as ``93 s`` or ``30 days``."""
     unit, length = next((unit, length) for limit, unit, length in _SHOWN_UNITS if seconds < limit)
     return f"{seconds / length:.0f} {unit}"

@@ -73,7 +73,7 @@ class ComputeNode(_Derived):
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
-    def seen_at(self, moment: datetime) -> Self:
+    def with_heartbeat(self, moment: datetime) -> Self:
         """Return the node with a new heartbeat and the same derived values."""
         if moment == self.last_seen_up:
             return self
@@ -115,7 +115,7 @@ _COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "l
 _STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
 
 
-def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
+def build_inventories(node: ComputeNode) -> tuple[Inventory, ...]:
     """Build a node's inventories from its report, without totals of 0."""
     return tuple(
         Inventory(
@@ -130,13 +130,13 @@ def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
     )
 
 
-def stored_fields(node: ComputeNode) -> dict[str, Any]:
+def select_stored_fields(node: ComputeNode) -> dict[str, Any]:
     """Return the fields that have no column of their own, as JSON values."""
     return {key: getattr(node, key) for key in _STORED_FIELDS}
 
 
-def node_of(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
-    """Build a node from the result of :func:`stored_fields` and the columns."""
+def build_node(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
+    """Build a node from its stored fields and the columns."""
     values = {**stored, **columns}
     for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
         values[key] = tuple(values[key])
@@ -188,7 +188,7 @@ def is_recently_seen(
     return now - last_seen_up <= timedelta(seconds=down_time)
 
 
-def disabled_reason(disabled_reason: str | None) -> str:
+def describe_disabled(disabled_reason: str | None) -> str:
     """Describe a disabled service as a reason, with the operator's words."""
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 

@@ -44,7 +44,7 @@ class RequestIds:
     request_id: str | None = None
     global_request_id: str | None = None
 
-    def name_same_request(self, other: "RequestIds") -> bool:
+    def is_same_request(self, other: "RequestIds") -> bool:
         """Return whether both identify the same request, possibly sent twice.
 
         A request repeated over HTTP has only the global id in common, because the own id is always
@@ -66,7 +66,7 @@ class RequestIds:
 NO_REQUEST = RequestIds()
 
 
-def ids_of(header: str | None) -> RequestIds:
+def build_request_ids(header: str | None) -> RequestIds:
     """Create the ids of a request from its ``X-Openstack-Request-Id``.
 
     ``request_id`` is always new. A malformed header is ignored, as in OpenStack's services.

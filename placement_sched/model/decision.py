@@ -44,11 +44,11 @@ class DecisionSeed:
     attempt: int = 0
 
     @classmethod
-    def drawn(cls, random: Random) -> Self:
+    def draw(cls, random: Random) -> Self:
         """Create the seed of a new decision, with a uuid from ``random``."""
         return cls(str(UUID(int=random.getrandbits(128), version=4)))
 
-    def random(self) -> Random:
+    def build_random(self) -> Random:
         """Create the random source for the choices of the run."""
         return Random(f"{self.decision}/{self.attempt}")  # noqa: S311 - chooses hosts, guards nothing
 
@@ -146,7 +146,9 @@ class Decision(DecisionSummary):
     best: Sequence[Mapping[str, Any]] = ()
     conditions: Conditions | None = None
 
-    def chosen(self, uuids: Sequence[str]) -> Iterator[tuple[tuple[str, str, str], int]]:
+    def iterate_chosen_amounts(
+        self, uuids: Sequence[str]
+    ) -> Iterator[tuple[tuple[str, str, str], int]]:
         """Yield allocated amounts as ((uuid, provider, class), amount).
 
         ``uuids`` are the instances in the order of the request.
@@ -289,29 +291,37 @@ class RunDifference:
 _Facts = Mapping[str, Any]
 
 
-def differences(then: Json, now: Json) -> Iterator[RunDifference]:
+def find_differences(then: Json, now: Json) -> Iterator[RunDifference]:
     """Yield the differences between two runs in the order of their stages."""
-    is_outline = bool(_funnel(then).get("outline") or _funnel(now).get("outline"))
-    both_have_steps = all(_funnel(run).get(CANDIDATES, {}).get("steps") for run in (then, now))
-    for facts in (_outcome, _options, _request_filters, _search, _filters, _weighers, _selections):
+    is_outline = bool(_get_funnel(then).get("outline") or _get_funnel(now).get("outline"))
+    both_have_steps = all(_get_funnel(run).get(CANDIDATES, {}).get("steps") for run in (then, now))
+    for facts in (
+        _map_outcome,
+        _map_options,
+        _map_request_filters,
+        _map_search,
+        _map_filters,
+        _map_weighers,
+        _map_selections,
+    ):
         values_then, values_now = facts(then), facts(now)
         for name in {**values_then, **values_now}:
             if name.startswith(_STEP) and not both_have_steps:
                 continue
-            if is_outline and (name == _QUERY or facts is _request_filters):
+            if is_outline and (name == _QUERY or facts is _map_request_filters):
                 continue
             if values_then.get(name) != values_now.get(name):
                 yield RunDifference(name, values_then.get(name), values_now.get(name))
-        if facts is _weighers:
-            yield from _weights(then, now)
+        if facts is _map_weighers:
+            yield from _find_weight_differences(then, now)
 
 
-def _funnel(run: Json) -> Json:
+def _get_funnel(run: Json) -> Json:
     return run.get("funnel") or {}
 
 
-def _outcome(run: Json) -> _Facts:
-    obstacle = _funnel(run).get("obstacle") or {}
+def _map_outcome(run: Json) -> _Facts:
+    obstacle = _get_funnel(run).get("obstacle") or {}
     return {
         "outcome": run["outcome"],
         "policy": run["policy"],
@@ -319,49 +329,49 @@ def _outcome(run: Json) -> _Facts:
     }
 
 
-def _options(run: Json) -> _Facts:
+def _map_options(run: Json) -> _Facts:
     conditions = run.get("conditions") or {}
     options = conditions.get("options", {})
     return {f"option {key}": value for key, value in options.items()}
 
 
-def _request_filters(run: Json) -> _Facts:
+def _map_request_filters(run: Json) -> _Facts:
     return {
         f"request filter {report['name']}": {
             key: value for key, value in report.items() if key not in {"name", "elapsed_ms"}
         }
-        for report in _funnel(run).get("request_filters", ())
+        for report in _get_funnel(run).get("request_filters", ())
     }
 
 
 _STEP, _QUERY = "step ", "query"
 
 
-def _search(run: Json) -> _Facts:
-    report = _funnel(run).get(CANDIDATES)
+def _map_search(run: Json) -> _Facts:
+    report = _get_funnel(run).get(CANDIDATES)
     if not report:
         return {}
     fallback_steps = report.get("fallback", {}).get("steps", ())
     return {
         _QUERY: report["query"],
         "hosts found": report["hosts"],
-        **_counts(_STEP, report["steps"]),
-        **_counts(f"{_STEP}with VCPU for PCPU: ", fallback_steps),
+        **_map_counts(_STEP, report["steps"]),
+        **_map_counts(f"{_STEP}with VCPU for PCPU: ", fallback_steps),
     }
 
 
-def _filters(run: Json) -> _Facts:
-    funnel = _funnel(run)
+def _map_filters(run: Json) -> _Facts:
+    funnel = _get_funnel(run)
     later = funnel.get("later_instance") or {}
     return {
-        **_counts("filter ", funnel.get("filters", ())),
+        **_map_counts("filter ", funnel.get("filters", ())),
         "instances placed before one found no host": later.get("placed"),
-        **_counts("filter of the later instance ", later.get("filters", ())),
+        **_map_counts("filter of the later instance ", later.get("filters", ())),
         "room": funnel.get("room"),
     }
 
 
-def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
+def _map_counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
     """Map each stage to its counts of hosts before and after.
 
     Stages with the same name are numbered.
@@ -377,20 +387,20 @@ def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
     return counts
 
 
-def _weighers(run: Json) -> _Facts:
+def _map_weighers(run: Json) -> _Facts:
     facts: dict[str, Any] = {
         f"multiplier of {weigher['name']}": weigher["multiplier"]
-        for weigher in _funnel(run).get("weighers", ())
+        for weigher in _get_funnel(run).get("weighers", ())
     }
     hosts = run.get("best") or ()
-    return {**facts, "first hosts": [_host_label(host["host"], host["node"]) for host in hosts]}
+    return {**facts, "first hosts": [_format_node(host["host"], host["node"]) for host in hosts]}
 
 
-def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
+def _find_weight_differences(then: Json, now: Json) -> Iterator[RunDifference]:
     """Yield the weights that differ among hosts recorded in both runs."""
     weights_then, weights_now = (
         {
-            _host_label(host["host"], host["node"]): {
+            _format_node(host["host"], host["node"]): {
                 "weight": host["weight"],
                 **{name: weight["weighted"] for name, weight in host["weights"].items()},
             }
@@ -414,14 +424,14 @@ def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
             yield RunDifference(f"weights of {name}", values_then, values_now)
 
 
-def _selections(run: Json) -> _Facts:
+def _map_selections(run: Json) -> _Facts:
     """Return host, weight, allocations and alternates of each instance."""
     facts: dict[str, Any] = {}
     selections = run["selections"] or [()] * len(run["instances"])
     for instance, hosts in zip(run["instances"], selections, strict=True):
         uuid, names = (
             instance["uuid"],
-            [_host_label(host["service_host"], host["nodename"]) for host in hosts],
+            [_format_node(host["service_host"], host["nodename"]) for host in hosts],
         )
         facts[f"host of instance {uuid}"] = next(iter(names), None)
         facts[f"alternates of instance {uuid}"] = names[1:] or None
@@ -431,5 +441,5 @@ def _selections(run: Json) -> _Facts:
     return facts
 
 
-def _host_label(host: str, node: str) -> str:
+def _format_node(host: str, node: str) -> str:
     return host if host == node else f"{host} ({node})"

@@ -118,7 +118,7 @@ class StepReport:
             "detail": self.detail,
             "before": self.before,
             "after": self.after,
-            "rejected": _rejected_as_json(self.rejected, view),
+            "rejected": _build_rejected_json(self.rejected, view),
         }
         return entry if self.option is None else {**entry, "option": self.option}
 
@@ -139,7 +139,9 @@ class NearMiss:
     roots: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()) -> Self:
+    def from_terms(
+        cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()
+    ) -> Self:
         """Build a near miss from constraints, given as ``(constraint, detail)``."""
         (constraint, detail), *others = terms
         return cls(constraint, detail, hosts, tuple(others), roots)
@@ -172,7 +174,7 @@ class NearMisses:
     complete: bool = True
 
     @classmethod
-    def of(cls, misses: Iterable[NearMiss], *, complete: bool = True) -> Self:
+    def from_misses(cls, misses: Iterable[NearMiss], *, complete: bool = True) -> Self:
         """Sort near misses by number of hosts, largest first."""
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
@@ -224,7 +226,7 @@ class CandidatesReport:
             )
         for step in self.steps:
             if step.before and not step.after:
-                words = f"{step.label} rejected {_all_remaining(step.before)}"
+                words = f"{step.label} rejected {_format_remaining_count(step.before)}"
                 return EmptyStage(CANDIDATES, step.label, words)
         if self.query:
             return EmptyStage(CANDIDATES, "providers", "there is no resource provider")
@@ -237,8 +239,8 @@ class CandidatesReport:
             if step.option is not None and step.before > step.after:
                 return (
                     f". The limit of candidates ({step.option}) left out "
-                    f"{_hosts(step.before - step.after)} before. Raise the limit, or set "
-                    "[placement] allocation_candidates_generation_strategy = breadth-first"
+                    f"{_format_host_count(step.before - step.after)} before. Raise the limit, or "
+                    "set [placement] allocation_candidates_generation_strategy = breadth-first"
                 )
         return ""
 
@@ -267,10 +269,10 @@ class FilterReport:
     def words(self) -> str:
         """Return the sentence about a filter that left no host."""
         if self.name == COMPUTE_NODES:
-            return _NOT_REPORTED.format(_hosts(self.before))
+            return _NOT_REPORTED.format(_format_host_count(self.before))
         if self.name == USED_UP:
             return "no host has remaining capacity"
-        return f"{self.name} rejected {_all_remaining(self.before)}"
+        return f"{self.name} rejected {_format_remaining_count(self.before)}"
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report as an entry of ``filters``."""
@@ -278,7 +280,7 @@ class FilterReport:
             "name": self.name,
             "before": self.before,
             "after": self.after,
-            "rejected": _rejected_as_json(self.rejected, view),
+            "rejected": _build_rejected_json(self.rejected, view),
         }
 
 
@@ -315,18 +317,18 @@ def describe_hosts_without(hosts: int, constraints: Collection[str]) -> str:
         if without_status
         else "all other constraints"
     )
-    return f"{_hosts(hosts)} {is_disabled}{meets} {but}"
+    return f"{_format_host_count(hosts)} {is_disabled}{meets} {but}"
 
 
-def _hosts(count: int) -> str:
+def _format_host_count(count: int) -> str:
     return "1 host" if count == 1 else f"{count} hosts"
 
 
-def _all_remaining(count: int) -> str:
+def _format_remaining_count(count: int) -> str:
     return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
 
 
-def _rejected_as_json(rejected: tuple[Rejected, ...], view: ExplanationView) -> list[Json]:
+def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) -> list[Json]:
     entries = [entry for entry in rejected if view.shows(entry.host, entry.node)]
     return [entry.as_json() for entry in (entries[: view.max_rejected or None])]
 
@@ -370,7 +372,7 @@ class WouldFit:
         }
 
 
-def fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
+def select_fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
     """Return the entries with the fewest skipped stages, most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
@@ -625,7 +627,7 @@ class HostReport(NamedTuple):
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
-def hosts_as_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
+def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
     """Return the entries of ``hosts`` in the given order.
 
     Hosts with equal weights of a weigher share the JSON objects, because there are few distinct

@@ -35,12 +35,12 @@ def group_reasons(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
     reasons = []
     for entries in by_words.values():
         text = _merge_reasons([entry["reason"] for entry in entries])
-        example = node_label(entries[0]["host"], entries[0]["node"])
+        example = format_node(entries[0]["host"], entries[0]["node"])
         reasons.append(GroupedReason(len(entries), text, example, entries[0]["node"]))
     return sorted(reasons, key=lambda reason: (-reason.count, reason.text))
 
 
-def node_label(host: str, node: str) -> str:
+def format_node(host: str, node: str) -> str:
     """Return the label of a node: its host, and its name if that differs."""
     return host if host == node else f"{host} ({node})"
 
@@ -49,14 +49,14 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
     """Merge reasons with equal words, giving a range for numbers that differ."""
     columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
 
-    def span(_match: re.Match[str]) -> str:
+    def format_span(_match: re.Match[str]) -> str:
         numbers = sorted(set(next(columns)), key=float)
         return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
 
-    return _NUMBER.sub(span, reasons[0])
+    return _NUMBER.sub(format_span, reasons[0])
 
 
-def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
+def iterate_stages(funnel: Json) -> Iterator[tuple[str, Json]]:
     """Yield the name and the report of each stage, in order.
 
     The steps of the second search, for hosts that offer pinned CPUs as VCPU, follow the steps of
@@ -64,14 +64,14 @@ def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
     """
     candidates = funnel["allocation_candidates"]
     for step in candidates["steps"]:
-        yield _step_label(step), step
+        yield _format_step_label(step), step
     for step in candidates.get("fallback", {}).get("steps", ()):
-        yield f"with VCPU for PCPU: {_step_label(step)}", step
+        yield f"with VCPU for PCPU: {_format_step_label(step)}", step
     for report in funnel["filters"]:
         yield report["name"], report
 
 
-def _step_label(step: Json) -> str:
+def _format_step_label(step: Json) -> str:
     text = f"{step['constraint']} {step['detail']}".strip()
     return f"{text} by {step['option']}" if step.get("option") else text
 
@@ -81,13 +81,13 @@ def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | 
 
     The steps of all searches come first, then the filters of all policies.
     """
-    runs = [dict(stages(run["funnel"])) for run in explanations]
+    runs = [dict(iterate_stages(run["funnel"])) for run in explanations]
     filters = [report["name"] for run in explanations for report in run["funnel"]["filters"]]
     steps = [name for run in runs for name in run if name not in filters]
     return [(name, [run.get(name) for run in runs]) for name in dict.fromkeys([*steps, *filters])]
 
 
-def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
+def list_stage_reasons(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
     """List each stage with its family, name and reasons for rejection.
 
     ``verdict`` is an entry of the explanation's ``verdicts``. A reason without a name means that
@@ -107,15 +107,15 @@ def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]
     return path
 
 
-def obstacle(explanation: Json) -> str:
+def describe_obstacle(explanation: Json) -> str:
     """Return the sentence about the stage that left no host."""
     report = explanation["funnel"].get("obstacle")
     return report["reason"] if report else "the server did not report the stage"
 
 
-def passed(explanation: Json) -> int:
+def count_passed(explanation: Json) -> int:
     """Return the number of passing hosts, which need not all be listed."""
-    counts = [stage["after"] for _, stage in stages(explanation["funnel"])]
+    counts = [stage["after"] for _, stage in iterate_stages(explanation["funnel"])]
     return counts[-1] if counts else len(explanation["hosts"])
 
 
@@ -136,7 +136,7 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
 _MIN_PLAIN, _MAX_PLAIN = 1e5, 1e15
 
 
-def readable_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a value of an option, or of a difference between two runs."""
     match value:
         case None:
@@ -145,21 +145,22 @@ def readable_value(value: Any) -> str:
             return f"{before} -> {after}"
         case {"allocations": allocations}:
             return "; ".join(
-                f"{uuid}: {_amounts(part['resources'])}" for uuid, part in allocations.items()
+                f"{uuid}: {_format_amounts(part['resources'])}"
+                for uuid, part in allocations.items()
             )
         case {"applied": bool(applied), **rest}:
             state = "applied" if applied else "not applied"
-            return "\n".join([state, *(readable_value(part) for part in rest.values() if part)])
+            return "\n".join([state, *(format_value(part) for part in rest.values() if part)])
         case dict():
-            return "\n".join(f"{key} {readable_value(part)}" for key, part in value.items())
+            return "\n".join(f"{key} {format_value(part)}" for key, part in value.items())
         case list():
-            return ", ".join(map(readable_value, value)) or "-"
+            return ", ".join(map(format_value, value)) or "-"
         case float():
             return f"{value:.0f}" if _MIN_PLAIN < abs(value) < _MAX_PLAIN else f"{value:.6g}"
     return str(value)
 
 
-def _amounts(resources: Mapping[str, int]) -> str:
+def _format_amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
 
 

@@ -38,14 +38,14 @@ class CloudFigures:
             key: max(capacity - self.used.get(key, 0), 0) for key, capacity in self.capacity.items()
         }
 
-    def bounded(self, limit: int = MAX_METRIC_NAMES) -> Self:
+    def limit_names(self, limit: int = MAX_METRIC_NAMES) -> Self:
         """Limit the number of zones and classes in the figures.
 
         All but the largest zones and classes are added up as :data:`OTHER`.
         """
         sizes = Counter(self.capacity) + Counter(self.used)
-        classes = _largest(((name, size) for (name, _), size in sizes.items()), limit)
-        zones = _largest(((zone, size) for (_, zone), size in sizes.items()), limit)
+        classes = _find_largest(((name, size) for (name, _), size in sizes.items()), limit)
+        zones = _find_largest(((zone, size) for (_, zone), size in sizes.items()), limit)
 
         def sum_small(amounts: ZonedAmounts) -> ZonedAmounts:
             sums: Counter[tuple[str, str]] = Counter()
@@ -71,7 +71,7 @@ class CloudFigures:
         return cls(document["hosts"], *amounts)
 
 
-def _largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
+def _find_largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
     sums: Counter[str] = Counter()
     for name, size in sizes:
         sums[name] += size
@@ -99,7 +99,7 @@ class FlavorCapacity:
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
-    def bounded(self, limit: int = MAX_METRIC_NAMES) -> Self:
+    def limit_names(self, limit: int = MAX_METRIC_NAMES) -> Self:
         """Limit the number of zones in the capacity.
 
         All but the largest zones are added up as :data:`OTHER`.
@@ -186,17 +186,17 @@ class FailoverResult:
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, answer: Json) -> Self:
+    def from_answer(cls, answer: Json) -> Self:
         """Read the result from the answer of a computation."""
         entries = map(Allowance.from_json, answer["remaining"])
         allowances = {allowance.flavor: allowance for allowance in entries}
         return cls(answer, datetime.fromisoformat(answer["computed_at"]), allowances)
 
-    def age(self, now: datetime) -> float:
+    def compute_age(self, now: datetime) -> float:
         """Return the age in seconds, at least 0."""
         return max((now - self.computed_at).total_seconds(), 0.0)
 
-    def after(self, flavors: Iterable[str | None]) -> Self:
+    def subtract_instances(self, flavors: Iterable[str | None]) -> Self:
         """Subtract further instances of these flavors from the allowances."""
         placed = Counter(flavors)
         allowances = {
@@ -223,6 +223,6 @@ def set_failover_result(result: FailoverResult | None) -> None:
     _RESULT.set(result)
 
 
-def failover_result() -> FailoverResult | None:
+def get_failover_result() -> FailoverResult | None:
     """Return the result for filters of the current request, or None."""
     return _RESULT.get()

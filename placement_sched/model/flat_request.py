@@ -72,7 +72,7 @@ class FlatRequest:
         exclude each other.
         """
         spec: Json = {"num_instances": 1 if self.count is None else self.count}
-        spec["flavor"] = self._flavor(labels)
+        spec["flavor"] = self._build_flavor(labels)
         if self.image and self.image_properties:
             raise Invalid(f"{labels['image']} cannot be combined with {labels['image_properties']}")
         if self.image:
@@ -88,7 +88,7 @@ class FlatRequest:
         }
         return spec | {name: value for name, value in optional.items() if value}
 
-    def _flavor(self, labels: Labels) -> Json | str:
+    def _build_flavor(self, labels: Labels) -> Json | str:
         sizes = {"vcpus": self.vcpus, "ram": self.ram, "disk": self.disk}
         has_size = any(size is not None for size in sizes.values())
         if isinstance(self.flavor, str):
@@ -97,16 +97,16 @@ class FlatRequest:
                 raise Invalid(f"{labels['flavor']} cannot be combined with {words}")
             return self.flavor
         if self.flavor is not None:
-            return {**self.flavor, "extra_specs": self._all_extra_specs(self.flavor)}
+            return {**self.flavor, "extra_specs": self._merge_extra_specs(self.flavor)}
         fields = {"vcpus": self.vcpus, "memory_mb": self.ram, "root_gb": self.disk}
         set_fields = {name: size for name, size in fields.items() if size is not None}
         return {**_FLAVOR_DEFAULTS, **set_fields, "extra_specs": dict(self.extra_specs)}
 
-    def _all_extra_specs(self, flavor: Json) -> Json:
+    def _merge_extra_specs(self, flavor: Json) -> Json:
         return {**(flavor.get("extra_specs") or {}), **self.extra_specs}
 
 
-def pairs(texts: Iterable[str], label: str) -> dict[str, str]:
+def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
     """Parse ``KEY=VALUE`` texts.
 
     Raises :class:`Invalid` for a text without ``=``.
@@ -114,7 +114,7 @@ def pairs(texts: Iterable[str], label: str) -> dict[str, str]:
     return dict(_split_pair(text, label) for text in texts)
 
 
-def hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
+def parse_hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
     """Parse ``KEY=VALUE`` texts as hints, with a list for a repeated key.
 
     Raises :class:`Invalid` for a text without ``=``.
@@ -125,10 +125,10 @@ def hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
     return {key: values[0] if len(values) == 1 else values for key, values in values_by_key.items()}
 
 
-def overrides(texts: Iterable[str], label: str) -> Json:
+def parse_overrides(texts: Iterable[str], label: str) -> Json:
     """Parse ``GROUP.OPTION=VALUE`` texts, and decode values that are JSON."""
     values: Json = {}
-    for key, value in pairs(texts, label).items():
+    for key, value in parse_pairs(texts, label).items():
         try:
             values[key] = decode(value)
         except ValueError:
@@ -159,7 +159,7 @@ _INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>-?[0-9]
 _MARKS = re.compile(r"[,*\s]")
 
 
-def change_of(text: str, label: str) -> Json:
+def parse_change(text: str, label: str) -> Json:
     """Parse a change, short or as JSON, named ``label`` in errors.
 
     Raises :class:`Invalid` for any other text.
@@ -202,7 +202,7 @@ def _parse_aggregate(text: str, arguments: str, label: str) -> Json:
 def shorten_change(kind: str, hosts: Iterable[str]) -> str:
     """Return the short form of a change of hosts (``drain``, ``remove``).
 
-    It is JSON if a name contains a separator. :func:`change_of` parses it.
+    It is JSON if a name contains a separator. :func:`parse_change` parses it.
     """
     names = list(hosts)
     if any(_MARKS.search(name) for name in names):

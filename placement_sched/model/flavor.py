@@ -121,7 +121,7 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(cpu for cpu, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 
-def cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
+def parse_cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
     """Parse a CPU set like ``0-3,^2``.
 
     Raises :class:`Invalid`, naming its ``source``, for an invalid text.
@@ -132,7 +132,7 @@ def cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
         raise Invalid(f"{source}: {text!r} is not a set of CPUs: {error}") from None
 
 
-def all_cpus(flavor: Flavor) -> frozenset[int]:
+def list_cpus(flavor: Flavor) -> frozenset[int]:
     """Return the virtual CPUs of a flavor, numbered from 0.
 
     Raises :class:`Invalid` for a flavor with more than :data:`MAX_CPUS` CPUs.
@@ -145,15 +145,15 @@ def all_cpus(flavor: Flavor) -> frozenset[int]:
     return frozenset(range(flavor.vcpus))
 
 
-def masked_cpus(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
+def parse_cpu_mask(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
     """Parse a CPU mask, relative to all CPUs if it begins with ``^``.
 
     Raises :class:`Invalid`, naming its ``source``, for an invalid mask.
     """
-    cpus = cpu_set(mask, source)
-    if not mask.strip().startswith("^") or not all_cpus(flavor):
+    cpus = parse_cpu_set(mask, source)
+    if not mask.strip().startswith("^") or not list_cpus(flavor):
         return cpus
-    return cpu_set(f"0-{flavor.vcpus - 1},{mask}", source)
+    return parse_cpu_set(f"0-{flavor.vcpus - 1},{mask}", source)
 
 
 def _parse_range(part: str) -> range:

@@ -29,12 +29,12 @@ class RejectReason:
     changes: tuple[SuggestedChange, ...] = ()
 
     @classmethod
-    def of_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
+    def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
         """Build the reason of a request filter that rejected the whole request."""
         return cls(REQUEST_FILTERS, report.name, report.rejection or "")
 
     @classmethod
-    def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
+    def from_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
         """Build the reason for a rejection by a search step.
 
         The name of the reason is ``prefix`` and the label of the step.
@@ -44,7 +44,7 @@ class RejectReason:
         return cls(CANDIDATES, name, rejected.reason, rejected.changes)
 
     @classmethod
-    def of_filters(cls, report: FilterReport) -> Iterator["RejectReason"]:
+    def iterate_filter_reasons(cls, report: FilterReport) -> Iterator["RejectReason"]:
         """Yield the reason of each host that a filter rejected."""
         for rejected in report.rejected:
             yield cls(FILTERS, report.name, rejected.reason, rejected.changes)

@@ -23,36 +23,36 @@ from placement_sched.model.flavor import TRAIT_KEY, parse_cpus
 _Reader = Callable[[Any], Any]
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise TypeError("must be a string")
 
 
-def _boolean(value: Any) -> bool:
+def _read_boolean(value: Any) -> bool:
     if value is None:
         raise TypeError("expected a boolean")
     # As in nova, a text that is not a boolean is false.
     return bool(bool_from_string(value))
 
 
-def _cpus(value: Any) -> frozenset[int]:
-    return parse_cpus(_text(value))
+def _read_cpus(value: Any) -> frozenset[int]:
+    return parse_cpus(_read_text(value))
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
+def _read_objects(value: Any) -> list[Mapping[str, Any]]:
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return list(value)
     raise TypeError("must be a list of objects")
 
 
-def _version_predicate(value: Any) -> str:
-    predicate = _text(value)
+def _read_version_predicate(value: Any) -> str:
+    predicate = _read_text(value)
     VersionPredicate(predicate)
     return predicate
 
 
-def _enum(
+def _build_enum_reader(
     values: Collection[str], aliases: Mapping[str, str] | None = None, *, caseless: bool = False
 ) -> _Reader:
     lower_aliases = {key.lower(): value for key, value in (aliases or {}).items()}
@@ -67,17 +67,17 @@ def _enum(
     return read
 
 
-_architecture = _enum(
+_architecture = _build_enum_reader(
     names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"}, caseless=True
 )
-_bus = _enum(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
-_scsi_model = _enum(
+_bus = _build_enum_reader(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
+_scsi_model = _build_enum_reader(
     ["buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi"],
     {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"},
     caseless=True,
 )
 _VIF_MODELS = "virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov igb"
-_vif_model = _enum(
+_vif_model = _build_enum_reader(
     [*_VIF_MODELS.split(), "vmxnet", "vmxnet3"],
     {
         "virtuale1000": "e1000",
@@ -135,10 +135,10 @@ _VALUES = {
 }
 
 READERS: Mapping[str, _Reader] = {
-    **dict.fromkeys(_BOOLEANS.split(), _boolean),
+    **dict.fromkeys(_BOOLEANS.split(), _read_boolean),
     **dict.fromkeys(_INTEGERS.split(), int),
-    **dict.fromkeys(_TEXTS.split(), _text),
-    **{name: _enum(values.split()) for name, values in _VALUES.items()},
+    **dict.fromkeys(_TEXTS.split(), _read_text),
+    **{name: _build_enum_reader(values.split()) for name, values in _VALUES.items()},
     "hw_architecture": _architecture,
     "hw_cdrom_bus": _bus,
     "hw_disk_bus": _bus,
@@ -147,17 +147,19 @@ READERS: Mapping[str, _Reader] = {
     "hw_rescue_bus": _bus,
     "hw_scsi_model": _scsi_model,
     "hw_vif_model": _vif_model,
-    "hw_vm_mode": _enum(names.VM_MODES, names.VM_MODE_ALIASES, caseless=True),
-    "img_block_device_mapping": _objects,
-    "img_hv_requested_version": _version_predicate,
-    "img_hv_type": _enum(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES, caseless=True),
-    "img_mappings": _objects,
-    "os_type": _enum(("linux", "windows"), caseless=True),
+    "hw_vm_mode": _build_enum_reader(names.VM_MODES, names.VM_MODE_ALIASES, caseless=True),
+    "img_block_device_mapping": _read_objects,
+    "img_hv_requested_version": _read_version_predicate,
+    "img_hv_type": _build_enum_reader(
+        names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES, caseless=True
+    ),
+    "img_mappings": _read_objects,
+    "os_type": _build_enum_reader(("linux", "windows"), caseless=True),
 }
 
 #: Properties numbered per NUMA node from 0 without a gap, such as ``hw_numa_mem.0``. Their value is
 #: a list in the order of the nodes.
-_NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _cpus, "hw_numa_mem": int}
+_NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _read_cpus, "hw_numa_mem": int}
 #: Property names of earlier releases. The current name wins if an image has both.
 LEGACY_NAMES: Mapping[str, str] = {
     "architecture": "hw_architecture",
@@ -233,7 +235,7 @@ class ImageProperties:
         return f"ImageProperties({self._values})"
 
 
-def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
+def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
     """Convert glance's raw properties to nova's names and values.
 
     Unknown names are omitted. Raises :class:`Invalid`, with the name of the property, for an
@@ -328,7 +330,7 @@ class Image(_ImageFields, NovaObject):
         return cls(
             **values,
             tags=tuple(document.get("tags") or ()),
-            properties=properties_from(properties),
+            properties=parse_properties(properties),
             suffixed_traits=frozenset(
                 match["trait"]
                 for key, value in properties.items()
@@ -396,13 +398,13 @@ class StoredImage(_ImageFields):
     tags: frozenset[str] = frozenset()
     properties: Mapping[str, str] = field(default_factory=dict)
 
-    def owned_by(self, viewer: Viewer) -> bool:
+    def is_owned_by(self, viewer: Viewer) -> bool:
         """Return whether the viewer may change the image."""
         return viewer.is_admin or (self.owner is not None and self.owner == viewer.project_id)
 
-    def open_to(self, viewer: Viewer) -> bool:
+    def is_open_to(self, viewer: Viewer) -> bool:
         """Return whether the viewer may see the image."""
-        return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
+        return self.visibility in {PUBLIC, COMMUNITY} or self.is_owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
         """Return the image as a request spec contains it."""

@@ -77,7 +77,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     )
 
     @classmethod
-    def recorded(
+    def from_record(
         cls, record: Instance, read_metadata: Callable[[str], InstanceMetadata] | None = None
     ) -> Self:
         """Build the entry of a recorded instance.
@@ -100,7 +100,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         return flavor
 
     @classmethod
-    def being_built(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
+    def from_request_spec(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
         """Build the entry of an instance that a request places on a host."""
         return cls(
             uuid=uuid,

@@ -81,7 +81,7 @@ def read_uuid(value: object) -> str | None:
     return str(parsed) if is_literal else None
 
 
-def canonical_uuid(uuid: str) -> str:
+def canonicalize_uuid(uuid: str) -> str:
     """Return the stored spelling of a consumer or provider uuid.
 
     A valid UUID is in lower case with hyphens. A :data:`LIKE_UUID` text that is not a UUID is only
@@ -90,7 +90,7 @@ def canonical_uuid(uuid: str) -> str:
     return read_uuid(uuid) or uuid.lower()
 
 
-def nearest(
+def find_nearest(
     name: str, names: Iterable[str], limit: int = 1, *, alike: float = 0.6
 ) -> tuple[str, ...]:
     """Return at most ``limit`` similar names, most similar first.
@@ -119,7 +119,7 @@ def nearest(
     return tuple(match for _, match in sorted(matches)[:limit])
 
 
-def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
+def format_suggestion(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
     """Return the end of a message that suggests names, or an empty text."""
     all_shown = " or ".join(map(shown, names))
     return f". Did you mean {all_shown}?" if all_shown else ""
@@ -142,7 +142,7 @@ _ROUTES = {
 }
 
 
-def names_if_few(existing: Iterable[str]) -> tuple[str, ...]:
+def list_if_few(existing: Iterable[str]) -> tuple[str, ...]:
     """Return the sorted names, empty if there are more than :data:`FEW`."""
     names = sorted(set(existing))
     return tuple(names) if len(names) <= FEW else ()
@@ -159,7 +159,7 @@ def suggest_names(
     The text suggests the similar names in ``near``. Without similar names, it lists
     the names in ``there_are``. Without names there, it refers to a command or route that lists all.
     """
-    if suggestion := did_you_mean(near, shown):
+    if suggestion := format_suggestion(near, shown):
         return suggestion
     if all_names := ", ".join(there_are):
         return f". There are: {all_names}"
@@ -176,12 +176,12 @@ def suggest_name(
 ) -> str:
     """Return the end of a message about a name that is not in ``existing``.
 
-    ``noun`` is in the singular. ``alike`` has the same meaning as in :func:`nearest`.
+    ``noun`` is in the singular. ``alike`` has the same meaning as in :func:`find_nearest`.
     """
     names = set(existing)
     if not names:
         return ". There are none"
-    return suggest_names(noun, nearest(name, names, alike=alike), names_if_few(names), shown)
+    return suggest_names(noun, find_nearest(name, names, alike=alike), list_if_few(names), shown)
 
 
 def join_words(words: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import build_json_path
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
-from placement_sched.model.names import did_you_mean, nearest, suggest_name
+from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.model.verdict import Rejection
 
 #: Prefix of the extra specs.
@@ -61,11 +61,11 @@ class TraitPreferences:
         """
         for name, path in (*self.preferred.items(), *self.avoided.items()):
             if name not in known:
-                suggestion = did_you_mean(nearest(name, known))
+                suggestion = format_suggestion(find_nearest(name, known))
                 raise Invalid(f"No such trait: {name}{suggestion}", json_path=path)
 
 
-def trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | None:
+def find_trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | None:
     """Return the traits that flavor and image prefer or avoid, or None.
 
     Raises :class:`Invalid` if a name is not the name of a trait, or if a trait is both preferred
@@ -124,7 +124,7 @@ class _Setting:
         return Invalid(f"{self.value!r} is not {expected}", json_path=self.path)
 
 
-def spread_request(
+def find_spread_request(
     extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
 ) -> SpreadRequest | None:
     """Return the request's spread of its server group, or None.
@@ -185,13 +185,13 @@ class Spread:
                 members[domain] += number
         return replace(self, members=members)
 
-    def placed_on(self, host: str) -> Self:
+    def with_member_on(self, host: str) -> Self:
         """Return a copy with another member on a host."""
         domains = self.domains_by_host.get(host, ())
         added = {domain: self.members.get(domain, 0) + 1 for domain in domains}
         return replace(self, members={**self.members, **added})
 
-    def members_beside(self, host: str) -> int | None:
+    def count_members(self, host: str) -> int | None:
         """Count the members in the domain of a host, None without a domain.
 
         For a host in several domains, the largest number counts.
@@ -205,7 +205,7 @@ class Spread:
             ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None
         )
 
-    def rejection(
+    def find_rejection(
         self, host: str, instance: str | None, emptiest: tuple[int, str] | None
     ) -> Rejection | None:
         """Return why the spread rejects an instance on a host, or None.

@@ -82,10 +82,10 @@ class Inventory:
     @property
     def capacity(self) -> int:
         """Return the allocatable total: unreserved total times the ratio."""
-        return capacity_of(self.total, self.reserved, self.allocation_ratio)
+        return compute_capacity(self.total, self.reserved, self.allocation_ratio)
 
 
-def capacity_of(total: int, reserved: int, allocation_ratio: float) -> int:
+def compute_capacity(total: int, reserved: int, allocation_ratio: float) -> int:
     """Return the total that can be allocated from an inventory."""
     return int((total - reserved) * allocation_ratio)
 
@@ -190,7 +190,7 @@ class ConsumerClaim:
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
 
 
-def may_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
+def can_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
     """Return whether a usage may change from ``current`` to ``amount``.
 
     ``other_usage`` is the usage of all other consumers. Above the capacity a change may only reduce

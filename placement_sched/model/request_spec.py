@@ -17,7 +17,7 @@ from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.preferences import Spread
 
 
@@ -52,12 +52,14 @@ class Destination(NovaObject):
 
         If a move to another cell is allowed, the requested cell is only preferred.
         """
-        return canonical_uuid(self.cell) if self.cell and not self.allow_cross_cell_move else None
+        return (
+            canonicalize_uuid(self.cell) if self.cell and not self.allow_cross_cell_move else None
+        )
 
     @property
     def preferred_cell(self) -> str | None:
         """Return the uuid of a cell that is preferred but not required, or None."""
-        return canonical_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
+        return canonicalize_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
         """Return a copy that requires any of the aggregates."""
@@ -76,7 +78,7 @@ class Destination(NovaObject):
         Items of ``forbidden_aggregates`` may be comma-joined and in any spelling.
         """
         return frozenset(
-            canonical_uuid(uuid)
+            canonicalize_uuid(uuid)
             for joined in self.forbidden_aggregates
             for uuid in joined.split(",")
         )
@@ -189,7 +191,7 @@ class RequestedGroup(NovaObject):
             or self.forbidden_aggregates
         )
 
-    def requiring(self, trait: str) -> Self:
+    def with_trait(self, trait: str) -> Self:
         """Return a copy with a further required trait."""
         return replace(self, required_traits=self.required_traits | {trait})
 
@@ -242,7 +244,7 @@ class NetworkRequest:
             **{name: document.get(name) for name in _REQUESTED_PLAIN},
             vnic_type=document.get("vnic_type") or document.get("binding:vnic_type"),
             subnet_ids=None if fixed_ips is None else tuple(ip["subnet_id"] for ip in fixed_ips),
-            segments=None if segments is None else _unique_uuids(segments),
+            segments=None if segments is None else _canonicalize_uuids(segments),
         )
 
     @property
@@ -276,9 +278,9 @@ class NetworkRequest:
             subnet_ids=port.subnet_ids if self.subnet_ids is None else self.subnet_ids,
         )
 
-    def reaching(self, segments: tuple[str, ...]) -> Self:
+    def with_segments(self, segments: tuple[str, ...]) -> Self:
         """Return a copy for hosts that reach any of these segments."""
-        return replace(self, segments=_unique_uuids(segments))
+        return replace(self, segments=_canonicalize_uuids(segments))
 
 
 _REQUESTED_PLAIN = (
@@ -292,8 +294,8 @@ _REQUESTED_PLAIN = (
 )
 
 
-def _unique_uuids(segments: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(canonical_uuid, segments)))
+def _canonicalize_uuids(segments: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(canonicalize_uuid, segments)))
 
 
 T = TypeVar("T")
@@ -308,7 +310,7 @@ _MAX_CACHED_PARTS = 32
 class RequestSpec(SizedByFlavor):
     """A request for a number of equal instances.
 
-    ``instance_uuid`` is the current instance, see :meth:`for_instance`. ``instance_uuids``, in
+    ``instance_uuid`` is the current instance, see :meth:`with_instance`. ``instance_uuids``, in
     lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
     lists of strings. ``spread`` has the members of the server group by failure domain, if the
     request spreads them. Filters of Icehouse to Liberty can read a request spec like
@@ -435,16 +437,16 @@ class RequestSpec(SizedByFlavor):
         """Return whether nova's hint marks the request as a rebuild."""
         return self.scheduler_hints.get(REBUILD_HINT) == ["rebuild"]
 
-    def in_group_on(self, host: str) -> Self:
+    def with_group_member_on(self, host: str) -> Self:
         """Return a copy with the current instance in its server group on ``host``."""
         group = self.instance_group
         if group is None:
             return self
         new = () if self.instance_uuid is None else (self.instance_uuid,)
-        spread = None if self.spread is None else self.spread.placed_on(host)
-        return replace(self, instance_group=group.joined_by(new, (host,)), spread=spread)
+        spread = None if self.spread is None else self.spread.with_member_on(host)
+        return replace(self, instance_group=group.with_members(new, (host,)), spread=spread)
 
-    def for_instance(self, uuid: str | None) -> Self:
+    def with_instance(self, uuid: str | None) -> Self:
         """Return a copy with another current instance."""
         return replace(self, instance_uuid=uuid)
 
@@ -495,67 +497,67 @@ _INSTANCE_KEYS = (*_OWNER_KEYS, *_SIZE_KEYS, "numa_topology", "pci_requests")
 _Maker = Callable[[RequestSpec], Any]
 
 
-def _hints(spec: RequestSpec) -> dict[str, Any]:
+def _map_hints(spec: RequestSpec) -> dict[str, Any]:
     return {name: spec.get_scheduler_hint(name) for name in spec.scheduler_hints}
 
 
-def _limits(spec: RequestSpec) -> dict[str, Any]:
+def _map_limits(spec: RequestSpec) -> dict[str, Any]:
     names = ("vcpu", "memory_mb", "disk_gb", "numa_topology")
     values = {name: getattr(spec.limits, name, None) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _retry(spec: RequestSpec) -> dict[str, Any] | None:
+def _map_retry(spec: RequestSpec) -> dict[str, Any] | None:
     if spec.retry is None:
         return None
     hosts = [[tried.host, tried.hypervisor_hostname] for tried in spec.retry.hosts]
     return {"num_attempts": spec.retry.num_attempts, "hosts": hosts}
 
 
-def _group_value(make: Callable[[ServerGroup], Any]) -> _Maker:
+def _build_group_maker(make: Callable[[ServerGroup], Any]) -> _Maker:
     return lambda spec: None if spec.instance_group is None else make(spec.instance_group)
 
 
-def _list_of(name: str) -> _Maker:
+def _build_list_maker(name: str) -> _Maker:
     return lambda spec: list(getattr(spec, name)) or None
 
 
 #: The keys of ``filter_properties`` in nova's current request spec. None is left out.
 _NOVA_FILTER_PROPERTIES: Mapping[str, _Maker] = {
-    "scheduler_hints": lambda spec: _hints(spec) or None,
-    **{name: _list_of(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
-    "retry": _retry,
-    "limits": lambda spec: _limits(spec) or None,
-    "group_updated": _group_value(lambda _: True),
-    "group_uuid": _group_value(lambda group: group.uuid),
-    "group_hosts": _group_value(lambda group: set(group.hosts)),
-    "group_members": _group_value(lambda group: set(group.members)),
-    "group_policies": _group_value(lambda group: set(group.policies)),
+    "scheduler_hints": lambda spec: _map_hints(spec) or None,
+    **{name: _build_list_maker(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
+    "retry": _map_retry,
+    "limits": lambda spec: _map_limits(spec) or None,
+    "group_updated": _build_group_maker(lambda _: True),
+    "group_uuid": _build_group_maker(lambda group: group.uuid),
+    "group_hosts": _build_group_maker(lambda group: set(group.hosts)),
+    "group_members": _build_group_maker(lambda group: set(group.members)),
+    "group_policies": _build_group_maker(lambda group: set(group.policies)),
     "requested_destination": attrgetter("requested_destination"),
 }
 #: All keys of ``filter_properties`` for filters.
 _FILTER_PROPERTIES: Mapping[str, _Maker] = {
     **_NOVA_FILTER_PROPERTIES,
     # Always set: filters wrote limits, and read hints without a test.
-    "scheduler_hints": _hints,
-    "limits": _limits,
+    "scheduler_hints": _map_hints,
+    "limits": _map_limits,
     "context": attrgetter("_context"),
     "request_spec": RequestSpec.to_legacy_request_spec_dict,
     "instance_type": attrgetter("flavor"),
-    "instance_uuids": _list_of("instance_uuids"),
+    "instance_uuids": _build_list_maker("instance_uuids"),
     "os_type": lambda spec: spec.image.properties.get("os_type"),
     **{name: attrgetter(name) for name in (*_OWNER_KEYS, "num_instances", "pci_requests")},
 }
 
 
-def request_spec_from(document: Document) -> RequestSpec:
+def parse_request_spec(document: Document) -> RequestSpec:
     """Read a request spec from a JSON object that conforms to its schema.
 
     The caller must have replaced names of stored objects by the objects: raises :class:`Invalid`
     for a server group given by name, and :class:`NotFound` for a flavor or image given by name.
     Also raises :class:`Invalid` for an invalid image property and a repeated instance.
     """
-    uuids = tuple(map(canonical_uuid, document.get("instance_uuids") or ()))
+    uuids = tuple(map(canonicalize_uuid, document.get("instance_uuids") or ()))
     if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
         raise Invalid(f"instance {repeated} is repeated", json_path="$.request_spec.instance_uuids")
     group = document.get("instance_group")

@@ -40,7 +40,7 @@ class RequestStats:
 _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")
 
 
-def request_stats() -> RequestStats:
+def get_request_stats() -> RequestStats:
     """Return the statistics of the current request, or of the thread."""
     stats = _CURRENT.get(None)
     return begin_stats() if stats is None else stats

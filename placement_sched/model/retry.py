@@ -12,7 +12,7 @@ T = TypeVar("T")
 MAX_ATTEMPTS = 10
 
 
-def retrying(
+def call_with_retries(
     work: Callable[[], T],
     times: int = MAX_ATTEMPTS,
     *,

@@ -24,7 +24,7 @@ from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.services import set_exchange
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.errors import ConfigurationError, one_line
+from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
 from placement_sched.scheduler.explain.funnel import log_slow
@@ -61,12 +61,12 @@ def expose(method: Method) -> Method:
     return marked
 
 
-def target_of(version: str, namespace: str | None = None) -> Any:
+def build_target(version: str, namespace: str | None = None) -> Any:
     """Build the target of an endpoint, with its namespace and newest version."""
     return oslo_messaging.Target(version=version, namespace=namespace)
 
 
-def bus_options(settings: Settings) -> cfg.ConfigOpts:
+def read_bus_options(settings: Settings) -> cfg.ConfigOpts:
     """Configure oslo.messaging with the files of ``settings``.
 
     oslo.messaging registers the options of its tracing at import, with a global object only.
@@ -88,7 +88,7 @@ def bus_options(settings: Settings) -> cfg.ConfigOpts:
     return conf
 
 
-def transport_of(conf: cfg.ConfigOpts) -> Transport:
+def create_transport(conf: cfg.ConfigOpts) -> Transport:
     """Create the transport for [DEFAULT] transport_url, without connecting to it.
 
     Raises :class:`ConfigurationError` if it is unusable.
@@ -101,12 +101,12 @@ def transport_of(conf: cfg.ConfigOpts) -> Transport:
             "[DEFAULT] transport_url: use the form rabbit://user:password@host:5672/"
         ) from None
     except oslo_messaging.MessagingException as error:
-        raise ConfigurationError(f"[DEFAULT] transport_url: {one_line(error)}") from None
+        raise ConfigurationError(f"[DEFAULT] transport_url: {format_one_line(error)}") from None
 
 
-def bus_of(settings: Settings) -> str:
+def describe_bus(settings: Settings) -> str:
     """Return the address of nova's message bus, without its passwords."""
-    url = oslo_messaging.TransportURL.parse(bus_options(settings))
+    url = oslo_messaging.TransportURL.parse(read_bus_options(settings))
     hosts = ",".join(f"{host.hostname}:{host.port or 5672}" for host in url.hosts)
     return f"{url.transport}://{hosts}/{url.virtual_host or ''}"
 
@@ -124,7 +124,7 @@ class AnsweredCall(NamedTuple):
 CountCall = Callable[[AnsweredCall], None]
 
 
-def server_of(
+def create_server(
     transport: Transport,
     topic: str,
     host: str,
@@ -193,8 +193,10 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
             message.get("method"),
             message.get("version", "1.0"),
             call.context.get("request_id"),
-            one_line(failure),
-            extra={"extra": fields_of(call.context, call.method, call.outcome, call.seconds)},
+            format_one_line(failure),
+            extra={
+                "extra": build_log_fields(call.context, call.method, call.outcome, call.seconds)
+            },
         )
         LOG.debug("the call is rejected for:", exc_info=failure)
 
@@ -277,7 +279,7 @@ class _DeferredMessage:
         try:
             self._send(reply, failure)
         except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
-            is_sent, reason = False, one_line(away)
+            is_sent, reason = False, format_one_line(away)
         if is_sent:
             self._message.acknowledge()
             return
@@ -314,22 +316,22 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
         super().cleanup()
 
 
-def ids_of(context: Context) -> RequestIds:
+def get_request_ids(context: Context) -> RequestIds:
     """Return the ids of a message's request, from nova's context."""
-    return RequestIds(text_of(context, "request_id"), text_of(context, "global_request_id"))
+    return RequestIds(read_text(context, "request_id"), read_text(context, "global_request_id"))
 
 
-def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
+def build_log_fields(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
     """Build the log fields of a call: ids, outcome and duration.
 
     ``outcome`` is the label ``outcome`` of the metric ``placement_sched_rpc_calls_total``.
     """
-    ids = ids_of(context)
+    ids = get_request_ids(context)
     return {
         "request_id": ids.request_id,
         "global_request_id": ids.global_request_id,
-        "user_id": text_of(context, "user_id") or text_of(context, "user"),
-        "project_id": text_of(context, "project_id") or text_of(context, "tenant"),
+        "user_id": read_text(context, "user_id") or read_text(context, "user"),
+        "project_id": read_text(context, "project_id") or read_text(context, "tenant"),
         "method": method,
         "outcome": outcome,
         "duration_ms": round(seconds * 1000, 1),
@@ -366,7 +368,7 @@ def log_rejection(
     LOG.log(
         level,
         "%s (instance %s%s, request %s%s)",
-        one_line(failure),
+        format_one_line(failure),
         uuids[0],
         more,
         fields["request_id"],
@@ -381,7 +383,7 @@ def log_slow_call(fields: dict[str, Any]) -> None:
     log_slow(LOG, fields["method"], f"{fields['outcome']}, request {fields['request_id']}", fields)
 
 
-def text_of(context: Context, name: str) -> str | None:
+def read_text(context: Context, name: str) -> str | None:
     """Read a text from nova's context, cut to the length of an id, or return None."""
     value = context.get(name)
     return value[:_MAX_ID] if isinstance(value, str) else None

@@ -24,7 +24,7 @@ from kombu.transport import pyamqp
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
-from placement_sched.errors import ConfigurationError, Error, one_line
+from placement_sched.errors import ConfigurationError, Error, format_one_line
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.tap import Broker, NovaBus
 from placement_sched.operations.periodic import PeriodicTask
@@ -53,7 +53,7 @@ class CallMetrics(Protocol):
     def call(self, method: str, outcome: str, seconds: float) -> None:
         """Count an answered call, its duration and its statistics."""
 
-    def left_out(self, number: int) -> None:
+    def set_left_out(self, number: int) -> None:
         """Set how many of nova's objects the last full sync could not fully record."""
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
@@ -97,15 +97,15 @@ class Monitor:
             case "/metrics":
                 return HTTPStatus.OK, *self._scrape(accept)
             case "/healthz" | "/healthz/live":
-                return _status(HTTPStatus.OK, "ok")
+                return _build_status(HTTPStatus.OK, "ok")
             case "/healthz/ready":
                 if self.is_ready():
-                    return _status(HTTPStatus.OK, "ready")
-                return _status(HTTPStatus.SERVICE_UNAVAILABLE, "not ready")
-        return _status(HTTPStatus.NOT_FOUND, "not found")
+                    return _build_status(HTTPStatus.OK, "ready")
+                return _build_status(HTTPStatus.SERVICE_UNAVAILABLE, "not ready")
+        return _build_status(HTTPStatus.NOT_FOUND, "not found")
 
 
-def _status(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str, bytes]:
+def _build_status(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str, bytes]:
     return status, _JSON, json.dumps({"status": text}, separators=(",", ":")).encode()
 
 
@@ -207,14 +207,14 @@ class _Handler(BaseHTTPRequestHandler):
         """
 
 
-def queue_length(bus: NovaBus) -> int | None:
+def find_queue_length(bus: NovaBus) -> int | None:
     """Return the length of the schedulers' queue, or None if RabbitMQ does not answer."""
     reason = ""
     for broker in bus.brokers:
         try:
             return _read_queue_length(broker)
         except _AWAY as failure:
-            reason = one_line(failure)
+            reason = format_one_line(failure)
     LOG.debug("the number of waiting requests cannot be read: %s", reason)
     return None
 

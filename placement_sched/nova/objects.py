@@ -114,7 +114,7 @@ class ObjectType:
 
         Raises :class:`UnreadableObject` with the ``place`` of an error.
         """
-        data = self._data(primitive, place)
+        data = self._get_data(primitive, place)
         result = {
             name: reader(data[name], f"{place}.{name}")
             for name, reader in self.fields.items()
@@ -127,12 +127,12 @@ class ObjectType:
 
     def is_newer(self, primitive: Mapping[str, Any]) -> bool:
         """Return whether a readable primitive has a newer version than in nova 34."""
-        return _version_numbers(primitive[_VERSION]) > _version_numbers(NEWEST[self.name])
+        return _parse_version(primitive[_VERSION]) > _parse_version(NEWEST[self.name])
 
-    def _data(self, primitive: Any, place: str) -> Mapping[str, Any]:
+    def _get_data(self, primitive: Any, place: str) -> Mapping[str, Any]:
         """Return the data of a primitive, after a check of its object and major version."""
         if not isinstance(primitive, dict):
-            raise UnreadableObject(f"{place} must be {self.name}, not {_noun(primitive)}")
+            raise UnreadableObject(f"{place} must be {self.name}, not {_get_noun(primitive)}")
         name, namespace, version, data = (
             primitive.get(key) for key in (_NAME, _NAMESPACE, _VERSION, _DATA)
         )
@@ -142,13 +142,13 @@ class ObjectType:
             raise UnknownObject(f"{place}: unsupported object type {namespace}.{name}")
         if name != self.name:
             raise UnreadableObject(f"{place} must be {self.name}, not {name}")
-        numbers, newest = _version_numbers(version), _version_numbers(NEWEST[name])
+        numbers, newest = _parse_version(version), _parse_version(NEWEST[name])
         if len(numbers) < 2 or numbers[0] != newest[0]:
             raise UnknownVersion(name, version, place)
         return data
 
 
-def primitive_of(name: str, data: Json) -> Json:
+def build_primitive(name: str, data: Json) -> Json:
     """Build the primitive of a new object, in the version of nova 34."""
     return {
         _NAME: name,
@@ -159,14 +159,14 @@ def primitive_of(name: str, data: Json) -> Json:
     }
 
 
-def list_of(item: FieldReader) -> FieldReader:
+def make_list_reader(item: FieldReader) -> FieldReader:
     """Return a reader for a list or null, whose items must not be null."""
 
     def read(value: Any, place: str) -> list[Any] | None:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise _type_error(value, "a list", place)
+            raise _build_type_error(value, "a list", place)
         result = [item(each, f"{place}[{position}]") for position, each in enumerate(value)]
         if None in result:
             raise UnreadableObject(f"{place}[{result.index(None)}] must not be null")
@@ -175,9 +175,9 @@ def list_of(item: FieldReader) -> FieldReader:
     return read
 
 
-def set_of(item: FieldReader) -> FieldReader:
+def make_set_reader(item: FieldReader) -> FieldReader:
     """Return a reader that sorts a set into a list and keeps null."""
-    read_list = list_of(item)
+    read_list = make_list_reader(item)
 
     def read(value: Any, place: str) -> list[Any] | None:
         result = read_list(value, place)
@@ -186,14 +186,14 @@ def set_of(item: FieldReader) -> FieldReader:
     return read
 
 
-def dict_of(values: FieldReader, *, nulls: bool = False) -> FieldReader:
+def make_dict_reader(values: FieldReader, *, nulls: bool = False) -> FieldReader:
     """Return a reader for a dictionary or null, with null values if ``nulls``."""
 
     def read(value: Any, place: str) -> Json | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise _type_error(value, "an object", place)
+            raise _build_type_error(value, "an object", place)
         result = {key: values(item, f"{place}.{key}") for key, item in value.items()}
         if not nulls and (empty := next((key for key in result if result[key] is None), None)):
             raise UnreadableObject(f"{place}.{empty} must not be null")
@@ -202,9 +202,9 @@ def dict_of(values: FieldReader, *, nulls: bool = False) -> FieldReader:
     return read
 
 
-def list_object_of(name: str, item: ObjectType) -> FieldReader:
+def make_list_object_reader(name: str, item: ObjectType) -> FieldReader:
     """Return a reader of nova's list object or null that yields its items."""
-    whole = ObjectType(name, {"objects": list_of(item.read)})
+    whole = ObjectType(name, {"objects": make_list_reader(item.read)})
 
     def read(value: Any, place: str) -> list[Any] | None:
         result = whole(value, place)
@@ -213,7 +213,7 @@ def list_object_of(name: str, item: ObjectType) -> FieldReader:
     return read
 
 
-def _reader_of(noun: str, *types: type) -> FieldReader:
+def _make_reader(noun: str, *types: type) -> FieldReader:
     """Return a reader for values of these types or null.
 
     A boolean is not a number.
@@ -222,19 +222,19 @@ def _reader_of(noun: str, *types: type) -> FieldReader:
     def read(value: Any, place: str) -> Any:
         is_fitting = isinstance(value, types) and isinstance(value, bool) == (bool in types)
         if value is not None and not is_fitting:
-            raise _type_error(value, noun, place)
+            raise _build_type_error(value, noun, place)
         return value
 
     return read
 
 
-text = _reader_of("a string", str)
-number = _reader_of("a number", int, float)
-boolean = _reader_of("a boolean", bool)
-_any_integer = _reader_of("an integer", int)
+text = _make_reader("a string", str)
+number = _make_reader("a number", int, float)
+boolean = _make_reader("a boolean", bool)
+_any_integer = _make_reader("an integer", int)
 
 
-def short_text(value: Any, place: str) -> str | None:
+def read_short_text(value: Any, place: str) -> str | None:
     """Read a string that fits a column of nova, or null."""
     checked: str | None = text(value, place)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
@@ -244,7 +244,7 @@ def short_text(value: Any, place: str) -> str | None:
     return checked
 
 
-def integer(value: Any, place: str) -> int | None:
+def read_integer(value: Any, place: str) -> int | None:
     """Read an integer of 64 bits at most, or null."""
     checked: int | None = _any_integer(value, place)
     if checked is not None and not -_INTEGER_LIMIT <= checked < _INTEGER_LIMIT:
@@ -252,12 +252,12 @@ def integer(value: Any, place: str) -> int | None:
     return checked
 
 
-def anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
+def read_anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
     """Return the value unchanged."""
     return value
 
 
-def _version_numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     """Parse a version into numbers, none for an invalid text."""
     try:
         return tuple(map(int, version.split(".")))
@@ -265,12 +265,12 @@ def _version_numbers(version: str) -> tuple[int, ...]:
         return ()
 
 
-def _noun(value: Any) -> str:
+def _get_noun(value: Any) -> str:
     return _NOUNS.get(type(value), type(value).__name__)
 
 
-def _type_error(value: Any, expected: str, place: str) -> UnreadableObject:
-    return UnreadableObject(f"{place} must be {expected}, not {_noun(value)}")
+def _build_type_error(value: Any, expected: str, place: str) -> UnreadableObject:
+    return UnreadableObject(f"{place} must be {expected}, not {_get_noun(value)}")
 
 
 class RemoteFailure(Exception):
@@ -305,10 +305,10 @@ def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -
     It is also NoValidHost, without the reason, if the database does not answer, as if placement did
     not answer nova-scheduler. ``instance_uuids`` are the instances of the call.
     """
-    detail = errors.sentence(error)
+    detail = errors.format_error(error)
     match error:
         case errors.NoValidHost():
-            return no_valid_host(reason_of(error.extra.get("funnel") or {}))
+            return build_no_valid_host(derive_reason(error.extra.get("funnel") or {}))
         case UnknownVersion():
             details = {"objname": error.name, "objver": error.version, "supported": error.supported}
             return INCOMPATIBLE_VERSION(detail, **details)
@@ -317,10 +317,10 @@ def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -
         case UnreadableObject():
             return ValueError(detail)
         case errors.ConcurrentUpdate() | errors.Forbidden() | errors.Invalid() | errors.NotFound():
-            return no_valid_host(detail)
+            return build_no_valid_host(detail)
         case errors.Unavailable():
             # With any other exception, nova-conductor would harm a running server.
-            return no_valid_host("")
+            return build_no_valid_host("")
         case errors.Conflict():
             consumers = ", ".join(instance_uuids)
             message = f"Failed to update allocations for consumer {consumers}. Error: {detail}"
@@ -328,12 +328,12 @@ def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -
     return NOVA_EXCEPTION(detail)
 
 
-def no_valid_host(reason: str) -> RemoteFailure:
+def build_no_valid_host(reason: str) -> RemoteFailure:
     """Build the exception for a request without a valid host, with the reason."""
     return NO_VALID_HOST(f"No valid host was found. {reason}", reason=reason)
 
 
-def reason_of(funnel: Document) -> str:
+def derive_reason(funnel: Document) -> str:
     """Derive the reason for NoValidHost from a funnel, in nova's short form for users.
 
     It is the reason of a request filter that rejected the request. It is empty if placement has no

@@ -18,15 +18,15 @@ from placement_sched.nova.objects import (
     FieldReader,
     ObjectType,
     UnreadableObject,
-    anything,
     boolean,
-    dict_of,
-    integer,
-    list_object_of,
-    list_of,
+    make_dict_reader,
+    make_list_object_reader,
+    make_list_reader,
+    make_set_reader,
     number,
-    set_of,
-    short_text,
+    read_anything,
+    read_integer,
+    read_short_text,
     text,
 )
 from placement_sched.schemas import formats
@@ -39,15 +39,15 @@ PLACE = "spec_obj"
 _PROPERTIES = ObjectType(
     "ImageMetaProps",
     {
-        **dict.fromkeys(READERS, anything),
-        "hw_numa_cpus": list_of(set_of(integer)),
-        "hw_numa_mem": list_of(integer),
-        "traits_required": list_of(text),
+        **dict.fromkeys(READERS, read_anything),
+        "hw_numa_cpus": make_list_reader(make_set_reader(read_integer)),
+        "hw_numa_mem": make_list_reader(read_integer),
+        "traits_required": make_list_reader(text),
     },
 )
 
 
-def raw_properties(primitive: Any, place: str) -> Json | None:
+def read_raw_properties(primitive: Any, place: str) -> Json | None:
     """Return the raw image properties that produce the values of an ImageMetaProps.
 
     If its version is newer than nova 34's, properties with unsupported values are left out. Raises
@@ -57,7 +57,7 @@ def raw_properties(primitive: Any, place: str) -> Json | None:
         return None
     typed = _PROPERTIES.read(primitive, place)
     if _PROPERTIES.is_newer(primitive):
-        typed = dict(_supported_properties(typed))
+        typed = dict(_select_supported_properties(typed))
     raw: Json = {}
     for name, value in typed.items():
         write = _GLANCE_WRITERS.get(name)
@@ -65,7 +65,7 @@ def raw_properties(primitive: Any, place: str) -> Json | None:
     return raw
 
 
-def _supported_properties(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _select_supported_properties(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in typed.items():
         reader = READERS.get(name)
         try:
@@ -77,28 +77,32 @@ def _supported_properties(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
             yield name, value
 
 
-def _numa_cpus(cells: Any) -> Json:
+def _build_numa_cpus(cells: Any) -> Json:
     return {f"hw_numa_cpus.{cell}": ",".join(map(str, cpus)) for cell, cpus in enumerate(cells)}
 
 
-def _numa_mem(cells: Any) -> Json:
+def _build_numa_mem(cells: Any) -> Json:
     return {f"hw_numa_mem.{cell}": memory for cell, memory in enumerate(cells)}
 
 
-def _traits(names: Any) -> Json:
+def _build_traits(names: Any) -> Json:
     return {f"trait:{name}": "required" for name in names}
 
 
 #: The properties that have other names in glance.
-_GLANCE_WRITERS = {"hw_numa_cpus": _numa_cpus, "hw_numa_mem": _numa_mem, "traits_required": _traits}
+_GLANCE_WRITERS = {
+    "hw_numa_cpus": _build_numa_cpus,
+    "hw_numa_mem": _build_numa_mem,
+    "traits_required": _build_traits,
+}
 
 #: The fields of an ImageMeta, for the ``image`` of a request spec document.
 IMAGE_FIELDS: Mapping[str, FieldReader] = {
     **dict.fromkeys(("id", "name", "status", "visibility", "owner"), text),
     **dict.fromkeys(("disk_format", "container_format"), text),
-    **dict.fromkeys(("size", "virtual_size", "min_ram", "min_disk"), integer),
-    "tags": list_of(text),
-    "properties": raw_properties,
+    **dict.fromkeys(("size", "virtual_size", "min_ram", "min_disk"), read_integer),
+    "tags": make_list_reader(text),
+    "properties": read_raw_properties,
 }
 IMAGE = ObjectType("ImageMeta", IMAGE_FIELDS)
 
@@ -106,22 +110,26 @@ IMAGE = ObjectType("ImageMeta", IMAGE_FIELDS)
 FLAVOR = ObjectType(
     "Flavor",
     {
-        **dict.fromkeys(("id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"), integer),
+        **dict.fromkeys(
+            ("id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"), read_integer
+        ),
         **dict.fromkeys(("flavorid", "name", "description"), text),
-        "extra_specs": dict_of(text),
+        "extra_specs": make_dict_reader(text),
         "rxtx_factor": number,
-        "vcpu_weight": integer,
+        "vcpu_weight": read_integer,
         **dict.fromkeys(("disabled", "is_public"), boolean),
     },
     needed=("vcpus", "memory_mb"),
 )
 _CELL = ObjectType("CellMapping", {"uuid": text}, needed=("uuid",))
-_NETWORK_METADATA = ObjectType("NetworkMetadata", {"physnets": set_of(text), "tunneled": boolean})
+_NETWORK_METADATA = ObjectType(
+    "NetworkMetadata", {"physnets": make_set_reader(text), "tunneled": boolean}
+)
 _NUMA_CELL = ObjectType(
     "InstanceNUMACell",
     {
-        **dict.fromkeys(("id", "memory", "pagesize"), integer),
-        **dict.fromkeys(("cpuset", "pcpuset"), set_of(integer)),
+        **dict.fromkeys(("id", "memory", "pagesize"), read_integer),
+        **dict.fromkeys(("cpuset", "pcpuset"), make_set_reader(read_integer)),
         **dict.fromkeys(("cpu_policy", "cpu_thread_policy"), text),
     },
     needed=("memory",),
@@ -130,13 +138,13 @@ _COMPUTE_NODE = ObjectType("ComputeNode", dict.fromkeys(("host", "hypervisor_hos
 _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), text))
 
 
-def _cell_uuid(primitive: Any, place: str) -> str | None:
+def _read_cell_uuid(primitive: Any, place: str) -> str | None:
     """Read only the uuid of a CellMapping, which also contains the cell's passwords."""
     cell = _CELL(primitive, place)
     return None if cell is None else cell["uuid"]
 
 
-def _numa_cell(primitive: Any, place: str) -> Json:
+def _read_numa_cell(primitive: Any, place: str) -> Json:
     """Read a NUMA cell.
 
     Before version 1.5, ``cpuset`` included the pinned CPUs.
@@ -147,14 +155,14 @@ def _numa_cell(primitive: Any, place: str) -> Json:
     return cell if cell.get("cpuset") is not None else {**cell, "cpuset": []}
 
 
-def _hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
+def _read_hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
     nodes = _NODES(primitive, place)
     if nodes is None:
         return None
     return [[node.get("host"), node.get("hypervisor_hostname")] for node in nodes]
 
 
-def _security_groups(primitive: Any, place: str) -> list[str] | None:
+def _read_security_groups(primitive: Any, place: str) -> list[str] | None:
     """Read security groups as uuids, or as names if nova has no uuid for them."""
     groups = _GROUPS(primitive, place)
     if groups is None:
@@ -163,8 +171,8 @@ def _security_groups(primitive: Any, place: str) -> list[str] | None:
     return [name for name in named if name]
 
 
-_NODES = list_object_of("ComputeNodeList", _COMPUTE_NODE)
-_GROUPS = list_object_of("SecurityGroupList", _SECURITY_GROUP)
+_NODES = make_list_object_reader("ComputeNodeList", _COMPUTE_NODE)
+_GROUPS = make_list_object_reader("SecurityGroupList", _SECURITY_GROUP)
 _NUMA_LIMITS = ObjectType(
     "NUMATopologyLimits",
     {
@@ -176,22 +184,22 @@ _LIMITS = ObjectType(
     "SchedulerLimits",
     {**dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), number), "numa_topology": _NUMA_LIMITS},
 )
-_RETRY = ObjectType("SchedulerRetries", {"num_attempts": integer, "hosts": _hosts_tried})
+_RETRY = ObjectType("SchedulerRetries", {"num_attempts": read_integer, "hosts": _read_hosts_tried})
 _SERVER_GROUP = ObjectType(
     "InstanceGroup",
     {
         **dict.fromkeys(("uuid", "name", "project_id", "user_id", "policy"), text),
-        **dict.fromkeys(("policies", "members", "hosts"), list_of(text)),
-        "_rules": dict_of(text),
+        **dict.fromkeys(("policies", "members", "hosts"), make_list_reader(text)),
+        "_rules": make_dict_reader(text),
     },
 )
 _DESTINATION = ObjectType(
     "Destination",
     {
         **dict.fromkeys(("host", "node"), text),
-        "cell": _cell_uuid,
-        "aggregates": list_of(text),
-        "forbidden_aggregates": set_of(text),
+        "cell": _read_cell_uuid,
+        "aggregates": make_list_reader(text),
+        "forbidden_aggregates": make_set_reader(text),
         "allow_cross_cell_move": boolean,
     },
 )
@@ -199,18 +207,18 @@ _REQUEST_GROUP = ObjectType(
     "RequestGroup",
     {
         **dict.fromkeys(("requester_id", "in_tree"), text),
-        "resources": dict_of(integer),
-        **dict.fromkeys(("required_traits", "forbidden_traits"), set_of(text)),
-        "aggregates": list_of(list_of(text)),
-        "forbidden_aggregates": set_of(text),
+        "resources": make_dict_reader(read_integer),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), make_set_reader(text)),
+        "aggregates": make_list_reader(make_list_reader(text)),
+        "forbidden_aggregates": make_set_reader(text),
         "use_same_provider": boolean,
     },
 )
 _LEVEL_PARAMS = ObjectType(
     "RequestLevelParams",
     {
-        **dict.fromkeys(("root_required", "root_forbidden"), set_of(text)),
-        "same_subtree": list_of(list_of(text)),
+        **dict.fromkeys(("root_required", "root_forbidden"), make_set_reader(text)),
+        "same_subtree": make_list_reader(make_list_reader(text)),
     },
 )
 _NETWORK = ObjectType(
@@ -222,24 +230,24 @@ _NETWORK = ObjectType(
 )
 _NUMA_TOPOLOGY = ObjectType(
     "InstanceNUMATopology",
-    {"cells": list_of(_numa_cell), "emulator_threads_policy": text},
+    {"cells": make_list_reader(_read_numa_cell), "emulator_threads_policy": text},
     needed=("cells",),
 )
 _PCI_REQUEST = ObjectType(
     "InstancePCIRequest",
     {
-        "count": integer,
-        "spec": list_of(dict_of(anything, nulls=True)),
+        "count": read_integer,
+        "spec": make_list_reader(make_dict_reader(read_anything, nulls=True)),
         **dict.fromkeys(("alias_name", "request_id", "requester_id", "numa_policy"), text),
     },
     needed=("count",),
 )
 _PCI_REQUESTS = ObjectType(
-    "InstancePCIRequests", {"requests": list_of(_PCI_REQUEST.read)}, needed=("requests",)
+    "InstancePCIRequests", {"requests": make_list_reader(_PCI_REQUEST.read)}, needed=("requests",)
 )
 
 
-def _server_group(primitive: Any, place: str) -> Json | None:
+def _read_server_group(primitive: Any, place: str) -> Json | None:
     """Read a server group, with integers as rules.
 
     Before version 1.11 an InstanceGroup had a list of policies, and no rules.
@@ -268,20 +276,20 @@ _SPEC = ObjectType(
     {
         "flavor": FLAVOR,
         "image": IMAGE,
-        **dict.fromkeys(("project_id", "user_id", "availability_zone"), short_text),
+        **dict.fromkeys(("project_id", "user_id", "availability_zone"), read_short_text),
         "instance_uuid": text,
-        "num_instances": integer,
+        "num_instances": read_integer,
         "is_bfv": boolean,
-        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), list_of(text)),
+        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), make_list_reader(text)),
         "requested_destination": _DESTINATION,
         "retry": _RETRY,
         "limits": _LIMITS,
-        "instance_group": _server_group,
-        "scheduler_hints": dict_of(list_of(text)),
-        "requested_resources": list_of(_REQUEST_GROUP.read),
+        "instance_group": _read_server_group,
+        "scheduler_hints": make_dict_reader(make_list_reader(text)),
+        "requested_resources": make_list_reader(_REQUEST_GROUP.read),
         "request_level_params": _LEVEL_PARAMS,
-        "requested_networks": list_object_of("NetworkRequestList", _NETWORK),
-        "security_groups": _security_groups,
+        "requested_networks": make_list_object_reader("NetworkRequestList", _NETWORK),
+        "security_groups": _read_security_groups,
         "network_metadata": _NETWORK_METADATA,
         "numa_topology": _NUMA_TOPOLOGY,
         "pci_requests": _PCI_REQUESTS,
@@ -290,7 +298,7 @@ _SPEC = ObjectType(
 )
 
 
-def uuids_of(values: Any) -> list[str]:
+def read_instance_uuids(values: Any) -> list[str]:
     """Read the uuids of a call's instances, which become consumers in placement.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject`.
@@ -298,12 +306,12 @@ def uuids_of(values: Any) -> list[str]:
     if not isinstance(values, list | tuple):
         raise UnreadableObject("instance_uuids is not a list")
     try:
-        return [formats.read(formats.uuid, uuid) for uuid in values]
+        return [formats.read(formats.parse_uuid, uuid) for uuid in values]
     except Invalid:
         raise UnreadableObject("instance_uuids contains an invalid uuid") from None
 
 
-def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> Json:
+def build_document(primitive: Any, instance_uuids: Sequence[str] | None = None) -> Json:
     """Convert a RequestSpec to a request spec document.
 
     The instances are taken from the call, or from the spec for calls before 4.4. Raises
@@ -321,7 +329,7 @@ def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> 
         (document.get("scheduler_hints") or {}).pop("group", None)
     uuid = document.pop("instance_uuid", None)
     if instance_uuids:
-        document["instance_uuids"] = uuids_of(instance_uuids)
+        document["instance_uuids"] = read_instance_uuids(instance_uuids)
     elif uuid and (document.get("num_instances") or 1) == 1:
         document["instance_uuids"] = [uuid]
     return document

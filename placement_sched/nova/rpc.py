@@ -17,30 +17,30 @@ from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.context import set_caller
 from placement_sched.model.document import Document, Json
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.nova.messaging import (
     Context,
     ExpectedError,
+    build_log_fields,
+    build_target,
     expose,
-    fields_of,
-    ids_of,
+    get_request_ids,
     log_rejection,
     log_selection,
-    target_of,
 )
 from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,
-    integer,
-    list_object_of,
-    list_of,
-    primitive_of,
+    build_primitive,
+    make_list_object_reader,
+    make_list_reader,
+    read_integer,
     text,
     to_remote_failure,
 )
-from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.request_spec import build_document
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.request import drop_invalid_rebuild
@@ -64,9 +64,9 @@ ALLOCATION_REQUEST_VERSION = "1.36"
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio")
 _AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
 
-_UUIDS = list_of(text)
-_AGGREGATE = ObjectType("Aggregate", {"id": integer}, needed=("id",))
-_INSTANCES = list_object_of(
+_UUIDS = make_list_reader(text)
+_AGGREGATE = ObjectType("Aggregate", {"id": read_integer}, needed=("id",))
+_INSTANCES = make_list_object_reader(
     "InstanceList", ObjectType("Instance", {"uuid": text}, needed=("uuid",))
 )
 
@@ -81,7 +81,7 @@ class SchedulerRpc:
     :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before.
     """
 
-    target = target_of("4.5")
+    target = build_target("4.5")
 
     def __init__(
         self,
@@ -109,21 +109,21 @@ class SchedulerRpc:
         except errors.Error as error:
             wrong = error
         failure = to_remote_failure(wrong, sent.get("instance_uuids") or ())
-        outcome = _outcome_of(wrong)
+        outcome = _find_outcome(wrong)
         if outcome is None:
             raise failure
         if isinstance(wrong, errors.NoValidHost):
-            request_stats().result = wrong.result
+            get_request_stats().result = wrong.result
         # Logged outside the handler, or the line would repeat the exception.
         level = logging.ERROR if outcome == "unavailable" else logging.INFO
         seconds = time.perf_counter() - began
-        log_rejection(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
+        log_rejection(wrong, sent, build_log_fields(context, _SELECTS, outcome, seconds), level)
         raise ExpectedError(failure, outcome)
 
     def _select(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:
         if unknown := sorted(sent.keys() - _ARGUMENTS):
             raise UnreadableObject(f"select_destinations has no argument {', '.join(unknown)}")
-        document = document_of(sent.get("spec_obj"), sent.get("instance_uuids"))
+        document = build_document(sent.get("spec_obj"), sent.get("instance_uuids"))
         as_objects = bool(sent.get("return_objects"))
         alternates = as_objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may be for several instances without uuids: no claim could be freed.
@@ -137,25 +137,25 @@ class SchedulerRpc:
             document = drop_invalid_rebuild(self._scheduler.database, document)
         set_caller(lambda: context)
         result = self._scheduler.select_destinations(
-            document, alternates=alternates, claiming=claiming, ids=ids_of(context)
+            document, alternates=alternates, claiming=claiming, ids=get_request_ids(context)
         )
-        request_stats().result = result
+        get_request_stats().result = result
         answer = result.answer
         seconds = time.perf_counter() - began
-        log_selection(document, answer, fields_of(context, _SELECTS, "answered", seconds))
-        return primitives_of(answer) if as_objects else dictionaries_of(answer)
+        log_selection(document, answer, build_log_fields(context, _SELECTS, "answered", seconds))
+        return build_primitives(answer) if as_objects else build_dictionaries(answer)
 
     @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
         """Sync host aggregates that nova-api changed."""
         if self._announced:
-            self._follower.read_aggregates(aggregate_ids(aggregates))
+            self._follower.read_aggregates(read_aggregate_ids(aggregates))
 
     @expose
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
         """Delete a host aggregate that nova-api deleted."""
         if self._announced:
-            self._follower.read_aggregates(aggregate_ids(aggregate))
+            self._follower.read_aggregates(read_aggregate_ids(aggregate))
 
     @expose
     def update_instance_info(
@@ -167,7 +167,7 @@ class SchedulerRpc:
     ) -> None:
         """Sync instances of a host."""
         if self._announced:
-            self._follower.read_instances(uuids_of_objects(instance_info))
+            self._follower.read_instances(read_object_uuids(instance_info))
 
     @expose
     def delete_instance_info(
@@ -179,16 +179,18 @@ class SchedulerRpc:
     ) -> None:
         """Sync an instance that left a host."""
         if self._announced:
-            self._follower.read_instances([uuid_of(instance_uuid)])
+            self._follower.read_instances([read_instance_uuid(instance_uuid)])
 
     @expose
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare the instances of a host with the records."""
         if self._announced:
-            self._follower.instances_synced(host_of(host_name), uuids_of(instance_uuids))
+            self._follower.compare_instances(
+                read_host_name(host_name), read_instance_uuids(instance_uuids)
+            )
 
 
-def _outcome_of(error: errors.Error) -> str | None:
+def _find_outcome(error: errors.Error) -> str | None:
     """Return the outcome of a rejected call, or None for a failure to log."""
     match error:
         case errors.NoValidHost():
@@ -205,7 +207,7 @@ def _outcome_of(error: errors.Error) -> str | None:
 class BaseRpc:
     """The methods that every service of nova has."""
 
-    target = target_of("1.1", "baseapi")
+    target = build_target("1.1", "baseapi")
 
     @expose
     def ping(self, _context: Context, arg: Any) -> Json:
@@ -217,63 +219,65 @@ class BaseRpc:
         """Return None, because there is no backdoor."""
 
 
-def primitives_of(answer: Document) -> list[list[Json]]:
+def build_primitives(answer: Document) -> list[list[Json]]:
     """Convert an answer to Selection primitives for each instance.
 
     The first is the chosen host, followed by alternates. ``answer`` is the result of
     :meth:`Scheduler.select_destinations`.
     """
-    return [[_selection(selection) for selection in group] for group in answer["selections"]]
+    return [[_build_selection(selection) for selection in group] for group in answer["selections"]]
 
 
-def dictionaries_of(answer: Document) -> list[Json]:
+def build_dictionaries(answer: Document) -> list[Json]:
     """Convert an answer to a dictionary with the chosen host of each instance."""
-    return [_dictionary(best) for best, *_ in answer["selections"]]
+    return [_build_dictionary(best) for best, *_ in answer["selections"]]
 
 
-def _selection(selection: Document) -> Json:
+def _build_selection(selection: Document) -> Json:
     request = selection["allocation_request"]
     data = {
         "compute_node_uuid": selection["compute_node_uuid"],
         "service_host": selection["service_host"],
         "nodename": selection["nodename"],
-        "limits": _limits(selection["limits"]),
+        "limits": _build_limits(selection["limits"]),
         "allocation_request": json.dumps(request),
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
         "availability_zone": selection["availability_zone"],
     }
     # A Selection has no null cell. If it is unset, nova reads it from its host mappings.
-    return primitive_of("Selection", _merge_set_values(data, cell_uuid=selection["cell_uuid"]))
+    return build_primitive("Selection", _merge_set_values(data, cell_uuid=selection["cell_uuid"]))
 
 
 def _merge_set_values(data: Json, **values: Any) -> Json:
     return data | {name: value for name, value in values.items() if value is not None}
 
 
-def _limits(limits: Document) -> Json:
+def _build_limits(limits: Document) -> Json:
     """Build SchedulerLimits, which have no fields for limits of third-party filters."""
-    amounts = {name: _int_or_none(limits.get(name)) for name in _AMOUNTS}
-    numa = _numa_limits(limits.get("numa_topology"))
-    return primitive_of("SchedulerLimits", {**amounts, "numa_topology": numa})
+    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
+    numa = _build_numa_limits(limits.get("numa_topology"))
+    return build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa})
 
 
-def _int_or_none(limit: Any) -> int | None:
+def _convert_to_int(limit: Any) -> int | None:
     return int(limit) if isinstance(limit, int | float) and isfinite(limit) else None
 
 
-def _numa_limits(limits: Any) -> Json | None:
+def _build_numa_limits(limits: Any) -> Json | None:
     if not isinstance(limits, Mapping):
         return None
     network = limits.get("network_metadata")
     ratios = {name: float(limits[name]) for name in _RATIOS}
-    metadata = None if network is None else primitive_of("NetworkMetadata", dict(network))
-    return primitive_of("NUMATopologyLimits", _merge_set_values(ratios, network_metadata=metadata))
+    metadata = None if network is None else build_primitive("NetworkMetadata", dict(network))
+    return build_primitive(
+        "NUMATopologyLimits", _merge_set_values(ratios, network_metadata=metadata)
+    )
 
 
-def _dictionary(selection: Document) -> Json:
+def _build_dictionary(selection: Document) -> Json:
     limits = selection["limits"]
-    amounts = {name: _int_or_none(limits.get(name)) for name in _AMOUNTS}
-    numa = _numa_limits(limits.get("numa_topology"))
+    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
+    numa = _build_numa_limits(limits.get("numa_topology"))
     return {
         "host": selection["service_host"],
         "nodename": selection["nodename"],
@@ -281,7 +285,7 @@ def _dictionary(selection: Document) -> Json:
     }
 
 
-def aggregate_ids(primitives: Any) -> set[int]:
+def read_aggregate_ids(primitives: Any) -> set[int]:
     """Read the ids of the Aggregates in an argument: an object or a list of objects.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
@@ -291,15 +295,15 @@ def aggregate_ids(primitives: Any) -> set[int]:
     return {_AGGREGATE.read(*pair)["id"] for pair in zip(listed, places, strict=True)}
 
 
-def uuids_of_objects(primitive: Any) -> list[str]:
+def read_object_uuids(primitive: Any) -> list[str]:
     """Read the uuids of the Instances in an InstanceList.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
-    return [canonical_uuid(row["uuid"]) for row in _INSTANCES(primitive, "instance_info") or ()]
+    return [canonicalize_uuid(row["uuid"]) for row in _INSTANCES(primitive, "instance_info") or ()]
 
 
-def host_of(host_name: Any) -> str:
+def read_host_name(host_name: Any) -> str:
     """Read the RPC argument ``host_name``.
 
     Raises :class:`UnreadableObject` if it is missing or not a string.
@@ -307,12 +311,12 @@ def host_of(host_name: Any) -> str:
     return _read_required(host_name, "host_name")
 
 
-def uuid_of(instance_uuid: Any) -> str:
+def read_instance_uuid(instance_uuid: Any) -> str:
     """Read the RPC argument ``instance_uuid`` as a canonical uuid.
 
     Raises :class:`UnreadableObject` if it is missing or not a string.
     """
-    return canonical_uuid(_read_required(instance_uuid, "instance_uuid"))
+    return canonicalize_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 
 def _read_required(value: Any, place: str) -> str:
@@ -322,9 +326,9 @@ def _read_required(value: Any, place: str) -> str:
     return result
 
 
-def uuids_of(value: Any) -> list[str]:
+def read_instance_uuids(value: Any) -> list[str]:
     """Read the uuids of a list of instances.
 
     Raises :class:`UnreadableObject`.
     """
-    return [canonical_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
+    return [canonicalize_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]

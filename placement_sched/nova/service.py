@@ -30,29 +30,29 @@ from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Error, sentence
+from placement_sched.errors import Error, format_error
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.notifications import announcer_of
+from placement_sched.notifications import create_announcer
 from placement_sched.nova import messaging
 from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.service_record import (
     BINARY,
     HeartbeatResult,
     ServiceRecord,
-    record_of,
+    find_record,
 )
-from placement_sched.nova.messaging import Context, fields_of, log_slow_call
+from placement_sched.nova.messaging import Context, build_log_fields, log_slow_call
 from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
-from placement_sched.operations.aggregates import policies_in_use
+from placement_sched.operations.aggregates import list_policies_in_use
 from placement_sched.operations.config_check import check_parts
 from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import services
 
@@ -77,7 +77,7 @@ class Heartbeat:
         self._host: str = settings.DEFAULT.host
         self._interval: int = settings.DEFAULT.report_interval
         self._down_after = timedelta(seconds=settings.DEFAULT.service_down_time)
-        self._record: ServiceRecord | None = record_of(settings)
+        self._record: ServiceRecord | None = find_record(settings)
         self._stopping = Event()
         self._last_failure = ""
         self._other_hosts: frozenset[str] = frozenset()
@@ -110,17 +110,21 @@ class Heartbeat:
         try:
             self._write(self._clock())
         except Error as failure:
-            failed = sentence(failure)
+            failed = format_error(failure)
         if failed and failed != self._last_failure:  # logged outside the handler
             LOG.warning("the heartbeat cannot be written: %s", failed)
         self._last_failure = failed
 
     def _write(self, now: datetime) -> None:
-        self._database.write(partial(services.note_up, host=self._host, binary=BINARY, now=now))
+        self._database.write(
+            partial(services.record_service_up, host=self._host, binary=BINARY, now=now)
+        )
         if self._record is not None:
-            self._log_conflicts(self._record.beat(now), self._own_hosts(now - self._down_after))
+            self._log_conflicts(
+                self._record.beat(now), self._find_own_hosts(now - self._down_after)
+            )
 
-    def _own_hosts(self, since: datetime) -> frozenset[str]:
+    def _find_own_hosts(self, since: datetime) -> frozenset[str]:
         """Return the hosts of this service's own schedulers that were up since a time."""
         with self._database.read() as connection:
             rows = services.search(connection, binary=BINARY)
@@ -152,14 +156,14 @@ def check(settings: Settings) -> None:
     """
     check_databases_set(settings)
     check_parts(settings)
-    messaging.transport_of(messaging.bus_options(settings)).cleanup()
+    messaging.create_transport(messaging.read_bus_options(settings)).cleanup()
     database = Database(settings)
     Follower(database, settings).close()
     Heartbeat(database, settings, utcnow)
     database.dispose()
 
 
-def workers_of(settings: Settings, requested: int | None) -> int:
+def count_workers(settings: Settings, requested: int | None) -> int:
     """Return the number of workers: requested, or configured, or the number of CPUs."""
     configured: int | None = settings.scheduler.workers
     return requested or configured or len(os.sched_getaffinity(0))
@@ -206,7 +210,7 @@ def run(
     _reduce_logging()
     notifier = Notifier()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
-    live = LiveSettings(settings, in_use=lambda: policies_in_use(live.configured))
+    live = LiveSettings(settings, in_use=lambda: list_policies_in_use(live.configured))
     shared = SharedState(live, check_policy_hint, listening, figures)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
@@ -304,7 +308,7 @@ class SyncService(cotyledon.Service):
             self._next_attempt = time.monotonic() + LEASE / 3
             left_out = 0
         if self._shared.figures is not None:
-            self._shared.figures.left_out(left_out)
+            self._shared.figures.set_left_out(left_out)
 
     def reload(self) -> None:
         """Read everything again, as nova-scheduler reads its cells again on SIGHUP."""
@@ -332,20 +336,20 @@ class Worker(cotyledon.Service):
         self._database = Database(settings)
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
-        self._announcer = announcer_of(settings)
-        self._caches = ProcessCaches.of(settings, self._database)
+        self._announcer = create_announcer(settings)
+        self._caches = ProcessCaches.from_settings(settings, self._database)
         scheduler = Scheduler(
             database=self._database,
             settings=settings,
             clock=utcnow,
             random=SystemRandom(),
             caches=self._caches,
-            neutron=neutron_of(settings),
+            neutron=create_neutron_client(settings),
             announcer=self._announcer,
             parent=shared.live,
         )
         first = worker_id == 0
-        self._transport = messaging.transport_of(messaging.bus_options(settings))
+        self._transport = messaging.create_transport(messaging.read_bus_options(settings))
         rpc = SchedulerRpc(
             scheduler,
             self._follower,
@@ -357,7 +361,7 @@ class Worker(cotyledon.Service):
         host: str = settings.DEFAULT.host
         slow = settings.api.slow_request_seconds
         count = partial(_count, shared.figures, slow)
-        self._server = messaging.server_of(self._transport, TOPIC, host, endpoints, count)
+        self._server = messaging.create_server(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
         """Listen, and answer once nova's databases have been read.
@@ -413,5 +417,5 @@ def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCal
     if figures is not None:
         figures.call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:
-        log_slow_call(fields_of(call.context, call.method, call.outcome, call.seconds))
+        log_slow_call(build_log_fields(call.context, call.method, call.outcome, call.seconds))
     begin_stats()

@@ -15,7 +15,7 @@ from placement_sched.db.migrate import (
     TRAIN,
     XENA,
     PlacementSchema,
-    current_revision,
+    read_current_revision,
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
@@ -37,11 +37,11 @@ class Standards(NamedTuple):
     resource_classes: tuple[str, ...]
 
 
-def missing_standards(connection: Connection) -> Standards:
+def find_missing_standards(connection: Connection) -> Standards:
     """Return the missing standard names, with classes sorted by id."""
-    existing = resource_classes.all_names(connection)
+    existing = resource_classes.list_names(connection)
     return Standards(
-        traits=tuple(sorted(set(os_traits.get_traits()) - traits.all_names(connection))),
+        traits=tuple(sorted(set(os_traits.get_traits()) - traits.list_names(connection))),
         resource_classes=tuple(
             name for name in os_resource_classes.STANDARDS if name not in existing
         ),
@@ -55,7 +55,7 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
     function.
     """
     with database.read() as connection:
-        missing = missing_standards(connection)
+        missing = find_missing_standards(connection)
     if not any(missing):
         return missing
 
@@ -107,8 +107,8 @@ def adopt(database: Database, clock: Clock) -> Adoption:
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
-    revision_before = current_revision(database)
-    revision = _adoptable_revision(schema, ours=revision_before is not None)
+    revision_before = read_current_revision(database)
+    revision = _get_adoptable_revision(schema, ours=revision_before is not None)
     if revision == TRAIN:
         migrate.add_consumer_types(database)
     sync_schema(database)
@@ -121,7 +121,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             releases=REVISIONS[revision],
             revision=now.revision or revision,
             before=revision_before,
-            own_revision=current_revision(database),
+            own_revision=read_current_revision(database),
             created_tables=tuple(sorted(now.existing - schema.existing)),
             added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
             created_indexes=tuple(name for table, name in new_indexes if table in schema.tables),
@@ -162,7 +162,7 @@ def check_adopted(database: Database) -> None:
     )
 
 
-def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
+def _get_adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
     revision = schema.revision
     missing = {*schema.missing_tables, *schema.missing_columns}
     if revision == TRAIN:

@@ -20,7 +20,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.provider import SHARES, Provider
-from placement_sched.operations.provider_sync import required_pairs
+from placement_sched.operations.provider_sync import map_required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
@@ -98,19 +98,19 @@ class Finding:
     names: tuple[str, ...] = ()
 
 
-def _finding(
+def _build_finding(
     kind: Kind,
     aggregate: HostAggregate | None = None,
     trait: str | None = None,
     names: Sequence[str] = (),
     **words: str,
 ) -> Finding:
-    detail = _DETAILS[kind].format(trait=trait, **_verbs(names), **words)
+    detail = _DETAILS[kind].format(trait=trait, **_choose_verbs(names), **words)
     name = None if aggregate is None else aggregate.name
     return Finding(kind, detail, name, trait, tuple(sorted(names)))
 
 
-def _verbs(names: Sequence[str]) -> Mapping[str, str]:
+def _choose_verbs(names: Sequence[str]) -> Mapping[str, str]:
     return _SINGULAR if len(names) == 1 else _PLURAL
 
 
@@ -151,11 +151,11 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
 
     The number of SQL statements is constant.
     """
-    hosts = host_aggregates.host_map(connection)
+    hosts = host_aggregates.read_host_map(connection)
     reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
     wanted = flavors.FlavorsWanted(is_public=None)
     stored = flavors.search(connection, wanted, extra_specs=True)
-    requirements = _Requirements(stored, images.all_images(connection))
+    requirements = _Requirements(stored, images.list_images(connection))
     filtering = forbidden_aggregates.ForbiddenAggregates.with_settings(settings).enabled(settings)
     topology = _read(connection, hosts, reserved)
     findings = (
@@ -192,7 +192,7 @@ class _Requirements:
             parts += [tuple(sorted(group)) for group in names]
         return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
 
-    def may_use(self, aggregate: HostAggregate) -> bool:
+    def can_use(self, aggregate: HostAggregate) -> bool:
         return any(
             not forbidden_aggregates.find_forbidden(of_flavor | of_image, (aggregate,))
             for of_flavor, of_image in product(self._flavors, (*self._images, frozenset[str]()))
@@ -219,19 +219,19 @@ class _Topology:
     joined: Mapping[str, frozenset[str]]
     providers: Mapping[str, Provider]
 
-    def names(self, providers: Iterable[str]) -> list[str]:
+    def list_names(self, providers: Iterable[str]) -> list[str]:
         """Return the sorted hosts of providers, or names of providers without a host."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
-    def outside(self, trait: str) -> set[str]:
+    def find_outside(self, trait: str) -> set[str]:
         return {
             uuid
             for uuid in self.carriers[trait]
             if self._is_outside(uuid, trait) and (self._has_host(uuid) or uuid not in self.sharing)
         }
 
-    def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
+    def find_served_outside(self, trait: str) -> tuple[set[str], set[str]]:
         """Return the nodes outside reserved aggregates that get a trait by sharing.
 
         The second result are the sharing providers with the trait.
@@ -271,28 +271,28 @@ class _Topology:
             for trait in aggregate.reserving_traits
             for member in self.members.get(aggregate.uuid, ())
         )
-        return frozenset((*required_pairs(self.hosts, "traits"), *in_placement))
+        return frozenset((*map_required_pairs(self.hosts, "traits"), *in_placement))
 
 
 def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _Topology:
     required = {trait for aggregate in reserved for trait in aggregate.reserving_traits}
-    carriers = dict(traits.carriers(connection, {*required, SHARES}))
+    carriers = dict(traits.map_providers(connection, {*required, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
     of_traits = {uuid for uuids in carriers.values() for uuid in uuids}
-    joined = aggregates.of_providers(connection, of_traits & sharing)
+    joined = aggregates.map_by_provider_uuid(connection, of_traits & sharing)
     shared = {aggregate for uuids in joined.values() for aggregate in uuids}
     shared_or_own = {*shared, *(aggregate.uuid for aggregate in hosts.aggregates)}
-    members = aggregates.providers_in(connection, shared_or_own)
+    members = aggregates.map_providers(connection, shared_or_own)
     served = {uuid for aggregate in shared for uuid in members.get(aggregate, ())}
     return _Topology(
         hosts=hosts,
         reserved=reserved,
-        known=frozenset(trait.name for trait in traits.by_names(connection, required)),
+        known=frozenset(trait.name for trait in traits.list_by_names(connection, required)),
         members=members,
         carriers=carriers,
         sharing=sharing & of_traits,
         joined=joined,
-        providers=resource_providers.by_uuids(connection, of_traits | served | {*hosts.host_of}),
+        providers=resource_providers.map_by_uuid(connection, of_traits | served | {*hosts.host_of}),
     )
 
 
@@ -300,22 +300,26 @@ def _check_metadata(
     topology: _Topology, requirements: _Requirements, *, filtering: bool
 ) -> Iterator[Finding]:
     if topology.reserved and not filtering:
-        yield _finding(Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved))
+        yield _build_finding(
+            Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved)
+        )
     for aggregate in topology.hosts.aggregates:
         for key, value in aggregate.metadata.items():
             if key.startswith(_PREFIX) and value != "required":
                 trait = key.removeprefix(_PREFIX)
-                yield _finding(Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
+                yield _build_finding(Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
     so = "so no request may" if filtering else "so once the filter is on no request may"
     for aggregate in topology.reserved:
         required = sorted(aggregate.reserving_traits)
         for trait in required:
             if trait not in topology.known:
-                yield _finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
+                yield _build_finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
         unasked = [trait for trait in required if trait not in requirements.traits]
-        yield from (_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unasked)
-        if not unasked and not requirements.may_use(aggregate):
-            yield _finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
+        yield from (
+            _build_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unasked
+        )
+        if not unasked and not requirements.can_use(aggregate):
+            yield _build_finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
 
 
 def _check_membership(topology: _Topology) -> Iterator[Finding]:
@@ -324,26 +328,30 @@ def _check_membership(topology: _Topology) -> Iterator[Finding]:
         if without := [
             host for host in aggregate.hosts if not existing & nodes.get(host, frozenset())
         ]:
-            yield _finding(Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
-    for differing in topology.hosts.disagreements(topology.members):
-        if lacking := topology.names(differing.lacking & existing):
-            yield _finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
-        if stale := topology.names(differing.stale):
-            yield _finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
+            yield _build_finding(Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
+    for differing in topology.hosts.find_disagreements(topology.members):
+        if lacking := topology.list_names(differing.lacking & existing):
+            yield _build_finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
+        if stale := topology.list_names(differing.stale):
+            yield _build_finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
 
 
 def _check_providers(topology: _Topology) -> Iterator[Finding]:
     for aggregate in topology.reserved:
         for trait in sorted(aggregate.reserving_traits):
-            nodes = topology.hosts.nodes_in(aggregate) & topology.providers.keys()
+            nodes = topology.hosts.list_nodes(aggregate) & topology.providers.keys()
             if lacking := nodes - topology.carriers.get(trait, frozenset()):
-                yield _finding(Kind.TRAIT_LACKING, aggregate, trait, topology.names(lacking))
+                yield _build_finding(
+                    Kind.TRAIT_LACKING, aggregate, trait, topology.list_names(lacking)
+                )
     for trait in sorted(topology.carriers):
-        if outside := topology.names(topology.outside(trait)):
-            has = _verbs(outside)["has"]
-            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
-        served, by = topology.served_outside(trait)
+        if outside := topology.list_names(topology.find_outside(trait)):
+            has = _choose_verbs(outside)["has"]
+            yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
+        served, by = topology.find_served_outside(trait)
         if served:
-            names = topology.names(served)
-            served_by = f"{_verbs(names)['is']} served by {', '.join(topology.names(by))} with"
-            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)
+            names = topology.list_names(served)
+            served_by = (
+                f"{_choose_verbs(names)['is']} served by {', '.join(topology.list_names(by))} with"
+            )
+            yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)

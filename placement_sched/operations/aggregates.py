@@ -19,11 +19,17 @@ from typing import Any, NamedTuple
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import ServerEpoch, epoch_of
-from placement_sched.db.sql import batches
+from placement_sched.db.failover import ServerEpoch, get_epoch
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Invalid, NotFound
-from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, Tag, policy_name
+from placement_sched.model.aggregates import (
+    POLICY_KEY,
+    ZONE_KEY,
+    HostAggregate,
+    Tag,
+    parse_policy_name,
+)
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.names import shorten_names
@@ -33,8 +39,8 @@ from placement_sched.scheduler.caches import AggregateCache
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,
-    policies_for,
-    ratios_of_policies,
+    find_ratios,
+    get_policies,
 )
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
@@ -47,10 +53,10 @@ LOG = log.getLogger(__name__)
 BATCH_SIZE = 500
 
 
-def policies_in_use(settings: Settings) -> frozenset[str]:
+def list_policies_in_use(settings: Settings) -> frozenset[str]:
     """Return the policies of aggregates, or none without a database."""
     with Database(settings) as database:
-        return AggregateCache().policies_in_use(database)
+        return AggregateCache().read_policies_in_use(database)
 
 
 def _check_policy(
@@ -69,13 +75,13 @@ def _check_policy(
     if policies is not None and (fault := _find_fault(policy, policies)):
         raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
     conflicting: dict[Tag, list[str]] = defaultdict(list)
-    for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
+    for host, tags in sorted(host_aggregates.map_tags(connection, hosts).items()):
         for tag in tags:
             if tag.aggregate_id != aggregate.id and tag.policy != policy:
                 conflicting[tag].append(host)
     for tag, names in conflicting.items():
         raise Conflict(
-            f"{about} names policy {policy!r}, but {_counted(names)} policy "
+            f"{about} names policy {policy!r}, but {_format_hosts(names)} policy "
             f"{tag.policy!r} from aggregate {tag.aggregate_id} ({tag.aggregate_name})."
         )
 
@@ -104,10 +110,10 @@ def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iter
         named = ", ".join(
             f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members[hosts[0]]
         )
-        yield f"{_counted(hosts)} several policies: {named}"
+        yield f"{_format_hosts(hosts)} several policies: {named}"
 
 
-def _counted(hosts: Sequence[str]) -> str:
+def _format_hosts(hosts: Sequence[str]) -> str:
     return (
         f"host {hosts[0]} has" if len(hosts) == 1 else f"hosts {shorten_names(sorted(hosts))} have"
     )
@@ -138,17 +144,17 @@ def update_ratios(
     """
     if policies is None:
         return frozenset()
-    ids = host_aggregates.provider_ids_of_hosts(connection, hosts)
+    ids = host_aggregates.find_provider_ids(connection, hosts)
     # Lock before reading the nodes: a report also locks providers before it writes its ratios.
     locked = resource_providers.lock(connection, ids)
     if not locked:
         return frozenset()
     nodes = [
         node
-        for batch in batches(sorted(hosts))
-        for node in compute_nodes.by_names(connection, hosts=batch, nodes=())
+        for batch in split_batches(sorted(hosts))
+        for node in compute_nodes.list_by_names(connection, hosts=batch, nodes=())
     ]
-    providers = resource_providers.by_uuids(connection, [node.uuid for node in nodes])
+    providers = resource_providers.map_by_uuid(connection, [node.uuid for node in nodes])
     wanted = {
         provider.id: {name: getattr(node, ratio) for name, ratio in RATIOS.items()}
         for node in _with_policies(connection, nodes, policies)
@@ -176,9 +182,9 @@ def apply(
         return update_ratios(connection, hosts, policies, clock())
 
     with database.read() as connection:
-        hosts = host_aggregates.hosts_by_tag(connection)
+        hosts = host_aggregates.list_tagged_hosts(connection)
     done = changed = 0
-    for batch in batches(hosts, BATCH_SIZE):
+    for batch in split_batches(hosts, BATCH_SIZE):
         changed += len(database.write(partial(update_batch, hosts=batch)))
         done += len(batch)
         progress(done, len(hosts))
@@ -188,10 +194,8 @@ def apply(
 def _with_policies(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies
 ) -> list[ComputeNode]:
-    tags = host_aggregates.tags_of_hosts(connection, {node.host for node in nodes})
-    ratios = {
-        host: ratios_of_policies((tag.policy for tag in of), policies) for host, of in tags.items()
-    }
+    tags = host_aggregates.map_tags(connection, {node.host for node in nodes})
+    ratios = {host: find_ratios((tag.policy for tag in of), policies) for host, of in tags.items()}
     return [with_ratios(node, ratios.get(node.host, NO_RATIOS)) for node in nodes]
 
 
@@ -236,9 +240,9 @@ class RatioUpdater(PeriodicTask):
     def run_round(self) -> None:
         """Apply the ratios, and log the faults of policies and aggregates."""
         settings = self._settings()
-        policies = policies_for(settings, self._clock)
+        policies = get_policies(settings, self._clock)
         with self._database.read() as connection:
-            history = epoch_of(connection)
+            history = get_epoch(connection)
             aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
         # Hosts with a faulty policy use the default policy.
         for fault in find_faults(aggregates, policies):
@@ -259,13 +263,13 @@ def get(connection: Connection, aggregate_id: int) -> HostAggregate:
 
     Raises :class:`NotFound` if it does not exist.
     """
-    aggregate = host_aggregates.by_id(connection, aggregate_id)
+    aggregate = host_aggregates.find_by_id(connection, aggregate_id)
     if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
     return aggregate
 
 
-def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
+def _lock_aggregate(connection: Connection, aggregate_id: int) -> HostAggregate:
     change_counters.bump(connection, host_aggregates.SUBJECT)
     return get(connection, aggregate_id)
 
@@ -292,7 +296,7 @@ def update(
 
     Raises the errors of :func:`create` and :func:`set_metadata`.
     """
-    aggregate = _locked(connection, aggregate_id)
+    aggregate = _lock_aggregate(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
         _check_name_is_free(connection, name)
@@ -316,11 +320,11 @@ def set_metadata(
     Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed, and :class:`Conflict`
     for an unknown policy or if a host has another policy.
     """
-    aggregate = _locked(connection, aggregate_id)
+    aggregate = _lock_aggregate(connection, aggregate_id)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
-        policy, prefix = policy_name(policy), "Cannot update aggregate"
+        policy, prefix = parse_policy_name(policy), "Cannot update aggregate"
         _check_policy(connection, aggregate, policy, aggregate.hosts, policies, prefix)
     host_aggregates.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
@@ -342,7 +346,7 @@ def add_hosts(
     zone, has another policy, or would change zone while it has instances.
     """
     change_counters.bump(connection, host_aggregates.SUBJECT)
-    if unknown := sorted(set(hosts) - host_aggregates.known_hosts(connection, hosts)):
+    if unknown := sorted(set(hosts) - host_aggregates.find_known_hosts(connection, hosts)):
         raise NotFound(f"Compute host {', '.join(unknown)} could not be found.")
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
@@ -353,7 +357,7 @@ def add_hosts(
         prefix = "Cannot add host to aggregate"
         _check_policy(connection, aggregate, aggregate.policy, hosts, policies, prefix)
     host_aggregates.add_hosts(connection, aggregate_id, hosts, now)
-    providers = host_aggregates.provider_ids_of_hosts(connection, hosts)
+    providers = host_aggregates.find_provider_ids(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         update_ratios(connection, hosts, policies, now)
@@ -372,13 +376,13 @@ def remove_host(
     Raises the errors of :func:`add_hosts`.
     """
     change_counters.bump(connection, host_aggregates.SUBJECT)
-    aggregate = host_aggregates.by_id(connection, aggregate_id)
+    aggregate = host_aggregates.find_by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
         raise NotFound(f"Cannot remove host {host}: it is not in aggregate {aggregate_id}.")
     if aggregate.availability_zone is not None:
         _check_zone_of_removed(connection, aggregate, host)
     host_aggregates.remove_host(connection, aggregate_id, host)
-    providers = host_aggregates.provider_ids_of_hosts(connection, [host])
+    providers = host_aggregates.find_provider_ids(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         update_ratios(connection, [host], policies, now)
@@ -390,7 +394,7 @@ def delete(connection: Connection, aggregate_id: int) -> None:
 
     Raises :class:`Invalid` if it has hosts.
     """
-    aggregate = _locked(connection, aggregate_id)
+    aggregate = _lock_aggregate(connection, aggregate_id)
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
         raise Invalid(f"Cannot delete aggregate {aggregate_id}: {problem}.")
@@ -398,7 +402,7 @@ def delete(connection: Connection, aggregate_id: int) -> None:
 
 
 def _check_name_is_free(connection: Connection, name: str) -> None:
-    if host_aggregates.id_of_name(connection, name) is not None:
+    if host_aggregates.find_id(connection, name) is not None:
         raise Duplicate(f"Aggregate {name} already exists.")
 
 
@@ -408,7 +412,7 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
     if other_zones := {
         name
-        for named in host_aggregates.zones_of_hosts(connection, aggregate.hosts).values()
+        for named in host_aggregates.map_zones(connection, aggregate.hosts).values()
         for number, name in named.items()
         if number != aggregate.id and name != zone
     }:
@@ -416,7 +420,7 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         raise Invalid(f"{prefix}: {problem} {shorten_names(sorted(other_zones))}.")
     if zone == aggregate.availability_zone:
         return
-    if busy := host_aggregates.hosts_with_instances(connection, aggregate.hosts):
+    if busy := host_aggregates.find_hosts_with_instances(connection, aggregate.hosts):
         problem = "one or more hosts contain instances in this zone"
         raise Invalid(f"{prefix}: {problem}: {shorten_names(sorted(busy))}.")
 
@@ -425,7 +429,7 @@ def _check_zone_of_added(
     connection: Connection, aggregate: HostAggregate, hosts: Collection[str]
 ) -> None:
     prefix = f"Cannot add host to aggregate {aggregate.id}"
-    zones = host_aggregates.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.map_zones(connection, hosts)
     zone = aggregate.availability_zone
     if other_zones := {name for named in zones.values() for name in named.values()} - {zone}:
         hosts_elsewhere = [
@@ -436,7 +440,7 @@ def _check_zone_of_added(
             f"{prefix}: {problem} {shorten_names(sorted(other_zones))}: "
             f"{shorten_names(sorted(hosts_elsewhere))}."
         )
-    if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
+    if busy := host_aggregates.find_hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {zone}: "
             f"{shorten_names(sorted(busy))}. Move the instances first."
@@ -444,10 +448,10 @@ def _check_zone_of_added(
 
 
 def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
-    zones = host_aggregates.zones_of_hosts(connection, [host]).get(host, {})
+    zones = host_aggregates.map_zones(connection, [host]).get(host, {})
     if any(number != aggregate.id for number in zones):
         return  # another aggregate has the same zone, so the host stays in it
-    if host_aggregates.hosts_with_instances(connection, [host]):
+    if host_aggregates.find_hosts_with_instances(connection, [host]):
         raise Conflict(
             f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
             f"leave availability zone {aggregate.availability_zone}. Move the instances first."
@@ -471,14 +475,14 @@ class Zone(NamedTuple):
         return bool(self.services)
 
 
-def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
+def list_zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     """Return all zones, sorted by availability and name, in two statements.
 
     Available zones come first. A host is in the zone of an aggregate, else in the default zone.
     Services other than ``nova-compute`` are in the internal zone, which users do not see.
     """
     all_services = services.search(connection)
-    named = zones_of_services(connection, all_services, settings)
+    named = map_zones_by_service(connection, all_services, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     enabled: dict[str, list[Service]] = {name: [] for name in named.values()}
     for service in sorted(all_services, key=lambda service: (service.host, service.binary)):
@@ -488,7 +492,7 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     return tuple(sorted(all_zones, key=lambda zone: (not zone.is_available, zone.name)))
 
 
-def zones_of_services(
+def map_zones_by_service(
     connection: Connection, members: Collection[Service], settings: Settings
 ) -> dict[int, str]:
     """Map service ids to zones, in a single statement.
@@ -497,16 +501,18 @@ def zones_of_services(
     internal_service_availability_zone``.
     """
     hosts = {service.host for service in members if service.is_compute}
-    named = zones_of_hosts(connection, hosts, settings)
+    named = map_zones_by_host(connection, hosts, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     return {
         service.id: named[service.host] if service.is_compute else internal for service in members
     }
 
 
-def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
+def map_zones_by_host(
+    connection: Connection, hosts: set[str], settings: Settings
+) -> dict[str, str]:
     """Map each host to its zone, or to its zones joined by commas."""
-    named = host_aggregates.zones_of_hosts(connection, hosts)
+    named = host_aggregates.map_zones(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {
         host: ",".join(sorted(set(named[host].values()))) if host in named else default

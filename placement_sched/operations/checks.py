@@ -17,14 +17,14 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
-from placement_sched.db.migrate import current_revision, newest_revision
+from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.provider import capacity_of
-from placement_sched.operations.adopt import missing_standards
-from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
+from placement_sched.model.provider import compute_capacity
+from placement_sched.operations.adopt import find_missing_standards
+from placement_sched.operations.nova_cloud import compute_reading_age, is_read_from_nova
 from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, Verified, Violation
 
@@ -76,7 +76,7 @@ def verify_invariants(database: Database) -> Verified:
     with database.snapshot() as connection:
         counted = figures.count_rows(connection)
         try:
-            for invariant, row in checks.violations(connection, MAX_VIOLATIONS + 1):
+            for invariant, row in checks.iterate_violations(connection, MAX_VIOLATIONS + 1):
                 violations.append(_describe_violation(invariant, row))
         except ValueError as wrong:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
@@ -104,7 +104,7 @@ def _describe_violation(invariant: Invariant, row: Mapping[str, object]) -> Viol
         **row,
         **{name: row[name] or "an unknown time" for name in ("changed", "written")},
         "used": int(row["used"]),  # type: ignore[call-overload]
-        "capacity": capacity_of(total, reserved, ratio),  # type: ignore[arg-type]
+        "capacity": compute_capacity(total, reserved, ratio),  # type: ignore[arg-type]
         "allowed": _ALLOWED if row["reduced"] else "",
     }
     return Violation(invariant, _MESSAGES[invariant].format(**about), bool(row["reduced"]))
@@ -136,7 +136,7 @@ def check_upgrade(
 def _check_schema(database: Database) -> Result:
     with database.read() as connection:
         contents = migrate.inspect_schema(connection)
-    own, wanted = current_revision(database), newest_revision()
+    own, wanted = read_current_revision(database), get_newest_revision()
     if contents.complete and own == wanted:
         return Result(Code.SUCCESS)
     problem = (
@@ -160,9 +160,9 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     if schema.code is Code.FAILURE:
         return dict.fromkeys(checks, Result(Code.FAILURE, _NOT_CHECKED))
     with database.read() as connection:
-        roots = figures.without_root(connection)
-        consumers = figures.incomplete_consumers(connection)
-        missing = missing_standards(connection)
+        roots = figures.count_without_root(connection)
+        consumers = figures.count_incomplete_consumers(connection)
+        missing = find_missing_standards(connection)
     names = [*missing.resource_classes, *missing.traits]
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (
@@ -187,7 +187,7 @@ def _check_reading(database: Database, schema: Result, settings: Settings, clock
     if schema.code is Code.FAILURE:
         return Result(Code.FAILURE, _NOT_CHECKED)
     with database.read() as connection:
-        reading = reading_of(connection, clock())
+        reading = compute_reading_age(connection, clock())
     if reading.oldest is None:
         problem = 'No cell of nova was read yet. Run the "placement-sched nova adopt" command.'
     elif reading.away:

@@ -131,16 +131,16 @@ def check_cloud(
     compute_services = [service for service in all_services if service.is_compute]
     nodes = [
         _Node(uuid, host, name)
-        for uuid, (host, name) in compute_nodes.names_by_uuid(connection).items()
+        for uuid, (host, name) in compute_nodes.map_names_by_uuid(connection).items()
     ]
     for kind, name in (
-        *((CloudFault.CELL_DISABLED, c.title) for c in cells.all_cells(connection) if c.disabled),
+        *((CloudFault.CELL_DISABLED, c.title) for c in cells.list_cells(connection) if c.disabled),
         *_check_services(compute_services, clock(), settings.DEFAULT.service_down_time),
         *_check_hosts(connection, nodes, compute_services, unread),
         *_check_providers(connection, nodes, unread),
         *(
             (kind, f"{aggregate} ({hosts})")
-            for kind, aggregate, hosts in differing_aggregates(connection)
+            for kind, aggregate, hosts in compare_aggregates(connection)
         ),
     ):
         names_of[kind].append(name)
@@ -184,7 +184,7 @@ def _check_hosts(
 def _check_providers(
     connection: Connection, nodes: Iterable[_Node], unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    providers = {item.uuid: item for item in resource_providers.all_providers(connection)}
+    providers = {item.uuid: item for item in resource_providers.list_providers(connection)}
     named = {item.name: item for item in providers.values()}
     by_name: dict[str, list[_Node]] = defaultdict(list)
     for node in nodes:
@@ -203,7 +203,7 @@ def _check_providers(
             yield CloudFault.NAME_OF_SEVERAL_NODES, f"{name} (on {on})"
     if unread is None:
         return
-    shared = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
+    shared = traits.map_providers(connection, [SHARES]).get(SHARES, frozenset())
     excluded = {node.uuid for node in nodes} | shared
     for provider in providers.values():
         is_unread = not {provider.uuid, provider.name}.isdisjoint(unread)
@@ -211,15 +211,15 @@ def _check_providers(
             yield CloudFault.PROVIDER_WITHOUT_NODE, f"{provider.name} ({provider.uuid})"
 
 
-def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
+def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
     """Yield the differences between placement aggregates and host aggregates.
 
     Each has the kind of finding, the name of the aggregate and the sorted hosts, joined by commas.
     """
-    hosts = host_aggregates.host_map(connection)
-    members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])
-    existing = resource_providers.by_uuids(connection, hosts.host_of)
-    for differing in hosts.disagreements(members):
+    hosts = host_aggregates.read_host_map(connection)
+    members = aggregates.map_providers(connection, [item.uuid for item in hosts.aggregates])
+    existing = resource_providers.map_by_uuid(connection, hosts.host_of)
+    for differing in hosts.find_disagreements(members):
         for kind, uuids in (
             # A node without a provider is a finding of its own.
             (CloudFault.AGGREGATE_LACKS_HOSTS, differing.lacking & existing.keys()),
@@ -234,11 +234,11 @@ def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mis
     """Yield the findings about instances on hosts of a cell that hold no allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
-    for cell in cells.all_cells(connection):
+    for cell in cells.list_cells(connection):
         of_cell = {"no_owner": no_owner, "cell_uuid": cell.uuid}
         number += instances.count_unallocated(connection, **of_cell)
         remaining = MAX_NAMED_INSTANCES - len(names)
         if remaining:
-            names += instances.without_allocations(connection, **of_cell, limit=remaining)
+            names += instances.list_unallocated(connection, **of_cell, limit=remaining)
     if number:
         yield Mismatch(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

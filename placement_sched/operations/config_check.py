@@ -16,19 +16,19 @@ from placement_sched.clients.session import check_installed
 from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
-from placement_sched.config.options.services import oslo_messaging
-from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings, names_of
+from placement_sched.config.options.services import import_oslo_messaging
+from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings, list_names
 from placement_sched.config.sources import Assignment, Place
-from placement_sched.db.engine import database_url, parse_url
+from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.names import did_you_mean, nearest
-from placement_sched.notifications import announcer_of
-from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.model.names import find_nearest, format_suggestion
+from placement_sched.notifications import create_announcer
+from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import OptionNames, pci_aliases, policies_for
-from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
+from placement_sched.scheduler.request import create_neutron_client
 
 #: The namespace of oslo.messaging.
 MESSAGING = "oslo.messaging"
@@ -115,7 +115,7 @@ class Catalogue:
     def _add(self, group: str, options: Iterable[cfg.Opt]) -> None:
         for option in options:
             self.options.setdefault(group, {})[option.dest] = option
-            for name in names_of(option, group, option.dest)[1:]:
+            for name in list_names(option, group, option.dest)[1:]:
                 self._older[name] = (group, option)
 
 
@@ -180,7 +180,7 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
         group, separator, name = variable.removeprefix("OS_").partition("__")
         if variable.startswith("OS_") and separator:
             group = "DEFAULT" if group == "DEFAULT" else group.lower()
-            yield sources.assignment_of_variable(variable, group, name.lower(), value)
+            yield sources.build_assignment(variable, group, name.lower(), value)
 
 
 def _check_lines(
@@ -217,7 +217,7 @@ def _load_plugins(written: Sequence[Assignment], catalogue: Catalogue) -> dict[P
             if fault is not None:
                 faults[line.place] = Problem(line.place, fault.problem, group=line.group)
     if any(catalogue.find(line.group, line.dest) is None for line in written):
-        oslo_messaging()  # imports it without its warnings
+        import_oslo_messaging()  # imports it without its warnings
         catalogue.add_namespace(MESSAGING)
     return faults
 
@@ -227,10 +227,10 @@ def _check_unknown_group(
 ) -> Iterator[Problem]:
     """Yield an error for a misspelt group, or a warning unless it may be a policy."""
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
-    near = () if is_foreign else nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
+    near = () if is_foreign else find_nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
     problem = partial(Problem, line.heading, without_effect=True)
     if near:
-        yield problem(f"{text}{did_you_mean(near, '[{}]'.format)}", is_misspelt=True)
+        yield problem(f"{text}{format_suggestion(near, '[{}]'.format)}", is_misspelt=True)
     elif line.group not in unlisted:
         yield problem(f"{text}, its options are not used", fatal=False)
     elif reason := unlisted[line.group]:
@@ -251,7 +251,7 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
         try:
             sources.convert_value(option, line.value)
         except ValueError as wrong:
-            text = sources.wrong_value(line, option, wrong)
+            text = sources.describe_wrong_value(line, option, wrong)
             yield Problem(line.place, text, group=line.group)
 
 
@@ -271,8 +271,8 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     if elsewhere:
         return problem(f"{text}, but it exists in {' and '.join(elsewhere)}")
     names = catalogue.options.get(line.group, ())
-    if near := nearest(line.dest, names, alike=_MIN_SIMILARITY):
-        return problem(f"{text}{did_you_mean(near, str)}", is_misspelt=True)
+    if near := find_nearest(line.dest, names, alike=_MIN_SIMILARITY):
+        return problem(f"{text}{format_suggestion(near, str)}", is_misspelt=True)
     return problem(f"{text} here, so it is not used", fatal=False)
 
 
@@ -284,7 +284,7 @@ def _find_fault(check: Callable[..., object], *args: object) -> ConfigurationErr
     return None
 
 
-def _problem(wrong: ConfigurationError, group: str = "") -> Problem:
+def _build_problem(wrong: ConfigurationError, group: str = "") -> Problem:
     return Problem(wrong.place, wrong.problem, group=group)
 
 
@@ -295,18 +295,18 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     """
     for _, check in _list_checks(settings, clock):
         check()
-    policies_for(with_options_file(settings, clock).settings, clock).check()
+    get_policies(with_options_file(settings, clock).settings, clock).check()
 
 
 def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[], object]]]:
     """List the checks of values, each with the group of a service that it connects to, if any."""
     return [
-        ("", partial(database_url, settings)),
-        ("", partial(plugins_for, settings, clock)),
-        ("", all_validators),
-        ("", partial(pci_aliases, settings)),
-        ("neutron", partial(neutron_of, settings)),
-        ("", partial(announcer_of, settings)),
+        ("", partial(build_database_url, settings)),
+        ("", partial(get_plugins, settings, clock)),
+        ("", list_validators),
+        ("", partial(read_pci_aliases, settings)),
+        ("neutron", partial(create_neutron_client, settings)),
+        ("", partial(create_announcer, settings)),
     ]
 
 
@@ -319,23 +319,25 @@ def check_settings(settings: Settings) -> list[Problem]:
     urls = [(name, getattr(settings, name).connection) for name in _NOVA_DATABASES]
     checks = _list_checks(settings, utcnow)
     checks += [("", partial(parse_url, url, f"[{name}] connection")) for name, url in urls if url]
-    problems = [_problem(fault, group) for group, check in checks if (fault := _find_fault(check))]
+    problems = [
+        _build_problem(fault, group) for group, check in checks if (fault := _find_fault(check))
+    ]
     if problems:
         return problems
     try:
         return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
     except ConfigurationError as wrong:
-        return [_problem(wrong)]
+        return [_build_problem(wrong)]
 
 
 def check_policies(settings: Settings) -> list[Problem]:
     """Check each listed policy, up to its first error."""
     if fault := _find_fault(OptionNames, settings):
-        return [_problem(fault)]
-    policies = policies_for(settings)
+        return [_build_problem(fault)]
+    policies = get_policies(settings)
     listed = dict.fromkeys(policies.names) if policies.named else ()
     faults = (_find_fault(policies.check_section, name) for name in listed)
-    return [_problem(fault) for fault in faults if fault is not None]
+    return [_build_problem(fault) for fault in faults if fault is not None]
 
 
 def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
@@ -344,7 +346,7 @@ def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     The error of a valid section is None. Sections without any known option, such as sections of
     other services, are omitted. If policies are listed, there are no such sections.
     """
-    policies = policies_for(settings)
+    policies = get_policies(settings)
     try:
         names = OptionNames(settings)
     except ConfigurationError:
@@ -357,7 +359,7 @@ def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     return {name: fault.detail if fault else None for name, fault in sections.items()}
 
 
-def lines_without_effect(settings: Settings) -> list[Problem]:
+def list_ineffective_lines(settings: Settings) -> list[Problem]:
     """List the lines and groups that have no effect.
 
     Misspelt options come first, and each kind is in the order of the files.
@@ -377,7 +379,7 @@ def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     With ``of_nova``, most lines are for other services, so that only lines that look misspelt are
     logged.
     """
-    every = lines_without_effect(settings)
+    every = list_ineffective_lines(settings)
     logs.setup(CONF)
     relevant = [problem for problem in every if not of_nova or problem.is_misspelt]
     if len(relevant) < len(every):

@@ -59,7 +59,7 @@ class HardwareGeneration:
     vgpus: int = 0
 
 
-def _machine(
+def _define_hardware(
     model: str, vcpus: int, memory_mb: int, local_gb: int, *traits: str, **others: str
 ) -> Callable[..., HardwareGeneration]:
     values: Json = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb, **others}
@@ -68,12 +68,12 @@ def _machine(
 
 _AVX512 = (*_X86, "HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI", _SSD)
 _SSD_SIZES = ("Cascadelake-Server", 80, 524_288, 3_840)
-_HDD_HOST = _machine("Broadwell-IBRS", 56, 262_144, 12_000, *_X86, "STORAGE_DISK_HDD")
-_SSD_HOST = _machine(*_SSD_SIZES, *_AVX512)
-_EPYC_HOST = _machine("EPYC-Rome", 256, 1_048_576, 7_680, *_X86, "HW_CPU_X86_AMD_SEV", _SSD)
-_WINDOWS_HOST = _machine(*_SSD_SIZES, *_AVX512, WINDOWS_TRAIT)
-_GPU_HOST = _machine(*_SSD_SIZES, *_AVX512, GPU_TRAIT)
-_ARM_HOST = _machine("Neoverse-N1", 160, 524_288, 3_840, _SSD, arch="aarch64")
+_HDD_HOST = _define_hardware("Broadwell-IBRS", 56, 262_144, 12_000, *_X86, "STORAGE_DISK_HDD")
+_SSD_HOST = _define_hardware(*_SSD_SIZES, *_AVX512)
+_EPYC_HOST = _define_hardware("EPYC-Rome", 256, 1_048_576, 7_680, *_X86, "HW_CPU_X86_AMD_SEV", _SSD)
+_WINDOWS_HOST = _define_hardware(*_SSD_SIZES, *_AVX512, WINDOWS_TRAIT)
+_GPU_HOST = _define_hardware(*_SSD_SIZES, *_AVX512, GPU_TRAIT)
+_ARM_HOST = _define_hardware("Neoverse-N1", 160, 524_288, 3_840, _SSD, arch="aarch64")
 #: Versions of QEMU before 6.2 and after it.
 _OLD, _NEW = 4_002_001, 8_002_002
 _HDD_RACKS = {1: 16, 2: 16}
@@ -117,7 +117,7 @@ class _Host:
     load: tuple[_Size, ...]
 
 
-def uuid_of(name: str) -> str:
+def derive_uuid(name: str) -> str:
     """Derive the uuid of an object of the sample cloud from its name."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:demo/{name}"))
 
@@ -127,7 +127,7 @@ def sample_cloud(now: datetime) -> Json:
 
     The last report of :data:`SILENT_HOST` is :data:`SILENCE` old, and all others are from ``now``.
     """
-    hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
+    hosts = tuple(_iterate_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
     aggregates = [
         *((zone, zone, {"availability_zone": zone}) for zone in ZONES),
         ("licensed-windows", "win", {f"trait:{WINDOWS_TRAIT}": "required"}),
@@ -137,7 +137,7 @@ def sample_cloud(now: datetime) -> Json:
         "aggregates": [
             {
                 "name": name,
-                "uuid": uuid_of(name),
+                "uuid": derive_uuid(name),
                 "metadata": metadata,
                 "hosts": [host.name for host in hosts if of in {host.zone, host.hardware.kind}],
             }
@@ -147,11 +147,11 @@ def sample_cloud(now: datetime) -> Json:
         "services": [
             {"host": DISABLED_HOST, "status": "disabled", "disabled_reason": DISABLED_REASON}
         ],
-        "instances": [instance for host in hosts for instance in _instances(host)],
+        "instances": [instance for host in hosts for instance in _iterate_instances(host)],
     }
 
 
-def _hosts(random: Random) -> Iterator[_Host]:
+def _iterate_hosts(random: Random) -> Iterator[_Host]:
     for zone in ZONES:
         for hardware in GENERATIONS:
             for number, places in hardware.racks.items():
@@ -188,7 +188,7 @@ def _report(host: _Host, now: datetime) -> Json:
     last_seen = now - SILENCE if host.name == SILENT_HOST else now
     vgpus = {"total": hardware.vgpus, "max_unit": hardware.vgpus}
     return {
-        "uuid": uuid_of(host.name),
+        "uuid": derive_uuid(host.name),
         "host": host.name,
         "node": host.name,
         "hypervisor_type": "QEMU",
@@ -209,9 +209,9 @@ def _report(host: _Host, now: datetime) -> Json:
     }
 
 
-def _instances(host: _Host) -> Iterator[Json]:
+def _iterate_instances(host: _Host) -> Iterator[Json]:
     for number, size in enumerate(host.load, start=1):
-        uuid, flavor = uuid_of(f"{host.name}/{number}"), asdict(size)
+        uuid, flavor = derive_uuid(f"{host.name}/{number}"), asdict(size)
         amounts = {
             "VCPU": size.vcpus,
             "MEMORY_MB": size.memory_mb,
@@ -224,8 +224,8 @@ def _instances(host: _Host) -> Iterator[Json]:
             "uuid": uuid,
             "name": f"{size.name}-{uuid[:8]}",
             "host": host.name,
-            "project": uuid_of("residents"),
-            "user": uuid_of("resident"),
+            "project": derive_uuid("residents"),
+            "user": derive_uuid("resident"),
             "flavor": flavor,
             "allocations": {host.name: {name: used for name, used in amounts.items() if used}},
         }
@@ -242,7 +242,7 @@ class SampleRequest:
     spec: Json
 
 
-def _image(name: str, os_type: str, **traits: str) -> Json:
+def _build_image(name: str, os_type: str, **traits: str) -> Json:
     return {
         "name": name,
         "disk_format": "qcow2",
@@ -251,11 +251,11 @@ def _image(name: str, os_type: str, **traits: str) -> Json:
     }
 
 
-_LINUX = _image("debian-12", "linux")
-_WINDOWS = _image("windows-server-2022", "windows", **{f"trait:{WINDOWS_TRAIT}": "required"})
+_LINUX = _build_image("debian-12", "linux")
+_WINDOWS = _build_image("windows-server-2022", "windows", **{f"trait:{WINDOWS_TRAIT}": "required"})
 
 
-def _spec(
+def _build_spec(
     name: str,
     flavor: tuple[str, int, int, int],
     extra_specs: Mapping[str, str] = MappingProxyType({}),
@@ -265,16 +265,16 @@ def _spec(
     """Build a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
     sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
     return {
-        "project_id": uuid_of("project"),
-        "user_id": uuid_of("user"),
+        "project_id": derive_uuid("project"),
+        "user_id": derive_uuid("user"),
         "flavor": {**dict(sizes), "extra_specs": dict(extra_specs)},
         "image": image,
-        "instance_uuids": [uuid_of(f"request/{name}/{n}") for n in range(1, count + 1)],
+        "instance_uuids": [derive_uuid(f"request/{name}/{n}") for n in range(1, count + 1)],
     }
 
 
 _ON_SSD = {"trait:STORAGE_DISK_SSD": "required"}
-_TEN = _spec(
+_TEN = _build_spec(
     "ten",
     ("r.2xlarge", 16, 65_536, 400),
     _ON_SSD | {"capabilities:hypervisor_version": ">= 6002000"},
@@ -289,21 +289,21 @@ REQUESTS = (
         "A plain Linux server",
         "2 vCPUs, 4 GiB, 40 GB of disk, with an image built for x86_64.",
         "Each stage shows how many hosts it rejected and why, with an example.",
-        _spec("plain", ("m.medium", 2, 4_096, 40)),
+        _build_spec("plain", ("m.medium", 2, 4_096, 40)),
     ),
     SampleRequest(
         "windows",
         "A Windows server",
         f"4 vCPUs, 8 GiB, with an image that has trait:{WINDOWS_TRAIT}=required.",
         "The licensed-windows aggregate is open to it, so only its hosts remain.",
-        _spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
+        _build_spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
     ),
     SampleRequest(
         "gpu",
         "A GPU worker",
         f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
         "VGPU rejects hosts without GPUs, and hosts without a free GPU.",
-        _spec("gpu", ("g.large", 8, 49_152, 160), _ON_GPU),
+        _build_spec("gpu", ("g.large", 8, 49_152, 160), _ON_GPU),
     ),
     SampleRequest(
         "ten",
@@ -317,7 +317,7 @@ REQUESTS = (
         "A request without a valid host: a confidential server",
         "32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-ES.",
         "The last line names the only constraint that keeps hosts from fitting.",
-        _spec("impossible", ("c.confidential", 32, 262_144, 500), _ENCRYPTED),
+        _build_spec("impossible", ("c.confidential", 32, 262_144, 500), _ENCRYPTED),
     ),
 )
 

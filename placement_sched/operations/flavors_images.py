@@ -50,11 +50,11 @@ def get_flavor(connection: Connection, flavorid: str, project_id: str | None = N
 
     Raises :class:`NotFound` if it does not exist or ``project_id`` may not see it.
     """
-    flavor = flavor_store.by_flavorid(connection, flavorid)
+    flavor = flavor_store.find_by_flavorid(connection, flavorid)
     if flavor is None or not (
         project_id is None
         or flavor.is_public
-        or flavor_store.is_for(connection, _row_id(flavor), project_id)
+        or flavor_store.is_for(connection, _get_row_id(flavor), project_id)
     ):
         raise NotFound(f"Flavor {flavorid} could not be found.")
     return flavor
@@ -67,9 +67,9 @@ def create_flavor(connection: Connection, flavor: Flavor, now: datetime) -> Flav
     """
     change_counters.bump(connection, flavor_store.SUBJECT)
     flavorid = str(flavor.flavorid)
-    if flavor_store.by_flavorid(connection, flavorid) is not None:
+    if flavor_store.find_by_flavorid(connection, flavorid) is not None:
         raise Duplicate(f"Flavor with ID {flavorid} already exists.")
-    if flavor_store.flavorid_of_name(connection, flavor.name) is not None:
+    if flavor_store.find_flavorid(connection, flavor.name) is not None:
         raise Duplicate(f"Flavor with name {flavor.name} already exists.")
     flavor_store.add(connection, flavor, now)
     return get_flavor(connection, flavorid)
@@ -105,23 +105,23 @@ def set_extra_specs(
 def remove_extra_spec(connection: Connection, flavorid: str, key: str) -> None:
     """Delete an extra spec of a flavor, or raise :class:`NotFound`."""
     row_id = _lock_flavor(connection, flavorid)
-    extra_spec(get_flavor(connection, flavorid), key)
+    get_extra_spec(get_flavor(connection, flavorid), key)
     flavor_store.remove_extra_spec(connection, row_id, key)
 
 
-def extra_spec(flavor: Flavor, key: str) -> str:
+def get_extra_spec(flavor: Flavor, key: str) -> str:
     """Return the value of an extra spec, or raise :class:`NotFound`."""
     if key not in flavor.extra_specs:
         raise NotFound(f"Flavor {flavor.flavorid} has no extra specs with key {key}.")
     return flavor.extra_specs[key]
 
 
-def projects_of_flavor(connection: Connection, flavorid: str) -> tuple[str, ...]:
+def list_flavor_projects(connection: Connection, flavorid: str) -> tuple[str, ...]:
     """Return the projects of a private flavor, or raise :class:`NotFound`."""
     flavor = get_flavor(connection, flavorid)
     if flavor.is_public:
         raise NotFound("Access list not available for public flavors.")
-    return flavor_store.projects_of(connection, _row_id(flavor))
+    return flavor_store.list_projects(connection, _get_row_id(flavor))
 
 
 def add_flavor_access(
@@ -141,7 +141,7 @@ def add_flavor_access(
             "combination."
         )
     flavor_store.add_project(connection, row_id, project_id, now)
-    return flavor_store.projects_of(connection, row_id)
+    return flavor_store.list_projects(connection, row_id)
 
 
 def remove_flavor_access(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
@@ -149,16 +149,16 @@ def remove_flavor_access(connection: Connection, flavorid: str, project_id: str)
     row_id = _lock_flavor(connection, flavorid)
     if not flavor_store.remove_project(connection, row_id, project_id):
         raise NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")
-    return flavor_store.projects_of(connection, row_id)
+    return flavor_store.list_projects(connection, row_id)
 
 
 def _lock_flavor(connection: Connection, flavorid: str) -> int:
     """Lock flavors until the transaction ends, and return the row id of a flavor."""
     change_counters.bump(connection, flavor_store.SUBJECT)
-    return _row_id(get_flavor(connection, flavorid))
+    return _get_row_id(get_flavor(connection, flavorid))
 
 
-def _row_id(flavor: Flavor) -> int:
+def _get_row_id(flavor: Flavor) -> int:
     return int(flavor.id or 0)
 
 
@@ -236,8 +236,8 @@ def get_image(
 
     Raises :class:`NotFound` if the viewer may not see it.
     """
-    image = image_store.by_uuid(connection, uuid, lock=lock)
-    if image is None or not image.open_to(viewer):
+    image = image_store.find_by_uuid(connection, uuid, lock=lock)
+    if image is None or not image.is_open_to(viewer):
         raise NotFound(f"No image found with ID {uuid}")
     return image
 
@@ -248,7 +248,7 @@ def lock_own_image(connection: Connection, uuid: str, viewer: Viewer) -> StoredI
     Raises :class:`Forbidden` if another project owns it.
     """
     image = get_image(connection, uuid, viewer, lock=True)
-    if not image.owned_by(viewer):
+    if not image.is_owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
     return image
 

@@ -61,7 +61,7 @@ class SharedFile:
             written.write_bytes(encode(document))
             written.replace(self._path)
 
-    def age(self) -> float | None:
+    def get_age(self) -> float | None:
         """Return the age of the document in seconds, or None without a document.
 
         A time in the future means that the clock was set back, and also returns None.
@@ -94,21 +94,21 @@ class CapacityGauges(PeriodicTask):
         self._tried_at = 0.0
         self._logged: set[str] = set()
 
-    def _names(self) -> tuple[str, ...]:
+    def _list_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._flavors()))[:MAX_METRIC_FLAVORS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges of the latest count, and start the next count when it is due."""
-        if names := self._names():
+        if names := self._list_names():
             self._read_file()
             figures = self._figures
             self()
             if figures is not None:
-                yield from _gauges(figures, names)
+                yield from _build_gauges(figures, names)
 
     def is_due(self) -> bool:
         """Return whether the figures are too old, or for other flavors than configured."""
-        now, names, figures = time.time(), self._names(), self._figures
+        now, names, figures = time.time(), self._list_names(), self._figures
         is_young = figures is not None and _is_young(figures.counted_at, now)
         if is_young and figures is not None and figures.flavors.keys() >= {*names}:
             return False
@@ -117,7 +117,7 @@ class CapacityGauges(PeriodicTask):
 
     def run_round(self) -> None:
         """Count the capacity and share the figures."""
-        names = self._names()
+        names = self._list_names()
         self._requested, self._tried_at = names, time.time()
         figures = self._figures = self._count(names)
         self._log_unknown(figures)
@@ -150,7 +150,7 @@ def _is_young(since: float, now: float) -> bool:
     return 0 <= now - since < MAX_AGE
 
 
-def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:
+def _build_gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:
     listed = {name: figures.flavors[name] for name in names if name in figures.flavors}
     counted = {
         name: entry
@@ -200,9 +200,9 @@ class CloudGauges(PeriodicTask):
 
     def run_round(self) -> None:
         """Read figures from another worker if they are young, else from the cloud."""
-        age = self._file.age()
+        age = self._file.get_age()
         if age is None or age >= MAX_AGE:
-            self._figures = self._read().bounded()
+            self._figures = self._read().limit_names()
             self._file.write(self._figures.as_json())
         elif (shared := self._file.read()) is None:
             self._next = 0.0
@@ -248,10 +248,10 @@ class FailoverGauges:
             LOG.warning("cannot read the failover result: %s", failure.detail)
             return
         if result is not None:
-            yield from failover_gauges(result, time.time())
+            yield from build_failover_gauges(result, time.time())
 
 
-def failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeMetricFamily]:
+def build_failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeMetricFamily]:
     """Yield the gauges of a failover result.
 
     ``now`` is in seconds since 1970.

@@ -61,9 +61,9 @@ class ReadingAge:
     away: tuple[str, ...] = ()
 
 
-def reading_of(connection: Connection, now: datetime) -> ReadingAge:
+def compute_reading_age(connection: Connection, now: datetime) -> ReadingAge:
     """Return the age of the records of nova's cells, in a single statement."""
-    all_cells = cells.all_cells(connection)
+    all_cells = cells.list_cells(connection)
     ages = [
         None if cell.read_at is None else (now - cell.read_at).total_seconds() for cell in all_cells
     ]

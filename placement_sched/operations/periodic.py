@@ -21,7 +21,7 @@ from placement_sched.clients import session
 from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database, forget_old_marks
-from placement_sched.errors import Error, ServiceFailed, sentence
+from placement_sched.errors import Error, ServiceFailed, format_error
 from placement_sched.limits import MAX_NOTICE_ADDRESSES, MAX_NOTICES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
@@ -30,8 +30,8 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
 from placement_sched.scheduler.decision_views import find_hosts_now
-from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.failover.report import FailoverQuery, report_failover_capacity
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import decisions, figures, plan_runs
 from placement_sched.store.placement import change_log
@@ -89,7 +89,7 @@ class PeriodicTask(ABC):
             self._next = monotonic() + self.pause
             self.run_round()
         except Error as failure:
-            LOG.warning("%s: %s", self.failure, sentence(failure))
+            LOG.warning("%s: %s", self.failure, format_error(failure))
         except Exception:
             LOG.exception(self.failure)
         finally:
@@ -157,7 +157,7 @@ class OldRowDeletion(PeriodicTask):
         with database.read() as connection:
             if database.marks_commits:
                 self._checked_at = forget_old_marks(connection, self._checked_at)
-            if database.logs_changes and change_log.reason_without_log(connection) is None:
+            if database.logs_changes and change_log.find_defect(connection) is None:
                 change_log.trim(connection)
 
 
@@ -206,7 +206,7 @@ class FailoverTask(PeriodicTask):
 
     @property
     def _interval(self) -> float:
-        return float(self._scheduler.live.settings().scheduler.failover_interval)
+        return float(self._scheduler.live.get_settings().scheduler.failover_interval)
 
     def is_due(self) -> bool:
         """Return whether the interval is set."""
@@ -216,11 +216,13 @@ class FailoverTask(PeriodicTask):
         """Compute the failover capacity if the last result of all processes is too old."""
         try:
             with self._scheduler.database.read() as connection:
-                result = self._scheduler.caches.failover.current(connection)
+                result = self._scheduler.caches.failover.get_current(connection)
         except Error as failure:
-            LOG.debug("cannot read the failover result: %s", sentence(failure))
+            LOG.debug("cannot read the failover result: %s", format_error(failure))
             return
-        is_young = result is not None and result.age(self._scheduler.clock()) < self._interval
+        is_young = (
+            result is not None and result.compute_age(self._scheduler.clock()) < self._interval
+        )
         if is_young or not self._lease.is_held():
             return
         try:
@@ -233,15 +235,15 @@ class FailoverTask(PeriodicTask):
 def store_result(scheduler: Scheduler) -> Json:
     """Compute the configured failover capacity, and store and return the result.
 
-    Raises the errors of :func:`failover_capacity`.
+    Raises the errors of :func:`report_failover_capacity`.
     """
-    options = scheduler.live.settings().scheduler
+    options = scheduler.live.get_settings().scheduler
     query = FailoverQuery(
         host_failures=options.failover_host_failures,
         within=options.failover_within or None,
         seconds=options.failover_budget,
     )
-    answer = failover_capacity(scheduler, query)
+    answer = report_failover_capacity(scheduler, query)
     scheduler.database.write(lambda connection: figures.replace_failover_result(connection, answer))
     return answer
 
@@ -277,7 +279,9 @@ class WaitingRequests(PeriodicTask):
         self._log_unknown_policies()
         since = self._scheduler.clock() - self._max_age
         with self._scheduler.database.read() as connection:
-            uuids = decisions.waiting_for_notice(connection, self._policies, since, MAX_NOTICES)
+            uuids = decisions.list_waiting_for_notice(
+                connection, self._policies, since, MAX_NOTICES
+            )
         for uuid in uuids:
             if not self._lease.is_held():
                 return
@@ -287,9 +291,9 @@ class WaitingRequests(PeriodicTask):
         if self._is_checked:
             return
         self._is_checked = True
-        policies = policies_for(self._scheduler.live.settings(), self._scheduler.clock)
+        policies = get_policies(self._scheduler.live.get_settings(), self._scheduler.clock)
         for name in self._policies:
-            if not policies.usable(name):
+            if not policies.is_usable(name):
                 suggestion = suggest_name("policy", name, [DEFAULT_POLICY, *policies.names])
                 LOG.warning(
                     "[scheduler] waiting_policies names %r, but no policy has this name%s",
@@ -300,14 +304,14 @@ class WaitingRequests(PeriodicTask):
     def _evaluate(self, uuid: str) -> None:
         database = self._scheduler.database
         with database.read() as connection:
-            decision = decisions.by_uuid(connection, uuid)
+            decision = decisions.get_by_uuid(connection, uuid)
             notice = decisions.notice_of(connection, uuid)
         if decision.conditions and decision.conditions.together:
             return  # alone, it may fit although the requests together do not
         try:
             hosts = find_hosts_now(self._scheduler, decision)
         except Error as failure:  # e.g. its flavor was deleted
-            LOG.info("decision %s cannot be evaluated again: %s", uuid, sentence(failure))
+            LOG.info("decision %s cannot be evaluated again: %s", uuid, format_error(failure))
             return
         if hosts:
             LOG.info("the request of decision %s would fit now on %s", uuid, ", ".join(hosts))
@@ -321,7 +325,9 @@ class WaitingRequests(PeriodicTask):
         if notice.attempts >= self._max_attempts:  # a crash interrupted the last attempt
             self._record(replace(notice, ended_at=self._scheduler.clock()))
             return
-        addresses = {session.webhook_digest(address): address for address in self._addresses}
+        addresses = {
+            session.compute_webhook_digest(address): address for address in self._addresses
+        }
         pending = addresses.keys() & notice.pending if notice.attempts else addresses.keys()
         notice = replace(notice, attempts=notice.attempts + 1, pending=tuple(sorted(pending)))
         self._record(notice)

@@ -37,7 +37,7 @@ from placement_sched.model.plan_run import (
 )
 from placement_sched.scheduler.drain_plan import check_move
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas.formats import usual_uuid
+from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.store import decisions, plan_runs
 
 
@@ -53,7 +53,7 @@ def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> 
         method=body["method"],
         parallel=body["parallel"],
         user_id=user_id,
-        executor=usual_uuid(body["executor"]),
+        executor=normalize_uuid(body["executor"]),
         request=body.get("request") or {},
         stuck=body.get("stuck") or (),
         moves=tuple(_read_moves(body["moves"])),
@@ -69,7 +69,7 @@ def show_run(scheduler: Scheduler, uuid: str) -> PlanRun:
     Raises :class:`NotFound` if it does not exist.
     """
     with scheduler.database.read() as connection:
-        return plan_runs.by_uuid(connection, usual_uuid(uuid))
+        return plan_runs.get_by_uuid(connection, normalize_uuid(uuid))
 
 
 def change_run(scheduler: Scheduler, uuid: str, body: Json) -> PlanRun:
@@ -79,7 +79,7 @@ def change_run(scheduler: Scheduler, uuid: str, body: Json) -> PlanRun:
     it. Raises :class:`Conflict` if the run is done, if the sender is not its executor, and for the
     state ``done`` if moves are planned or started.
     """
-    uuid, executor, state = usual_uuid(uuid), usual_uuid(body["executor"]), body["state"]
+    uuid, executor, state = normalize_uuid(uuid), normalize_uuid(body["executor"]), body["state"]
     now = scheduler.clock()
     scheduler.database.write(
         lambda connection: plan_runs.change_run(connection, uuid, state, executor, now)
@@ -97,17 +97,17 @@ def change_move(
     of kind ``move``. Raises :class:`Conflict` if the sender is not the executor of the run, if a
     move starts in a run that is not running, or if the move is already done or skipped.
     """
-    uuid, instance = usual_uuid(uuid), usual_uuid(instance)
-    executor, state = usual_uuid(body["executor"]), body["state"]
+    uuid, instance = normalize_uuid(uuid), normalize_uuid(instance)
+    executor, state = normalize_uuid(body["executor"]), body["state"]
     run = show_run(scheduler, uuid)
     move = _find_move(run, instance, executor)
     if state == STARTED and run.state != RUNNING:
-        raise plan_runs.not_running(run)
+        raise plan_runs.build_not_running_conflict(run)
     decision = rejection = None
     if state == STARTED:
         decision, rejection = check_move(scheduler, instance, move.source, move.target, ids)
     now = scheduler.clock()
-    values: dict[str, Any] = {} if rejection else _values_of(state, body.get("error"), now)
+    values: dict[str, Any] = {} if rejection else _build_values(state, body.get("error"), now)
     if decision is not None:
         values["decision_uuid"] = decision.uuid
 
@@ -120,11 +120,11 @@ def change_move(
 
     scheduler.database.write(write)
     with scheduler.database.read() as connection:
-        run = plan_runs.by_uuid(connection, uuid)
+        run = plan_runs.get_by_uuid(connection, uuid)
     return {**_find_move(run, instance).as_json(), "rejection": rejection}
 
 
-def _values_of(state: str, error: str | None, now: datetime) -> dict[str, Any]:
+def _build_values(state: str, error: str | None, now: datetime) -> dict[str, Any]:
     if state == STARTED:
         return {"state": state, "started_at": now, "finished_at": None, "error": None}
     return {"state": state, "finished_at": now, "error": error}
@@ -144,9 +144,9 @@ def _find_move(run: PlanRun, instance: str, executor: str | None = None) -> RunM
             code="scheduler.not_found",
         )
     if executor is not None and executor != run.executor:
-        raise plan_runs.other_executor(run.uuid)
+        raise plan_runs.build_executor_conflict(run.uuid)
     if executor is not None and move.state in FINAL_STATES:
-        raise plan_runs.closed_move(instance)
+        raise plan_runs.build_closed_move_conflict(instance)
     return move
 
 
@@ -155,7 +155,7 @@ def _read_moves(documents: Sequence[Json]) -> list[RunMove]:
     for position, document in enumerate(documents):
         path = f"$.moves[{position}]"
         instance, source, target = (document[key] for key in ("instance", "from", "to"))
-        instance = usual_uuid(instance)
+        instance = normalize_uuid(instance)
         if instance in moves:
             raise Invalid(f"instance {instance} has two moves", json_path=f"{path}.instance")
         if source == target:
@@ -268,12 +268,12 @@ class PlanExecution:
         """
         for move in moves:
             if move.was_started:
-                server = self.nova.server(move.instance)
+                server = self.nova.find_server(move.instance)
                 if server is not None and _is_busy(server):
                     self._add_flight(move, is_own=False)
                     continue
                 if server and server.host == move.target and server.status != _ERROR:
-                    self._end(move, DONE)
+                    self._end_move(move, DONE)
                     continue
             self._waiting.append(move)
 
@@ -292,19 +292,19 @@ class PlanExecution:
 
     def _start(self, move: RunMove) -> bool:
         """Start, skip or fail a move, or return False if it must wait for other moves."""
-        server = self.nova.server(move.instance)
+        server = self.nova.find_server(move.instance)
         if server is None:
-            self._end(move, SKIPPED, "nova has no such instance any more")
+            self._end_move(move, SKIPPED, "nova has no such instance any more")
         elif server.host != move.source:
-            self._end(move, SKIPPED, f"it is on {server.host} now, not on {move.source}")
+            self._end_move(move, SKIPPED, f"it is on {server.host} now, not on {move.source}")
         elif server.status == _ERROR:
-            self._end(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
+            self._end_move(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
         elif server.task_state is not None:
-            self._end(move, FAILED, f"nova works on it: its task state is {server.task_state}")
+            self._end_move(move, FAILED, f"nova works on it: its task state is {server.task_state}")
         elif rejection := self.journal.start(move.instance):
             if self._flights:
                 return False
-            self._end(move, FAILED, f"{move.target} rejects it now: {rejection}")
+            self._end_move(move, FAILED, f"{move.target} rejects it now: {rejection}")
         else:
             self.report(move, STARTED, None)
             self._request_migration(move, server)
@@ -321,7 +321,7 @@ class PlanExecution:
             flight.problem = failure.detail
             return
         if rejection:
-            self._end(move, FAILED, rejection)
+            self._end_move(move, FAILED, rejection)
 
     def _add_flight(self, move: RunMove, *, is_own: bool = True) -> _Flight:
         flight = _Flight(move, self.monotonic() + self.timeout, is_own=is_own)
@@ -331,7 +331,7 @@ class PlanExecution:
     def _poll(self, flight: _Flight) -> None:
         """Compare a move with nova's record of the instance, and end the move if possible."""
         try:
-            server = self.nova.server(flight.move.instance)
+            server = self.nova.find_server(flight.move.instance)
         except ServiceFailed:
             flight.poll_failures += 1
             if flight.poll_failures >= MAX_POLL_FAILURES:
@@ -343,44 +343,46 @@ class PlanExecution:
     def _follow(self, flight: _Flight, server: NovaServer | None) -> None:
         move = flight.move
         if server is None:
-            self._end(move, SKIPPED, "it was deleted during its move")
+            self._end_move(move, SKIPPED, "it was deleted during its move")
         elif server.status == _ERROR:
-            self._end(move, FAILED, _describe_error(server))
+            self._end_move(move, FAILED, _describe_error(server))
         elif server.status == _TO_CONFIRM and server.task_state is None and not flight.is_confirmed:
             self._confirm(flight, server)
         elif _is_busy(server):
             if self.monotonic() >= flight.deadline:
-                self._end(move, FAILED, f"nova has not finished it after {self.timeout:g} s")
+                self._end_move(move, FAILED, f"nova has not finished it after {self.timeout:g} s")
         elif server.host == move.target:
-            self._end(move, DONE)
+            self._end_move(move, DONE)
         elif not flight.is_own:
             # The migration of an earlier execution has failed: the move is checked again.
             del self._flights[move.instance]
             self._waiting.appendleft(move)
             self._is_held = False
         else:
-            self._end(move, FAILED, self._explain_failure(flight, server))
+            self._end_move(move, FAILED, self._explain_failure(flight, server))
 
     def _confirm(self, flight: _Flight, server: NovaServer) -> None:
         move = flight.move
         if server.host != move.target:
-            self._end(move, FAILED, f"it is on {server.host}, not on {move.target}: not confirmed")
+            self._end_move(
+                move, FAILED, f"it is on {server.host}, not on {move.target}: not confirmed"
+            )
             return
         flight.is_confirmed = True
         rejection = self.nova.confirm(move.instance)
-        if rejection and self.nova.migration_status(move.instance) not in _CONFIRMING:
-            self._end(move, FAILED, rejection)
+        if rejection and self.nova.find_migration_status(move.instance) not in _CONFIRMING:
+            self._end_move(move, FAILED, rejection)
 
     def _explain_failure(self, flight: _Flight, server: NovaServer) -> str:
         if server.host != flight.move.source:
             return f"it is on {server.host} now, not on {flight.move.target}"
         if flight.problem:
             return flight.problem
-        status = self.nova.migration_status(server.uuid)
+        status = self.nova.find_migration_status(server.uuid)
         status_note = "" if status is None else f": the status of nova's migration is {status}"
         return f"it is still on {server.host}{status_note}"
 
-    def _end(self, move: RunMove, state: str, error: str | None = None) -> None:
+    def _end_move(self, move: RunMove, state: str, error: str | None = None) -> None:
         self._flights.pop(move.instance, None)
         self._is_held = False
         self._has_failed = self._has_failed or state == FAILED

@@ -17,22 +17,27 @@ from typing import Any, TypeGuard
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Conf, Settings
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import ConfigurationError, Error, one_line
+from placement_sched.errors import ConfigurationError, Error, format_one_line
 from placement_sched.model.clock import utcnow
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations.fleet.load import apply
 from placement_sched.operations.fleet.merge import merge
-from placement_sched.operations.prepare import temporary_database
+from placement_sched.operations.prepare import open_temporary_database
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.nova_shim.finder import NovaName, is_installed, list_names
-from placement_sched.scheduler.plugin import advice_for, overrides, path_of, tolerate_failures
+from placement_sched.scheduler.plugin import (
+    format_advice,
+    get_class_path,
+    has_overrides,
+    tolerate_failures,
+)
 from placement_sched.scheduler.plugins import (
     describe_import_error,
     describe_syntax_error,
+    get_plugins,
     load_plugin,
-    plugins_for,
 )
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weights import BaseHostWeigher
@@ -142,12 +147,12 @@ def check_source(file: str, conf: Conf) -> list[Finding]:
         source = Path(file).read_text()
         names = list_names(source)
     except (OSError, UnicodeDecodeError) as failure:
-        return [Finding(file, 0, "source", "unreadable", one_line(failure))]
+        return [Finding(file, 0, "source", "unreadable", format_one_line(failure))]
     except SyntaxError as failure:
         problem = describe_syntax_error(failure)
         return [Finding(file, failure.lineno or 0, SYNTAX, "invalid", problem)]
     findings = [_describe_name(file, name) for name in names]
-    return [*findings, *_undeclared_options(file, source, conf)]
+    return [*findings, *_find_undeclared_options(file, source, conf)]
 
 
 def _describe_name(file: str, name: NovaName) -> Finding:
@@ -160,17 +165,17 @@ def _describe_name(file: str, name: NovaName) -> Finding:
     return Finding(file, name.line, name.name, "needs the nova shim", problem)
 
 
-def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]:
+def _find_undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]:
     tree = ast.parse(source)
     declared = {
         str(argument.value).replace("-", "_")
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and _last_name(node.func).endswith("Opt")
+        if isinstance(node, ast.Call) and _get_last_name(node.func).endswith("Opt")
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant)
     }
     reported = set()
-    for line, group, option in _options_read(tree, conf):
+    for line, group, option in _find_option_reads(tree, conf):
         if option in declared or (group, option) in reported:
             continue
         reported.add((group, option))
@@ -184,18 +189,18 @@ def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]
         yield Finding(file, line, f"[{group}] {option}", "not declared", problem)
 
 
-def _options_read(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
+def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
     """Yield line, group and name of each unregistered option that is read from CONF."""
     conf_names, called = {"CONF", "FLAGS"}, set()
     outer: dict[ast.AST, ast.AST] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and _last_name(node.value) in conf_names:
-            conf_names.update(map(_last_name, node.targets))
+        if isinstance(node, ast.Assign) and _get_last_name(node.value) in conf_names:
+            conf_names.update(map(_get_last_name, node.targets))
         if isinstance(node, ast.Call):
             called.add(node.func)
         outer |= dict.fromkeys(ast.iter_child_nodes(node), node)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or _last_name(node.value) not in conf_names:
+        if not isinstance(node, ast.Attribute) or _get_last_name(node.value) not in conf_names:
             continue
         group, member = node.attr, outer[node]
         options = {**conf.registered.get(group, {}), **CONF.registered.get(group, {})}
@@ -209,7 +214,7 @@ def _options_read(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
             yield node.lineno, group, option
 
 
-def _last_name(node: ast.expr) -> str:
+def _get_last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
@@ -222,9 +227,9 @@ def load_classes(target: str) -> list[type]:
     """
     try:
         if target.endswith(".py"):
-            return _classes_of(load_plugin(lambda: _import_file(Path(target))))
+            return _list_classes(load_plugin(lambda: _import_file(Path(target))))
         try:
-            return _classes_of(load_plugin(lambda: import_module(target)))
+            return _list_classes(load_plugin(lambda: import_module(target)))
         except ModuleNotFoundError as failure:
             module, _, name = target.rpartition(".")
             if failure.name != target or not module:
@@ -250,7 +255,7 @@ def _import_file(path: Path) -> Any:
     return module
 
 
-def _classes_of(module: Any) -> list[type]:
+def _list_classes(module: Any) -> list[type]:
     return [
         value
         for value in vars(module).values()
@@ -276,13 +281,13 @@ def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
         "nova/scheduler/filters/__init__.py or nova/scheduler/weights/__init__.py"
     )
     return [
-        Finding(source_of(kind), 0, f"{kind.__name__}.{name}", "missing", problem)
+        Finding(find_source(kind), 0, f"{kind.__name__}.{name}", "missing", problem)
         for kind in kinds
-        for name in _missing_methods(kind)
+        for name in _find_missing_methods(kind)
     ]
 
 
-def _missing_methods(kind: type) -> list[str]:
+def _find_missing_methods(kind: type) -> list[str]:
     called, assigned = set(), set()
     for base in kind.__mro__[:-1]:
         try:
@@ -305,9 +310,9 @@ def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     )
 
 
-def third_party_classes(settings: Settings) -> list[type]:
+def list_third_party_classes(settings: Settings) -> list[type]:
     """Return the enabled filters and weighers that do not belong to this package."""
-    plugins = plugins_for(settings)
+    plugins = get_plugins(settings)
     kinds = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
     return [kind for kind in kinds if not kind.__module__.startswith("placement_sched.")]
 
@@ -316,13 +321,13 @@ def describe_interface(plugin: object) -> str:
     """Return which interface a plugin implements: nova's or this package's."""
     of_nova = {BaseHostFilter: NOVA_FILTER, BaseHostWeigher: NOVA_WEIGHER}
     is_of_nova = any(
-        isinstance(plugin, base) and overrides(plugin, base, names)
+        isinstance(plugin, base) and has_overrides(plugin, base, names)
         for base, names in of_nova.items()
     )
     return "nova" if is_of_nova else "placement_sched"
 
 
-def source_of(kind: type) -> str:
+def find_source(kind: type) -> str:
     """Return the file of a class."""
     try:
         return inspect.getsourcefile(kind) or kind.__module__
@@ -330,7 +335,7 @@ def source_of(kind: type) -> str:
         return kind.__module__
 
 
-def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
+def try_classes(kinds: Iterable[type], settings: Settings) -> list[Finding]:
     """Run each class on requests in a made-up cloud, and list the findings.
 
     The cloud has four hosts and is in a temporary database.
@@ -339,22 +344,22 @@ def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
     if not kinds:
         return []
     try:
-        with _made_up_cloud(settings) as scheduler:
+        with _open_sample_cloud(settings) as scheduler:
             return [_try(scheduler, kind) for kind in kinds]
     except (Error, OSError) as failure:  # for example a full disk
-        problem = f"the temporary database of the dry run failed: {one_line(failure)}"
-        return [Finding(source_of(kinds[0]), 0, "dry run", "not done", problem)]
+        problem = f"the temporary database of the dry run failed: {format_one_line(failure)}"
+        return [Finding(find_source(kinds[0]), 0, "dry run", "not done", problem)]
 
 
 def _try(scheduler: Scheduler, kind: type) -> Finding:
-    path, file = path_of(kind), source_of(kind)
+    path, file = get_class_path(kind), find_source(kind)
     values: dict[str, Any] = {}
     filters = [path]
     if issubclass(kind, BaseHostWeigher):
         values["filter_scheduler.weight_classes"] = [path]
         # A weigher may need values that an enabled filter adds to hosts.
         filters = list(scheduler.settings.filter_scheduler.enabled_filters)
-    filters.append(path_of(ServerGroupAntiAffinityFilter))  # the server group requires it
+    filters.append(get_class_path(ServerGroupAntiAffinityFilter))  # the server group requires it
     values["filter_scheduler.enabled_filters"] = filters
     for title, request in REQUESTS.items():
         try:
@@ -362,14 +367,14 @@ def _try(scheduler: Scheduler, kind: type) -> Finding:
             with tolerate_failures():
                 trial.explain(dict(request), view=ExplanationView())
         except Error as error:
-            reason = error.detail.removesuffix(advice_for(kind))
+            reason = error.detail.removesuffix(format_advice(kind))
             return Finding(file, 0, path, "fails", f"fails for {title}: {reason}")
     return Finding(file, 0, path, "runs")
 
 
 @contextmanager
-def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
-    with temporary_database(settings) as (database, own_settings):
+def _open_sample_cloud(settings: Settings) -> Iterator[Scheduler]:
+    with open_temporary_database(settings) as (database, own_settings):
         database.write(lambda connection: _write_cloud(connection, own_settings))
         yield Scheduler(
             database=database,
@@ -393,8 +398,8 @@ def _write_cloud(connection: Connection, settings: Settings) -> None:
 
 def check_enabled(settings: Settings) -> Sequence[Finding]:
     """List the problems of the enabled third-party plugins."""
-    kinds = third_party_classes(settings)
-    files = dict.fromkeys(source_of(kind) for kind in kinds)
+    kinds = list_third_party_classes(settings)
+    files = dict.fromkeys(find_source(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]
-    findings += [*find_missing_methods(kinds), *dry_run(kinds, settings)]
+    findings += [*find_missing_methods(kinds), *try_classes(kinds, settings)]
     return [finding for finding in findings if finding.problem]

@@ -16,8 +16,8 @@ from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import (
     check_revision,
-    current_revision,
-    newest_revision,
+    get_newest_revision,
+    read_current_revision,
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
@@ -58,7 +58,7 @@ def sync(database: Database, clock: Clock) -> None:
 
 
 @contextmanager
-def temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]]:
+def open_temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]]:
     """Yield an empty SQLite database in a temporary folder, and the settings that name it."""
     with TemporaryDirectory(prefix="placement_sched-") as folder:
         values = {
@@ -78,7 +78,7 @@ def check_schema_revision(database: Database) -> None:
     Raises :class:`Unavailable`, and :class:`NotAdopted` if a database of OpenStack placement must
     be adopted first.
     """
-    revision, wanted = current_revision(database), newest_revision()
+    revision, wanted = read_current_revision(database), get_newest_revision()
     if revision != wanted:
         check_adopted(database)
         check_revision(revision)
@@ -89,7 +89,7 @@ def check_schema_revision(database: Database) -> None:
     database.enable_commit_marks()
 
 
-def may_sync(settings: Settings, database: Database) -> bool:
+def can_sync(settings: Settings, database: Database) -> bool:
     """Return whether a server prepares the database itself when it starts."""
     # The file of the embedded SQLite belongs to this service, and no other service prepares it.
     embedded = database.url.get_backend_name() == "sqlite"
@@ -117,7 +117,7 @@ class Preparation:
         accepted: ctypes.c_bool | None = None,
     ) -> None:
         self._accepted = ctypes.c_bool(False) if accepted is None else accepted
-        self._may_sync = may_sync(settings, database)
+        self._may_sync = can_sync(settings, database)
         self._database, self._clock, self._upkeep = database, clock, upkeep
         self._slots, self._lock = Semaphore(MAX_PREPARING), Lock()
         self._done = False

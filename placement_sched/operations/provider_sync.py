@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from placement_sched.clients.placement import RemotePlacement
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import (
@@ -31,7 +31,7 @@ from placement_sched.model.aggregates import (
     SyncCode,
     SyncedAttribute,
     SyncProblem,
-    most_severe,
+    find_most_severe,
 )
 from placement_sched.model.clock import Clock
 from placement_sched.model.names import suggest_name
@@ -52,14 +52,16 @@ _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 def read_own_hosts(database: Database) -> HostMap:
     """Read the current host aggregates, hosts and nodes, in three statements."""
     with database.read() as connection:
-        return host_aggregates.host_map(connection)
+        return host_aggregates.read_host_map(connection)
 
 
-def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str, str], list[str]]:
+def map_required_pairs(
+    hosts: HostMap, attribute: SyncedAttribute
+) -> dict[tuple[str, str], list[str]]:
     """Map pairs of a provider and a trait or aggregate to the aggregates that require it."""
     required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
-        is_trait, nodes = attribute == "traits", hosts.nodes_in(aggregate)
+        is_trait, nodes = attribute == "traits", hosts.list_nodes(aggregate)
         for name in aggregate.reserving_traits if is_trait else [aggregate.uuid]:
             for node in nodes:
                 required[node, name].append(aggregate.uuid)
@@ -80,17 +82,17 @@ class OwnPlacement:
     def __init__(self, database: Database, clock: Clock, *, own_hosts: bool) -> None:
         self._database, self._clock, self._own_hosts = database, clock, own_hosts
 
-    def providers_with(
+    def map_providers(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
         """Map each aggregate (a uuid) or trait to the uuids of its providers."""
         with self._database.read() as connection:
-            return _ASSOCIATIONS[attribute].providers_of(connection, names)
+            return _ASSOCIATIONS[attribute].map_providers(connection, names)
 
-    def known_traits(self, names: Collection[str]) -> frozenset[str]:
+    def find_existing_traits(self, names: Collection[str]) -> frozenset[str]:
         """Return the names of traits that exist."""
         with self._database.read() as connection:
-            return frozenset(trait.name for trait in traits.by_names(connection, names))
+            return frozenset(trait.name for trait in traits.list_by_names(connection, names))
 
     def create_trait(self, name: str) -> None:
         """Create a trait if it does not exist."""
@@ -98,10 +100,10 @@ class OwnPlacement:
             lambda connection: traits.add_missing(connection, [name], self._clock())
         )
 
-    def existing(self, providers: Collection[str]) -> frozenset[str]:
+    def find_existing_providers(self, providers: Collection[str]) -> frozenset[str]:
         """Return the uuids of providers that exist."""
         with self._database.read() as connection:
-            return frozenset(resource_providers.by_uuids(connection, providers))
+            return frozenset(resource_providers.map_by_uuid(connection, providers))
 
     def change(self, change: ProviderChange) -> ChangeResult:
         """Add an aggregate or trait to providers or remove it, and update the record.
@@ -110,17 +112,17 @@ class OwnPlacement:
         none from a provider that was recreated after the record.
         """
 
-        def work(connection: Connection) -> ChangeResult:
+        def apply_change(connection: Connection) -> ChangeResult:
             attribute, name, providers, adding = change
             if self._own_hosts:
                 change_counters.hold_version(connection, host_aggregates.SUBJECT)
-                required = required_pairs(host_aggregates.host_map(connection), attribute)
+                required = map_required_pairs(host_aggregates.read_host_map(connection), attribute)
                 providers = {
                     uuid: required.get((uuid, name), [aggregate])[0]
                     for uuid, aggregate in providers.items()
                     if ((uuid, name) in required) is adding
                 }
-            existing = resource_providers.by_uuids(connection, providers)
+            existing = resource_providers.map_by_uuid(connection, providers)
             ids = {uuid: provider.id for uuid, provider in existing.items()}
             uuids = {id_: uuid for uuid, id_ in ids.items()}
             if attribute == "traits" and not adding:
@@ -136,7 +138,7 @@ class OwnPlacement:
                 traits.forget_synced(connection, [(uuid, name) for uuid in providers])
             return ChangeResult(done, missing=frozenset(providers.keys() - ids.keys()))
 
-        return self._database.write(work)
+        return self._database.write(apply_change)
 
     def read_record(self) -> dict[ProviderTrait, str]:
         """Map the recorded traits to the aggregates that require them."""
@@ -154,19 +156,19 @@ class OwnPlacement:
         Removes the pairs in ``forgotten`` and all pairs of deleted providers.
         """
 
-        def work(connection: Connection) -> None:
+        def write_record(connection: Connection) -> None:
             traits.forget_outlived(connection)
             traits.rebind_synced(connection, rebound, self._clock())
             traits.forget_synced(connection, forgotten)
 
         if rebound or forgotten:
-            self._database.write(work)
+            self._database.write(write_record)
 
 
 Placement = OwnPlacement | RemotePlacement
 
 
-def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+def group_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """Map traits or aggregates to their providers, as a default dict."""
     providers: dict[str, set[str]] = defaultdict(set)
     for provider, name in pairs:
@@ -197,14 +199,14 @@ class SyncRun:
     @property
     def code(self) -> SyncCode:
         """Return the exit code of the command, the same as nova-manage's if possible."""
-        return most_severe(self.problems)
+        return find_most_severe(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
         """Make changes in batches of a size that placement accepts."""
         parts = [
             change._replace(providers=dict(part))
             for change in changes
-            for part in batches(sorted(change.providers.items()), self.placement.batch)
+            for part in split_batches(sorted(change.providers.items()), self.placement.batch)
         ]
         total, done = sum(len(part.providers) for part in parts), 0
         for part in parts:
@@ -216,7 +218,7 @@ class SyncRun:
         """Make a change and record its result."""
         if self.dry_run:
             uuids = frozenset(change.providers)
-            existing = self.placement.existing(uuids) if change.adding else uuids
+            existing = self.placement.find_existing_providers(uuids) if change.adding else uuids
             changed = ChangeResult(existing, uuids - existing)
         else:
             changed = self.placement.change(change)
@@ -226,7 +228,7 @@ class SyncRun:
 
     def _report(self, change: ProviderChange, changed: ChangeResult) -> None:
         verb = "added to" if change.adding else "removed from"
-        is_trait, aggregate = change.attribute == "traits", self.hosts.by_uuid(change.name)
+        is_trait, aggregate = change.attribute == "traits", self.hosts.find_by_uuid(change.name)
         label = aggregate.name if aggregate else change.name
         host_of = {uuid: self.hosts.host_of.get(uuid, uuid) for uuid in change.providers}
         for uuid in sorted(() if self.dry_run else changed.done, key=host_of.__getitem__):
@@ -299,7 +301,7 @@ def sync_aggregates(
     changes = []
     try:
         uuids = [aggregate.uuid for aggregate in hosts.aggregates]
-        for differing in hosts.disagreements(placement.providers_with("aggregates", uuids)):
+        for differing in hosts.find_disagreements(placement.map_providers("aggregates", uuids)):
             uuid = differing.aggregate.uuid
             run.stale |= {(provider, uuid) for provider in differing.stale}
             changes.append(_change(uuid, differing.lacking - ambiguous, adding=True))
@@ -353,7 +355,7 @@ def sync_traits(
 
 def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
-    required = required_pairs(hosts, "traits")
+    required = map_required_pairs(hosts, "traits")
     record = {
         pair: aggregate
         for pair, aggregate in placement.read_record().items()
@@ -361,8 +363,8 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     }
     named = {trait for each in scope for trait in each.reserving_traits}
     traits = named | {trait for _, trait in record}
-    existing = placement.known_traits(traits) if traits else frozenset[str]()
-    carriers = placement.providers_with("traits", existing)
+    existing = placement.find_existing_traits(traits) if traits else frozenset[str]()
+    carriers = placement.map_providers("traits", existing)
     rejected = {name for name in named - existing if not _CUSTOM_NAME.fullmatch(name)}
     lacking = {
         (provider, trait): next(uuid for uuid in requiring if uuid in uuids)
@@ -370,8 +372,8 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
         if trait not in rejected and provider not in carriers.get(trait, ())
         if not uuids.isdisjoint(requiring)
     }
-    over = record.keys() - required.keys() - _hidden_pairs(hosts, record)
-    required_elsewhere = _required_elsewhere(
+    over = record.keys() - required.keys() - _find_hidden_pairs(hosts, record)
+    required_elsewhere = _find_required_elsewhere(
         hosts, {pair: record[pair] for pair in over}, placement
     )
     over -= required_elsewhere.keys()
@@ -392,11 +394,11 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     run.change_all(
         ProviderChange("traits", trait, {uuid: pairs[uuid, trait] for uuid in providers}, adding)
         for pairs, adding in ((lacking, True), (carried, False))
-        for trait, providers in sorted(by_name(pairs).items())
+        for trait, providers in sorted(group_by_name(pairs).items())
     )
 
 
-def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
+def _find_hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
     """Return recorded pairs whose provider may belong to a node that is not listed.
 
     If a host of a requiring aggregate is not in the list of compute nodes, any provider without a
@@ -411,7 +413,7 @@ def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[Prov
     return {pair for pair in record if pair[1] in hidden and pair[0] not in hosts.host_of}
 
 
-def _required_elsewhere(
+def _find_required_elsewhere(
     hosts: HostMap, record: Mapping[ProviderTrait, str], placement: Placement
 ) -> dict[ProviderTrait, SyncProblem]:
     """Return recorded pairs that an aggregate in the list of another run may require.
@@ -421,7 +423,7 @@ def _required_elsewhere(
     another run.
     """
     unknown = set(record.values()) - {each.uuid for each in hosts.aggregates}
-    members = placement.providers_with("aggregates", unknown)
+    members = placement.map_providers("aggregates", unknown)
     problems = {}
     for (provider, trait), aggregate in sorted(record.items()):
         if provider in members.get(aggregate, ()):

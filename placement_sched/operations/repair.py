@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 
 from placement_sched.db import migrate
-from placement_sched.db.sql import batches, grouped, nested
+from placement_sched.db.sql import group_rows, nest_rows, split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
@@ -26,12 +26,12 @@ from placement_sched.model.provider import (
     Allocation,
     ConsumerClaim,
 )
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import call_with_retries
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.scheduler.request_groups import amounts_of
+from placement_sched.scheduler.request_groups import compute_flavor_amounts
 from placement_sched.store import decisions
-from placement_sched.store.checks import on_other_hosts, orphans, still_orphans
+from placement_sched.store.checks import filter_orphans, find_allocated_elsewhere, list_orphans
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
 
@@ -65,16 +65,18 @@ class UnverifiedConsumer:
     has_type: bool = True
 
 
-def _by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
+def _group_by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
     """Group allocations by consumer, sorted by consumer uuid."""
-    return grouped((row.consumer.uuid, row) for row in sorted(rows, key=lambda r: r.consumer.uuid))
+    return group_rows(
+        (row.consumer.uuid, row) for row in sorted(rows, key=lambda r: r.consumer.uuid)
+    )
 
 
-def _amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
-    return dict(nested((row.provider_uuid, row.resource_class, row.used) for row in rows))
+def _map_amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
+    return dict(nest_rows((row.provider_uuid, row.resource_class, row.used) for row in rows))
 
 
-def may_be_outdated(database: Database) -> bool:
+def can_be_outdated(database: Database) -> bool:
     """Return whether recorded instances may have been deleted by nova.
 
     In a database that OpenStack placement created, nova deletes the allocations of an instance, but
@@ -105,9 +107,9 @@ class _InstanceRecords:
         elif not all_recorded and not instances.is_any(connection):
             self._common_reason = UnverifiedReason.NOTHING_RECORDED
         uuids = {row.provider_uuid for row in rows}
-        providers = resource_providers.by_uuids(connection, uuids)
+        providers = resource_providers.map_by_uuid(connection, uuids)
         roots = {provider.root_uuid for provider in providers.values()}
-        nodes = {node.uuid: node for node in compute_nodes.by_uuids(connection, roots)}
+        nodes = {node.uuid: node for node in compute_nodes.list_by_uuids(connection, roots)}
         self._nodes = {
             uuid: nodes[provider.root_uuid]
             for uuid, provider in providers.items()
@@ -116,9 +118,9 @@ class _InstanceRecords:
         #: The hosts of providers, or the name of a provider without a host.
         self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
-        self._sharing = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
+        self._sharing = traits.map_providers(connection, [SHARES]).get(SHARES, frozenset())
         hosts = {node.host for node in nodes.values()}
-        self._recorded = instances.counts_on_hosts(connection, hosts)
+        self._recorded = instances.count_by_host(connection, hosts)
 
     def verify(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
         """Verify that a consumer is no instance any more.
@@ -227,44 +229,44 @@ class Auditor:
         """Return orphaned allocations and unverified consumers, optionally of ``consumers``."""
         provider_id = None
         if self.provider_uuid is not None:
-            provider_id = resource_providers.by_uuid(connection, self.provider_uuid).id
+            provider_id = resource_providers.get_by_uuid(connection, self.provider_uuid).id
         uuids: Collection[str]
         if consumers is None:
-            uuids = orphans(connection, provider_id)
+            uuids = list_orphans(connection, provider_id)
         else:
-            uuids = still_orphans(connection, consumers, provider_id)
-        rows = allocations.of_consumers(connection, sorted(uuids))
+            uuids = filter_orphans(connection, consumers, provider_id)
+        rows = allocations.list_by_consumers(connection, sorted(uuids))
         records = _InstanceRecords(connection, rows, all_recorded=self.all_recorded)
         unverified = {
             uuid: reason
-            for uuid, group in _by_consumer(rows).items()
+            for uuid, group in _group_by_consumer(rows).items()
             if uuid not in self.named and (reason := records.verify(uuid, group))
         }
         audited = [
             row for row in rows if row.consumer.uuid not in unverified and self._is_audited(row)
         ]
-        names = resource_providers.names_of(connection, {row.provider_uuid for row in audited})
+        names = resource_providers.map_names(connection, {row.provider_uuid for row in audited})
         left_over = self._find_left_over(connection, consumers)
-        return (*_group(audited, names), *left_over), tuple(unverified.values())
+        return (*_group_orphans(audited, names), *left_over), tuple(unverified.values())
 
     def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
         """Delete the allocations that are still orphaned, in batches."""
         consumers, done, deleted = sorted(audit.consumers), 0, 0
-        for batch in batches(consumers, _BATCH):
-            free = partial(self._free, consumers=batch)
-            deleted += retrying(partial(self.database.write, free))
+        for batch in split_batches(consumers, _BATCH):
+            free = partial(self._delete_orphaned, consumers=batch)
+            deleted += call_with_retries(partial(self.database.write, free))
             done += len(batch)
             progress(done, len(consumers))
         return replace(audit, deleted=deleted)
 
-    def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
+    def _delete_orphaned(self, connection: Connection, consumers: Sequence[str]) -> int:
         orphaned, _ = self._find_orphaned(connection, consumers)
         removed = {(item.consumer, item.provider_uuid) for item in orphaned}
-        rows = allocations.of_consumers(connection, sorted({uuid for uuid, _ in removed}))
+        rows = allocations.list_by_consumers(connection, sorted({uuid for uuid, _ in removed}))
         claims = [
             ConsumerClaim(
                 consumer=uuid.lower(),
-                allocations=_amounts_by_provider(
+                allocations=_map_amounts_by_provider(
                     row for row in group if (uuid, row.provider_uuid) not in removed
                 ),
                 project_id=group[0].consumer.project_id or self.no_owner[0],
@@ -274,7 +276,7 @@ class Auditor:
                 if group[0].consumer.generation is None
                 else group[0].consumer.generation,
             )
-            for uuid, group in _by_consumer(rows).items()
+            for uuid, group in _group_by_consumer(rows).items()
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
@@ -287,8 +289,8 @@ class Auditor:
         Such an instance is recorded on another host and has allocations on that host, so that it is
         not moving. A host that is up deletes the left allocations itself.
         """
-        hosts = on_other_hosts(connection, uuids)
-        services_of = services.by_hosts(
+        hosts = find_allocated_elsewhere(connection, uuids)
+        services_of = services.map_by_host(
             connection, {host for roots_of in hosts.values() for host in roots_of}
         )
         now = self.clock()
@@ -299,11 +301,11 @@ class Auditor:
             uuid: {root for host, uuids in roots_of.items() if host in down for root in uuids}
             for uuid, roots_of in hosts.items()
         }
-        rows = allocations.of_consumers(
+        rows = allocations.list_by_consumers(
             connection, sorted(uuid for uuid, uuids in roots.items() if uuids)
         )
-        providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
-        places = {item.uuid: item.host for item in instances.by_uuids(connection, roots)}
+        providers = resource_providers.map_by_uuid(connection, {row.provider_uuid for row in rows})
+        places = {item.uuid: item.host for item in instances.list_by_uuids(connection, roots)}
         audited = [
             row
             for row in rows
@@ -312,18 +314,18 @@ class Auditor:
         ]
         names = {uuid: provider.name for uuid, provider in providers.items()}
         return tuple(
-            replace(item, runs_on=places[item.consumer]) for item in _group(audited, names)
+            replace(item, runs_on=places[item.consumer]) for item in _group_orphans(audited, names)
         )
 
     def _is_audited(self, row: Allocation) -> bool:
         return self.provider_uuid in {None, row.provider_uuid}
 
 
-def _group(rows: Iterable[Allocation], names: Mapping[str, str]) -> list[OrphanAllocation]:
+def _group_orphans(rows: Iterable[Allocation], names: Mapping[str, str]) -> list[OrphanAllocation]:
     return [
         OrphanAllocation(consumer, uuid, names.get(uuid, uuid), resources)
-        for consumer, group in _by_consumer(rows).items()
-        for uuid, resources in sorted(_amounts_by_provider(group).items())
+        for consumer, group in _group_by_consumer(rows).items()
+        for uuid, resources in sorted(_map_amounts_by_provider(group).items())
     ]
 
 
@@ -384,7 +386,7 @@ class Healer:
         Raises :class:`NotFound` for an unknown instance or cell.
         """
         healed = 0
-        for uuid in self._uuids():
+        for uuid in self._iterate_uuids():
             if (result := self._heal(uuid)) is not None:
                 healed += result.done
                 yield result
@@ -400,24 +402,26 @@ class Healer:
                 connection, no_owner=self.no_owner[0], cell_uuid=self.wanted.cell_uuid
             )
 
-    def more(self, after: str) -> bool:
+    def has_more(self, after: str) -> bool:
         """Return whether further instances after this uuid need healing."""
-        results = map(self._examine_only, self._unallocated(after))
+        results = map(self._examine_only, self._iterate_unallocated(after))
         return any(result is not None and result.done for result in results)
 
-    def _uuids(self) -> Iterator[str]:
+    def _iterate_uuids(self) -> Iterator[str]:
         wanted = self.wanted
         with self.database.read() as connection:
             if wanted.instance is not None:
-                instances.by_uuid(connection, wanted.instance)
+                instances.get_by_uuid(connection, wanted.instance)
             if wanted.cell_uuid and not compute_nodes.is_cell(connection, wanted.cell_uuid):
                 raise NotFound(f"no compute node is in a cell {wanted.cell_uuid}")
-        return self._unallocated(None) if wanted.instance is None else iter([wanted.instance])
+        return (
+            self._iterate_unallocated(None) if wanted.instance is None else iter([wanted.instance])
+        )
 
-    def _unallocated(self, after: str | None) -> Iterator[str]:
+    def _iterate_unallocated(self, after: str | None) -> Iterator[str]:
         while True:
             with self.database.read() as connection:
-                page = instances.without_allocations(
+                page = instances.list_unallocated(
                     connection,
                     no_owner=self.no_owner[0],
                     cell_uuid=self.wanted.cell_uuid,
@@ -440,7 +444,7 @@ class Healer:
         if self.wanted.dry_run:
             return self._examine_only(uuid)
         try:
-            return retrying(lambda: self.database.claim(write))
+            return call_with_retries(lambda: self.database.claim(write))
         except (Conflict, Invalid) as failure:
             return Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)
 
@@ -452,11 +456,11 @@ class Healer:
         self, connection: Connection, uuid: str, *, lock: bool
     ) -> tuple[Healing | None, list[ConsumerClaim]]:
         """Return the result and the claims for an instance, or None for a deleted instance."""
-        for instance in instances.by_uuids(connection, [uuid], lock=lock):
-            rows = allocations.of_consumers(connection, [uuid])
-            nodes = compute_nodes.uuids_by_name(connection, {instance.host or ""})
+        for instance in instances.list_by_uuids(connection, [uuid], lock=lock):
+            rows = allocations.list_by_consumers(connection, [uuid])
+            nodes = compute_nodes.map_uuids_by_name(connection, {instance.host or ""})
             node = nodes.get((instance.host or "", instance.node or ""))
-            decision = decisions.of_instances(connection, [uuid]).get(uuid)
+            decision = decisions.map_by_instance(connection, [uuid]).get(uuid)
             result, claim = self._plan(instance, rows, node, decision)
             return result, [] if claim is None else [claim]
         return None, []
@@ -469,16 +473,16 @@ class Healer:
         decision: Decision | None,
     ) -> tuple[Healing, ConsumerClaim | None]:
         end = partial(Healing, instance=instance.uuid)
-        if reason := self._reason_to_skip(instance, rows):
+        if reason := self._find_reason_to_skip(instance, rows):
             return end(outcome=HealOutcome.SKIPPED, reason=reason), None
         if rows and not self.wanted.force:
-            wanted = _amounts_by_provider(rows)
+            wanted = _map_amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None
         else:
             try:
-                wanted = {node: _requested_amounts(instance, decision)}
+                wanted = {node: _compute_requested_amounts(instance, decision)}
             except Invalid as wrong:
                 return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
         claim = ConsumerClaim(
@@ -493,7 +497,7 @@ class Healer:
         outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED
         return end(outcome=outcome, allocations=wanted), claim
 
-    def _reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
+    def _find_reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
         if instance.task_state is not None:
             return f"it is in the task state {instance.task_state}"
         if instance.host is None or instance.node is None:
@@ -507,12 +511,14 @@ class Healer:
         return None
 
 
-def _requested_amounts(instance: Instance, decision: Decision | None) -> dict[str, int]:
+def _compute_requested_amounts(instance: Instance, decision: Decision | None) -> dict[str, int]:
     flavor = instance.flavor
     if flavor is None or not {"vcpus", "memory_mb"} & flavor.keys():
         raise Invalid("its flavor is unknown")
     boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
-    requested = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
+    requested = dict(
+        compute_flavor_amounts(Flavor.from_document(flavor), boot_from_volume=boot_from_volume)
+    )
     if not requested:
         raise Invalid("its flavor requests no resources")
     return requested

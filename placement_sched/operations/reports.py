@@ -10,10 +10,15 @@ from operator import add
 from typing import Any
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
-from placement_sched.model.compute_node import RATIOS, REPORTED_CLASSES, ComputeNode, inventories_of
+from placement_sched.model.compute_node import (
+    RATIOS,
+    REPORTED_CLASSES,
+    ComputeNode,
+    build_inventories,
+)
 from placement_sched.model.provider import Provider
 from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.scheduler.policies.registry import Policies
@@ -44,11 +49,13 @@ def create(
         return provider
     # Locks aggregates, and keeps reports from recording a node without a provider.
     change_counters.hold_version(connection, host_aggregates.SUBJECT)
-    hosts = {node.uuid: node.host for node in compute_nodes.by_uuids(connection, [provider.uuid])}
+    hosts = {
+        node.uuid: node.host for node in compute_nodes.list_by_uuids(connection, [provider.uuid])
+    }
     if not hosts:
         return provider
     _change_aggregates(connection, {provider.uuid: provider}, hosts, {}, now)
-    return resource_providers.by_uuid(connection, provider.uuid)
+    return resource_providers.get_by_uuid(connection, provider.uuid)
 
 
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
@@ -61,12 +68,12 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     the node no longer has is allocated.
     """
     names = {node.uuid: node.hypervisor_hostname for node in nodes}
-    existing = resource_providers.by_uuids(connection, names)
+    existing = resource_providers.map_by_uuid(connection, names)
     new = {uuid: name for uuid, name in names.items() if uuid not in existing}
     kept_names = {uuid: name for uuid, name in names.items() if uuid in existing}
     renamed = {uuid: name for uuid, name in kept_names.items() if existing[uuid].name != name}
     wanted = new | renamed
-    for provider in resource_providers.by_names(connection, wanted.values()):
+    for provider in resource_providers.list_by_names(connection, wanted.values()):
         # MariaDB compares names without case, and finds a provider whose name only changes case.
         if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
@@ -85,7 +92,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
             f"Resource provider {deleted[0]} has just been deleted. Try again.",
             code="scheduler.concurrent_update",
         )
-    reported = {ids[node.uuid]: inventories_of(node) for node in nodes}
+    reported = {ids[node.uuid]: build_inventories(node) for node in nodes}
     lacking = {
         number: classes
         for number, rows in reported.items()
@@ -107,14 +114,14 @@ def join_aggregates(
     """
     if not hosts:
         return
-    providers = resource_providers.by_uuids(connection, hosts)
+    providers = resource_providers.map_by_uuid(connection, hosts)
     if providers.keys() >= hosts.keys():
         # A concurrent change of an aggregate with these hosts does not see these nodes.
         change_counters.hold_version(connection, host_aggregates.SUBJECT)
     else:
         # A concurrent creation of a missing provider does not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
-        providers = resource_providers.by_uuids(connection, hosts)
+        providers = resource_providers.map_by_uuid(connection, hosts)
     _change_aggregates(connection, providers, hosts, came_from, now)
 
 
@@ -126,7 +133,7 @@ def _change_aggregates(
     now: datetime,
 ) -> None:
     all_hosts = {*hosts.values(), *came_from.values()}
-    by_host = host_aggregates.aggregates_of_hosts(connection, all_hosts)
+    by_host = host_aggregates.map_aggregates(connection, all_hosts)
     if not by_host:
         return
     joining: dict[str, set[int]] = defaultdict(set)
@@ -149,7 +156,7 @@ def mark_disabled(
     """Add :data:`DISABLED_TRAIT` to the root providers of nodes, or remove it."""
     if not uuids:
         return
-    ids = [provider.id for provider in resource_providers.by_uuids(connection, uuids).values()]
+    ids = [provider.id for provider in resource_providers.map_by_uuid(connection, uuids).values()]
     change = traits.put_on if disabled else traits.take_off
     change(connection, DISABLED_TRAIT, ids, now)
 
@@ -166,7 +173,7 @@ class RecordedReports:
         return RecordedReports(*map(add, astuple(self), astuple(other)))
 
 
-def defaults(settings: Settings, now: datetime) -> Defaults:
+def build_defaults(settings: Settings, now: datetime) -> Defaults:
     """Return the values for fields that reports omit: time and ratios.
 
     The ratios are options of ``[DEFAULT]``. A ratio of 0.0 is unset, as in nova. Then
@@ -188,7 +195,7 @@ def parse_reports(
     Raises :class:`Invalid` with the JSON path of the first error, such as a second report of a
     node.
     """
-    report_defaults = defaults(settings, now)
+    report_defaults = build_defaults(settings, now)
     reports = tuple(
         parse(item, report_defaults, f"$[{index}]") for index, item in enumerate(documents)
     )
@@ -228,7 +235,7 @@ def record_reports(
     a node no longer has is allocated, and :class:`ConcurrentUpdate`.
     """
     total = RecordedReports()
-    for chunk in batches(reports, CHUNK):
+    for chunk in split_batches(reports, CHUNK):
         total += _record_chunk(connection, chunk, policies, now)
     return total
 
@@ -267,11 +274,11 @@ def remove_node(connection: Connection, uuid: str) -> None:
     The compute service is deleted with the last node of a host. Raises :class:`NotFound`, and
     :class:`InUse` if the provider has allocations or children.
     """
-    unlocked = compute_nodes.by_uuid(connection, uuid)
+    unlocked = compute_nodes.get_by_uuid(connection, uuid)
     # Services are always locked before nodes, which avoids deadlocks.
-    service = services.by_hosts(connection, [unlocked.host], lock=True).get(unlocked.host)
-    node = compute_nodes.by_uuid(connection, uuid, lock=True)
-    if uuid in resource_providers.by_uuids(connection, [uuid]):
+    service = services.map_by_host(connection, [unlocked.host], lock=True).get(unlocked.host)
+    node = compute_nodes.get_by_uuid(connection, uuid, lock=True)
+    if uuid in resource_providers.map_by_uuid(connection, [uuid]):
         # A concurrent request may have deleted it before it is locked.
         with suppress(NotFound):
             resource_providers.remove(connection, uuid)

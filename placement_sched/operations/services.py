@@ -64,7 +64,7 @@ def update_by_name(
 
     Raises :class:`NotFound` if it does not exist.
     """
-    service = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
+    service = services.map_by_host(connection, [host], binary=binary, lock=True).get(host)
     if service is None:
         problem = f"Could not find binary {binary} on host {host}."
         raise NotFound(problem, code="scheduler.not_found")
@@ -81,7 +81,7 @@ def delete(connection: Connection, key: int | str) -> None:
     service = services.get(connection, key, lock=True)
     if service.is_compute:
         host = service.host
-        if host_aggregates.hosts_with_instances(connection, [host]):
+        if host_aggregates.find_hosts_with_instances(connection, [host]):
             raise Conflict(
                 "Unable to delete compute service that is hosting instances. "
                 f"Migrate or delete the instances of {host} first."
@@ -97,8 +97,8 @@ def delete(connection: Connection, key: int | str) -> None:
 
 
 def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
-    uuids = checks.consumers_in_trees(connection, nodes)
-    hosts = {row.uuid: row.host for row in instances.by_uuids(connection, uuids[:MAX_NAMED])}
+    uuids = checks.list_consumers_in_trees(connection, nodes)
+    hosts = {row.uuid: row.host for row in instances.list_by_uuids(connection, uuids[:MAX_NAMED])}
     named = [
         f"instance {uuid} is on {hosts[uuid]} now"
         if uuid in hosts
@@ -124,7 +124,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
     disabled = change.disabled
     services.set_disabled(connection, [service.id], disabled=disabled, reason=change.reason)
     if service.is_compute:
-        providers = host_aggregates.provider_ids_of_hosts(connection, [service.host])
+        providers = host_aggregates.find_provider_ids(connection, [service.host])
         mark = traits.put_on if disabled else traits.take_off
         mark(connection, DISABLED_TRAIT, providers, now)
 
@@ -137,7 +137,7 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
     if instance.server_group is not None:
         server_groups.join(connection, instance.server_group, "$.server_group")
     instances.record(connection, [instance], now)
-    return instances.by_uuid(connection, instance.uuid)
+    return instances.get_by_uuid(connection, instance.uuid)
 
 
 def remove(connection: Connection, uuid: str) -> None:
@@ -155,7 +155,7 @@ def get_group(connection: Connection, uuid: str) -> ServerGroup:
 
     Raises :class:`NotFound` if it does not exist.
     """
-    group = server_groups.by_uuid(connection, uuid)
+    group = server_groups.find_by_uuid(connection, uuid)
     if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
     return server_groups.with_members(connection, group)

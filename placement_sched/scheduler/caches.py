@@ -14,14 +14,14 @@ from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import ServerEpoch, epoch_of
-from placement_sched.db.sql import grouped
+from placement_sched.db.failover import ServerEpoch, get_epoch
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.preferences import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.host_state import NO_SERVICE, service_view
+from placement_sched.scheduler.host_state import NO_SERVICE, build_service_view
 from placement_sched.store import change_counters, figures
 from placement_sched.store.compute import compute_nodes, flavors, host_aggregates, services
 from placement_sched.store.compute.compute_nodes import NodeNames
@@ -70,7 +70,7 @@ class HostCache(Generic[T]):
 
         ``versions`` must be read before the call. Executes no SQL statement if nothing has changed.
         """
-        epoch = epoch_of(connection)
+        epoch = get_epoch(connection)
         if (cached := self._cached)[0] != epoch:
             cached = self._cached = epoch, {}
         values, outdated = cached[1], {}
@@ -87,7 +87,7 @@ class HostCache(Generic[T]):
             if len(values) + len(loaded) > self._limit:
                 values.clear()
             for key, (host, value) in loaded.items():
-                part = change_counters.host_part(host)
+                part = change_counters.compute_host_part(host)
                 result[key] = value
                 if len(values) < self._limit:
                     values[key] = value, part, version_of(part, 0)
@@ -105,14 +105,14 @@ def load_nodes(
     A report is parsed again only if its version differs from the version of the cached node.
     """
     cached = {uuid: node for uuid, node in outdated.items() if node is not None}
-    current = compute_nodes.versions(connection, cached)
+    current = compute_nodes.map_versions(connection, cached)
     nodes = {
-        uuid: cached[uuid].seen_at(last_seen_up)
+        uuid: cached[uuid].with_heartbeat(last_seen_up)
         for uuid, (version, last_seen_up) in current.items()
         if version == cached[uuid].version
     }
     changed = outdated.keys() - nodes.keys()
-    nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
+    nodes |= {node.uuid: node for node in compute_nodes.list_by_uuids(connection, changed)}
     return {uuid: (node.host, node) for uuid, node in nodes.items()}
 
 
@@ -120,8 +120,8 @@ def load_services(
     connection: Connection, outdated: Mapping[str, Any]
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Map hosts to their compute services, as host states contain them."""
-    current = services.by_hosts(connection, outdated.keys())
-    views = {host: service_view(service) for host, service in current.items()}
+    current = services.map_by_host(connection, outdated.keys())
+    views = {host: build_service_view(service) for host, service in current.items()}
     return {host: (host, views.get(host, NO_SERVICE)) for host in outdated}
 
 
@@ -142,10 +142,10 @@ class Aggregates:
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
         """Map each host to its aggregates, sorted by id."""
-        by_host = grouped((host, each) for each in self.every for host in each.hosts)
+        by_host = group_rows((host, each) for each in self.every for host in each.hosts)
         return {host: tuple(aggregates) for host, aggregates in by_host.items()}
 
-    def of_host(self, host: str) -> tuple[HostAggregate, ...]:
+    def list_for_host(self, host: str) -> tuple[HostAggregate, ...]:
         """Return the aggregates of a host, sorted by id."""
         return self.by_host.get(host, ())
 
@@ -154,7 +154,7 @@ class Aggregates:
         """Return the aggregates that name a policy, sorted by id."""
         return tuple(aggregate for aggregate in self.every if aggregate.policy)
 
-    def domains(self, key: str) -> DomainsByHost:
+    def map_domains(self, key: str) -> DomainsByHost:
         """Map each host to its failure domains, given by a metadata key.
 
         Domains are the values of the key in the host's aggregates, split at commas and sorted.
@@ -183,14 +183,14 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
             lambda connection, version: Aggregates(host_aggregates.snapshot(connection), version),
         )
 
-    def policies_in_use(self, database: Database) -> frozenset[str]:
+    def read_policies_in_use(self, database: Database) -> frozenset[str]:
         """Return the policies that aggregates name.
 
         If the database is down, returns the policies that were last read.
         """
         try:
             with database.read() as connection:
-                self.current(connection)
+                self.get_current(connection)
         except Exception as failure:  # noqa: BLE001 - of a database in any state
             LOG.info("Cannot read which policies are in use: %s", failure)
         aggregates = self.last
@@ -235,16 +235,16 @@ class NodeHistory:
             new = self._read.get(connection, missing, versions)
             nodes |= new
             with self._lock:
-                if epoch_of(connection) == self._history:
+                if get_epoch(connection) == self._history:
                     self._nodes |= new
         return nodes
 
-    def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
+    def list_placed_requests(self, uuid: str) -> Sequence[RequestSpec]:
         """Return the requests placed on a node since it was read."""
         with self._lock:
             return tuple(self._placed.get(uuid, ()))
 
-    def note(self, placed: Iterable[tuple[str, RequestSpec]]) -> None:
+    def record_placements(self, placed: Iterable[tuple[str, RequestSpec]]) -> None:
         """Record claimed instances under the uuids of their nodes."""
         with self._lock:
             for uuid, spec in placed:
@@ -266,18 +266,18 @@ class ProcessCaches:
         self.node_history = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
         self.flavors = change_counters.VersionedCache(
-            flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection)
+            flavors.SUBJECT, lambda connection, _: flavors.list_flavors(connection)
         )
         self.node_names = NodeNames()
         self.failover = change_counters.VersionedCache(
-            figures.FAILOVER_SUBJECT, lambda connection, _: figures.failover_result(connection)
+            figures.FAILOVER_SUBJECT, lambda connection, _: figures.read_failover_result(connection)
         )
         #: Logs a warning once per process.
         self.log_once = lru_cache(maxsize=MAX_LOGGED)(partial(LOG.warning, "%s"))
         self.simulated: dict[str, list[RequestSpec]] = defaultdict(list)
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         settings: Settings,
         database: Database,
@@ -304,7 +304,7 @@ class ProcessCaches:
         if not is_filled:
             self.provider_cache.wait(seconds)
 
-    def provider_source(self, connection: Connection) -> ProviderSource:
+    def choose_provider_source(self, connection: Connection) -> ProviderSource:
         """Return a request's providers: the refreshed cache, or a loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
             return CachedProviders(self.provider_cache)

@@ -16,8 +16,8 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.settings import Settings
 from placement_sched.db.errors import MOVED
-from placement_sched.db.failover import epoch_of
-from placement_sched.db.sql import grouped, nested
+from placement_sched.db.failover import get_epoch
+from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
@@ -26,10 +26,10 @@ from placement_sched.model.decision import SELECT, Decision, SchedulingResult
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.caches import NodeHistory
 from placement_sched.scheduler.decisions import digest_of_request, make_decision
-from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
@@ -64,8 +64,8 @@ class _DecidedRun(NamedTuple):
     decision: Decision
 
     @classmethod
-    def of(cls, run: SchedulingRun, ids: RequestIds) -> "_DecidedRun":
-        return cls(run, make_decision(run, funnel_of(run, None), SELECT, ids))
+    def from_run(cls, run: SchedulingRun, ids: RequestIds) -> "_DecidedRun":
+        return cls(run, make_decision(run, build_funnel(run, None), SELECT, ids))
 
 
 @dataclass(eq=False, slots=True)
@@ -93,8 +93,10 @@ class Claims:
         if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
         with self.database.read() as connection:
-            existing = allocations.of_consumers(connection, spec.instance_uuids)
-            recorded = decisions.of_instances(connection, spec.instance_uuids) if existing else {}
+            existing = allocations.list_by_consumers(connection, spec.instance_uuids)
+            recorded = (
+                decisions.map_by_instance(connection, spec.instance_uuids) if existing else {}
+            )
         if not existing:
             return None
         digest = digest_of_request(spec, document)
@@ -124,7 +126,7 @@ class Claims:
         all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
         now = self.clock()
-        selected = [_DecidedRun.of(run, ids) for run in runs]
+        selected = [_DecidedRun.from_run(run, ids) for run in runs]
         claimed = self.database.claim(
             lambda connection: (
                 [self._claim(connection, selected[0], claiming, now)]
@@ -133,7 +135,7 @@ class Claims:
             )
         )
         if any(new is not old for new, old in zip(claimed, selected, strict=True)):
-            request_stats().conflicts[MOVED] += 1
+            get_request_stats().conflicts[MOVED] += 1
         for run, _ in claimed:
             if run.request.plugins.driver.keeps_states:
                 self._update_cached_nodes(run)
@@ -142,10 +144,10 @@ class Claims:
     def _update_cached_nodes(self, run: SchedulingRun) -> None:
         spec = run.request.spec
         pairs = zip(spec.instance_uuids, run.selections, strict=True)
-        self.node_history.note(
+        self.node_history.record_placements(
             (
                 best.compute_node_uuid,
-                with_device_providers(spec.for_instance(uuid), best.allocation_request),
+                with_device_providers(spec.with_instance(uuid), best.allocation_request),
             )
             for uuid, (best, *_) in pairs
         )
@@ -179,8 +181,8 @@ class Claims:
         is_added = claiming is ClaimMode.ADDED
         existing: Sequence[Allocation] = ()
         if is_added:
-            existing = allocations.of_consumers(connection, uuids)
-            recorded = decisions.of_instances(connection, uuids) if existing else {}
+            existing = allocations.list_by_consumers(connection, uuids)
+            recorded = decisions.map_by_instance(connection, uuids) if existing else {}
             digest, ids = selected.decision.digest, selected.decision.request_ids
             if existing and _find_added(uuids, recorded, existing, digest, ids):
                 raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
@@ -197,13 +199,13 @@ class Claims:
         Each run is recorded before the next run joins its server group and its spread is checked,
         because the later run was evaluated with the instances of the earlier runs.
         """
-        claims = [claim for run, _ in selected for claim in self._claims_of(run)]
+        claims = [claim for run, _ in selected for claim in self._build_claims(run)]
         try:
             allocations.replace(connection, claims, now, decided=True)
         except errors.Invalid as error:
             # A provider is gone: a concurrent change.
             raise ConcurrentUpdate(error.detail) from error
-        groups = {group for run, _ in selected if (group := _locked_group(run)) is not None}
+        groups = {group for run, _ in selected if (group := _find_group_to_lock(run)) is not None}
         if len(groups) > 1:  # in an order that does not depend on the order of the requests
             server_groups.lock_many(connection, groups)
         for claimed in selected:
@@ -220,8 +222,8 @@ class Claims:
         now: datetime,
     ) -> _DecidedRun:
         """Allocate the selection, or a fallback, on top of ``existing``."""
-        by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
-        claims = [_merge(by_consumer, claim) for claim in self._claims_of(selected.run)]
+        by_consumer = group_rows((allocation.consumer.uuid, allocation) for allocation in existing)
+        claims = [_merge(by_consumer, claim) for claim in self._build_claims(selected.run)]
         fallbacks = selected.run.find_fallback(_MAX_FALLBACKS)
         try:
             if len(claims) > 1:
@@ -229,7 +231,9 @@ class Claims:
                 return selected
             first = claims[0]
             others = (
-                _merge(by_consumer, replace(first, allocations=_amounts(each.allocation_request)))
+                _merge(
+                    by_consumer, replace(first, allocations=_map_amounts(each.allocation_request))
+                )
                 for each in fallbacks
             )
             number = allocations.replace_by_first(connection, first, others, now)
@@ -239,9 +243,9 @@ class Claims:
         if not number:
             return selected
         run = selected.run.use_fallback(fallbacks[number - 1])
-        return _DecidedRun.of(run, selected.decision.request_ids)
+        return _DecidedRun.from_run(run, selected.decision.request_ids)
 
-    def _claims_of(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
+    def _build_claims(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
         """Yield the claim of each instance, whose consumer must not exist yet."""
         spec = run.request.spec
         project, user = self.settings.unknown_owner
@@ -250,7 +254,7 @@ class Claims:
                 raise AssertionError("a rebuild has no allocations to claim")
             yield ConsumerClaim(
                 consumer=uuid,
-                allocations=_amounts(best.allocation_request),
+                allocations=_map_amounts(best.allocation_request),
                 project_id=spec.project_id or project,
                 user_id=spec.user_id or user,
                 consumer_type=INSTANCE_TYPE,
@@ -263,19 +267,19 @@ def _record(
 ) -> None:
     run, decision = claimed
     if run.request.names_group:
-        with errors.relocated(REQUEST_PATH, run.request.path):
+        with errors.relocate_errors(REQUEST_PATH, run.request.path):
             _join_group(connection, run.request.spec)
     _check_spread(connection, run)
     records: Mapping[str, Any] = {}
     if is_added:
         records = instances.lock_by_uuid(connection, run.request.spec.instance_uuids)
-        instances.note_decision(connection, records, decision.uuid, now)
-    new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
+        instances.set_decision(connection, records, decision.uuid, now)
+    new = [vm for vm in _build_instances(run, decision) if vm.uuid not in records]
     instances.record(connection, new, now)
     decisions.record(connection, decision, now)
 
 
-def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
+def _map_amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
     bodies = allocation_request["allocations"]
     return {provider: body["resources"] for provider, body in bodies.items()}
 
@@ -287,7 +291,7 @@ def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim
     old and the new host is allocated once, as in nova's evacuation.
     """
     existing = by_consumer.get(claim.consumer, ())
-    amounts = nested((each.provider_uuid, each.resource_class, each.used) for each in existing)
+    amounts = nest_rows((each.provider_uuid, each.resource_class, each.used) for each in existing)
     generation = existing[0].consumer.generation if existing else claim.generation
     return replace(claim, allocations={**claim.allocations, **amounts}, generation=generation)
 
@@ -308,7 +312,7 @@ def _find_added(
     if (
         decision is None
         or decision.digest != digest
-        or not decision.request_ids.name_same_request(ids)
+        or not decision.request_ids.is_same_request(ids)
     ):
         return None
     return decision if _is_held(decision, uuids, existing) else None
@@ -316,10 +320,12 @@ def _find_added(
 
 def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation]) -> bool:
     amounts = {(row.consumer.uuid, row.provider_uuid, row.resource_class): row.used for row in rows}
-    return all(amounts.get(key, 0) >= amount for key, amount in decision.chosen(uuids))
+    return all(
+        amounts.get(key, 0) >= amount for key, amount in decision.iterate_chosen_amounts(uuids)
+    )
 
 
-def _instances_of(run: SchedulingRun, decision: Decision) -> list[Instance]:
+def _build_instances(run: SchedulingRun, decision: Decision) -> list[Instance]:
     spec, body = run.request.spec, decision.request
     return [
         Instance(
@@ -340,7 +346,7 @@ def _instances_of(run: SchedulingRun, decision: Decision) -> list[Instance]:
     ]
 
 
-def _locked_group(run: SchedulingRun) -> str | None:
+def _find_group_to_lock(run: SchedulingRun) -> str | None:
     """Return the uuid of the server group that the claim must lock, or None."""
     group = run.request.spec.instance_group
     compares_hosts = run.chooser.compares_hosts(run.filtered_request.spec)
@@ -371,12 +377,12 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
         return
     # Last: on PostgreSQL, a new shared lock of a row overtakes transactions that wait to change it.
     counter = change_counters.hold_version(connection, host_aggregates.SUBJECT)
-    if (epoch_of(connection), counter) == aggregates.version:
+    if (get_epoch(connection), counter) == aggregates.version:
         return
     hosts = {best.service_host for best, *_ in run.selections}
-    zones = host_aggregates.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.map_zones(connection, hosts)
     for host in hosts:
-        old = {each.id: each.availability_zone for each in aggregates.of_host(host)}
+        old = {each.id: each.availability_zone for each in aggregates.list_for_host(host)}
         if zones.get(host, {}) != {key: zone for key, zone in old.items() if zone is not None}:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 

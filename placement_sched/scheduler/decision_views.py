@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import (
@@ -29,20 +29,20 @@ from placement_sched.model.decision import (
     DecisionSummary,
     RecordedFunnel,
     RunDifference,
-    differences,
+    find_differences,
 )
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView
 from placement_sched.model.host_verdict import RejectReason
 from placement_sched.model.names import suggest_name
-from placement_sched.scheduler.decisions import make_decision, overrides_at_decision
+from placement_sched.scheduler.decisions import build_restoring_overrides, make_decision
 from placement_sched.scheduler.explain.explanation import make_explanation
-from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
+from placement_sched.scheduler.explain.funnel import build_funnel
+from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.scheduler.simulation import changes_from
+from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, flavors, server_groups
@@ -71,11 +71,13 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
     plain: Json = {name: parameters.get(name) for name in _PLAIN}
     for name in _TIMES:
         if (time := parameters.get(name)) is not None:
-            plain[name] = formats.read(formats.moment, time, name)
+            plain[name] = formats.read(formats.parse_datetime, time, name)
     return DecisionQuery(
         **plain,
         policy=None if policy is None else policy.lower(),  # as the names of sections are
-        instance=None if instance is None else formats.read(formats.uuid, instance, "instance"),
+        instance=None
+        if instance is None
+        else formats.read(formats.parse_uuid, instance, "instance"),
     )
 
 
@@ -88,10 +90,10 @@ def find_unknown_names(
     Deleted names are valid as long as a decision contains them. Projects are not checked.
     """
     list_names: Mapping[str, Callable[[], Collection[str]]] = {
-        "flavor": lambda: [flavor.name for flavor in flavors.all_flavors(connection)],
+        "flavor": lambda: [flavor.name for flavor in flavors.list_flavors(connection)],
         "policy": lambda: [DEFAULT_POLICY, *policies.names],
-        "host": lambda: {host for host, _ in compute_nodes.names_by_uuid(connection).values()},
-        "refused": lambda: compute_nodes.all_names(connection),
+        "host": lambda: {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()},
+        "refused": lambda: compute_nodes.list_names(connection),
     }
     for key, existing in list_names.items():
         if (name := parameters.get(key)) is None:
@@ -101,16 +103,16 @@ def find_unknown_names(
         if decisions.search(connection, search, limit=1):
             continue
         name = search.policy if key == "policy" and search.policy else name
-        names = {*existing(), *decisions.recent_names(connection, noun)}
-        if name not in names and not (key == "policy" and policies.usable(name)):
+        names = {*existing(), *decisions.list_recent_names(connection, noun)}
+        if name not in names and not (key == "policy" and policies.is_usable(name)):
             detail = f"there is no {noun} {name!r}{suggest_name(noun, name, names)}"
             yield {"key": key, "detail": detail}
 
 
-def decision_view(decision: Decision) -> Json:
+def build_decision_view(decision: Decision) -> Json:
     """Return a decision with its request, its funnel and its selections."""
     conditions = decision.conditions
-    return summary_of(decision) | {
+    return summarize_decision(decision) | {
         "request": decision.request,
         "funnel": decision.funnel,
         "best": decision.best,
@@ -123,7 +125,7 @@ def decision_view(decision: Decision) -> Json:
 _MORE = ("created_at", "policy", "stage", "reason")
 
 
-def summary_of(decision: DecisionSummary) -> Json:
+def summarize_decision(decision: DecisionSummary) -> Json:
     """Return the entry for a decision in a list."""
     ids, names = decision.request_ids, ("uuid", "outcome", "kind", "flavor", "project_id")
     return {name: getattr(decision, name) for name in (*names, *_MORE)} | {
@@ -135,7 +137,7 @@ def summary_of(decision: DecisionSummary) -> Json:
 
 def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
     """Count matching decisions by outcome, frequent value and time."""
-    begin = wanted.since or decisions.oldest(connection, wanted) or now
+    begin = wanted.since or decisions.find_oldest_time(connection, wanted) or now
     span = ((wanted.until or now) - begin).total_seconds()
     fitting = (size for size in _BUCKETS if span / size <= MAX_COUNTED_INTERVALS)
     seconds = next(fitting, _BUCKETS[-1])
@@ -178,15 +180,15 @@ def find_rejecting_decisions(
     summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
     matches: list[Json] = []
     examined = unknown = 0
-    for batch in batches(summaries, _FUNNEL_BATCH):
-        funnels = decisions.funnels(connection, [row.uuid for row in batch])
+    for batch in split_batches(summaries, _FUNNEL_BATCH):
+        funnels = decisions.map_funnels(connection, [row.uuid for row in batch])
         for row in batch:
             if len(matches) == limit:
                 break
             examined += 1
             funnel = funnels.get(row.uuid, RecordedFunnel(None))
-            if reasons := list(map(asdict, rejections(funnel, host))):
-                matches.append(summary_of(row) | {"rejections": reasons})
+            if reasons := list(map(asdict, iterate_rejections(funnel, host))):
+                matches.append(summarize_decision(row) | {"rejections": reasons})
             elif host not in {place.host for place in row.places} and not is_complete_for(
                 funnel, host
             ):
@@ -199,9 +201,9 @@ def find_rejecting_decisions(
     }
 
 
-def rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
+def iterate_rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
     """Yield the rejections of a host or node in a recorded funnel."""
-    for category, stage in _stages(kept):
+    for category, stage in _iterate_stages(kept):
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
@@ -218,11 +220,11 @@ def is_complete_for(kept: RecordedFunnel, host: str) -> bool:
     has_counts = bool(candidates.get("steps")) or not candidates["hosts"]
     return has_counts and all(
         stage["before"] - stage["after"] == len(stage.get("rejected", ()))
-        for _, stage in _stages(kept)
+        for _, stage in _iterate_stages(kept)
     )
 
 
-def _stages(kept: RecordedFunnel) -> Iterator[tuple[str, Json]]:
+def _iterate_stages(kept: RecordedFunnel) -> Iterator[tuple[str, Json]]:
     funnel = kept.funnel or {}
     candidates = funnel.get(CANDIDATES, {})
     for steps in (candidates.get("steps", ()), candidates.get("fallback", {}).get("steps", ())):
@@ -249,7 +251,7 @@ def replay(
     :class:`Invalid` if recorded settings are missing or no longer valid, and the errors of
     :meth:`Scheduler.explain`.
     """
-    changes = changes_from(decision.conditions.changes if decision.conditions else ())
+    changes = read_changes(decision.conditions.changes if decision.conditions else ())
 
     def run(other_scheduler: Scheduler, *_: object) -> Json:
         return _replay_run(other_scheduler, decision, settings, view or ExplanationView())
@@ -263,7 +265,7 @@ def find_hosts_now(scheduler: Scheduler, decision: Decision) -> tuple[str, ...]:
     Returns no hosts if there is no valid host now. Raises the errors of :meth:`Scheduler.explain`.
     """
     conditions = decision.conditions or Conditions()
-    document, _ = _document(scheduler, decision, conditions)
+    document, _ = _build_request(scheduler, decision, conditions)
     request = scheduler.reader.read(document)
     with scheduler.evaluate(scheduler.reader.validate(request)) as (_, run):
         return tuple(best.service_host for best, *_ in run.selections)
@@ -273,27 +275,27 @@ def _replay_run(
     scheduler: Scheduler, decision: Decision, settings: str, view: ExplanationView
 ) -> Json:
     conditions = decision.conditions or Conditions()
-    document, differing = _document(scheduler, decision, conditions)
+    document, differing = _build_request(scheduler, decision, conditions)
     request = scheduler.reader.read(
         document,
         alternates=conditions.alternates,
         policy=conditions.policy,
-        overrides=_overrides(scheduler, decision, settings),
+        overrides=_select_overrides(scheduler, decision, settings),
     )
     seed = DecisionSeed(decision.uuid, conditions.attempt)
     with scheduler.evaluate(scheduler.reader.validate(request), seed=seed) as (connection, run):
         explanation = make_explanation(connection, run, view)
-        funnel = funnel_of(run, connection)
-        replayed = decision_view(
+        funnel = build_funnel(run, connection)
+        replayed = build_decision_view(
             make_decision(run, funnel, EXPLAIN, NO_REQUEST, conditions.changes)
         )
-        explanation |= _verdicts(connection, run, decision)
-    recorded = decision_view(decision)
+        explanation |= _explain_lost_hosts(connection, run, decision)
+    recorded = build_decision_view(decision)
     if decision.conditions is None:
         replayed["conditions"] = None
     for key in conditions.left_out:
         replayed["conditions"]["options"].pop(key, None)
-    differing += list(differences(recorded, replayed))
+    differing += list(find_differences(recorded, replayed))
     return {
         "then": recorded,
         "now": explanation,
@@ -301,7 +303,7 @@ def _replay_run(
     }
 
 
-def _document(
+def _build_request(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
     """Return the request to explain again, with its current group."""
@@ -310,13 +312,13 @@ def _document(
         return document, []
     group = document["instance_group"]["uuid"]
     with scheduler.source.read() as connection:
-        stored = server_groups.by_uuid(connection, group)
+        stored = server_groups.find_by_uuid(connection, group)
     if stored is None:
         return document, [RunDifference("server group", group, None)]
     return {**document, "instance_group": group}, []
 
 
-def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:
+def _select_overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:
     conditions = decision.conditions
     if settings == NOW:
         return conditions.overrides if conditions else {}
@@ -325,14 +327,14 @@ def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mappi
             f"the settings of decision {decision.uuid}, made by an earlier release, are not "
             f"recorded: replay it with the settings of {NOW!r}"
         )
-    return overrides_at_decision(conditions, scheduler.live.settings())
+    return build_restoring_overrides(conditions, scheduler.live.get_settings())
 
 
-def _verdicts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
+def _explain_lost_hosts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MAX_REPLAY_VERDICTS]
     if not lost:
         return {}
-    host_verdicts = verdicts(connection, run, reported_trees(connection, lost))
+    host_verdicts = build_verdicts(connection, run, map_reported_trees(connection, lost))
     return {"verdicts": [verdict.as_json() for verdict in host_verdicts]}

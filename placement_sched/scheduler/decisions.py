@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched import errors
-from placement_sched.config.conf import server_options
+from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings
 from placement_sched.limits import MAX_BEST_HOSTS, MAX_FUNNEL_BYTES, MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
@@ -36,14 +36,14 @@ _MAX_REJECTED = (100, 20, 3)
 
 
 @lru_cache(maxsize=64)
-def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Map ``group.option`` to recorded values, and list omitted options.
 
     The smallest values are recorded first.
     """
     changed = {
         f"{group}.{name}": value
-        for group, name, option in _request_options(settings)
+        for group, name, option in _iterate_request_options(settings)
         if (value := getattr(getattr(settings, group), name)) != option.default
     }
     sizes = {key: len(orjson.dumps(value, default=str)) for key, value in changed.items()}
@@ -57,18 +57,18 @@ def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str,
     return document, tuple(sorted(set(changed) - set(recorded)))
 
 
-def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any]:
+def build_restoring_overrides(then: Conditions, settings: Settings) -> dict[str, Any]:
     """Return overrides that restore the option values of a recorded decision.
 
     None means the default. Removed and omitted options are not included.
     """
-    keys = {f"{group}.{name}" for group, name, _ in _request_options(settings)}
+    keys = {f"{group}.{name}" for group, name, _ in _iterate_request_options(settings)}
     return {key: then.options.get(key) for key in sorted(keys.difference(then.left_out))}
 
 
-def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
+def _iterate_request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
     """Yield the options that may vary per request, except secrets."""
-    fixed = server_options()
+    fixed = list_server_options()
     for group, members in settings.registered.items():
         for name, option in members.items():
             if (group, name) not in fixed and not option.secret:
@@ -102,8 +102,8 @@ def make_decision(
         answer=answer,
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=limit_size(funnel),
-        best=_best(run),
-        conditions=_conditions(run, changes),
+        best=_list_best_hosts(run),
+        conditions=_build_conditions(run, changes),
         policy=policy,
         flavor=spec.flavor.name[:_MAX_NAME] or None,
         kind=kind,
@@ -111,9 +111,9 @@ def make_decision(
     )
 
 
-def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
+def _build_conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
     request = run.request
-    options, left_out = options_to_record(request.settings)
+    options, left_out = select_recorded_options(request.settings)
     return Conditions(
         options=options,
         left_out=left_out,
@@ -127,11 +127,11 @@ def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
     )
 
 
-def _best(run: SchedulingRun) -> list[Json]:
+def _list_best_hosts(run: SchedulingRun) -> list[Json]:
     """List the best hosts, with each weight that is not 0 for all of them."""
     if run.choice is None:
         return []
-    hosts = [report.as_json() for report in run.choice.first.best_reports(MAX_BEST_HOSTS)]
+    hosts = [report.as_json() for report in run.choice.first.build_best_reports(MAX_BEST_HOSTS)]
     effective = {
         name for host in hosts for name, weight in host["weights"].items() if weight["weighted"]
     }
@@ -159,14 +159,14 @@ def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
     return results.digest_of({**body, "instance_uuids": list(spec.instance_uuids)})
 
 
-def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
+def build_result(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
     """Build a decision's result, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
     return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
 
 
-def no_valid_host(
+def build_no_valid_host(
     funnel: Funnel, decision: Decision, path: str = REQUEST_PATH
 ) -> errors.NoValidHost:
     """Build the error for a request without a valid host.
@@ -181,7 +181,7 @@ def no_valid_host(
         extra["request"] = entry
         name = f" for {entry.removeprefix('$.')}"
     error = errors.NoValidHost(f"No valid host was found{name}{reason}", extra=extra)
-    error.result = result_of(decision, funnel.obstacle)
+    error.result = build_result(decision, funnel.obstacle)
     return error
 
 
@@ -197,18 +197,18 @@ def limit_size(funnel: Funnel) -> Json:
             return body
     search = body["allocation_candidates"]
     return {
-        "request_filters": _only(body["request_filters"], "name", "applied", "elapsed_ms"),
+        "request_filters": _select_keys(body["request_filters"], "name", "applied", "elapsed_ms"),
         "allocation_candidates": {
             "query": search["query"][: MAX_FUNNEL_BYTES // 4],
             "providers": search["providers"],
             "hosts": search["hosts"],
-            "steps": _only(search["steps"][:100], "constraint", "before", "after"),
+            "steps": _select_keys(search["steps"][:100], "constraint", "before", "after"),
         },
-        "filters": _only(body["filters"], "name", "before", "after"),
+        "filters": _select_keys(body["filters"], "name", "before", "after"),
         "weighers": body["weighers"],
         "outline": True,
     }
 
 
-def _only(entries: list[Json], *names: str) -> list[Json]:
+def _select_keys(entries: list[Json], *names: str) -> list[Json]:
     return [{name: entry[name] for name in names} for entry in entries]

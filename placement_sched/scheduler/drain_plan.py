@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
@@ -24,13 +24,13 @@ from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
+from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.decisions import make_decision
-from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
+from placement_sched.scheduler.explain.funnel import build_funnel
+from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import SchedulingRun, amounts_of
+from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import (
     ChangedAggregate,
     ChangedInventory,
@@ -62,7 +62,7 @@ _NO_FLAVOR = "its flavor is not recorded"
 Size = tuple[int, int, int]
 
 
-def size_of(flavor: Mapping[str, Any]) -> Size:
+def compute_flavor_size(flavor: Mapping[str, Any]) -> Size:
     """Return memory, virtual CPUs and disk of a flavor, the sort key of moves."""
     disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
     return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
@@ -91,7 +91,7 @@ class MovingInstance:
     @property
     def size(self) -> Size:
         """Return the size of the recorded flavor, the sort key of moves."""
-        return size_of(self.record.flavor or {})
+        return compute_flavor_size(self.record.flavor or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,25 +134,25 @@ class MovePlan:
 
 
 def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
-    """Return the instances on hosts, in the order of :func:`in_order`."""
-    return in_order(_with_requests(connection, instances.by_hosts(connection, hosts)))
+    """Return the instances on hosts, in the order of :func:`sort_instances`."""
+    return sort_instances(_with_requests(connection, instances.list_by_hosts(connection, hosts)))
 
 
-def in_order(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
+def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
     """Sort instances as they move: largest first, then by kind, host and uuid."""
 
-    def key(each: MovingInstance) -> tuple[list[int], bytes, str, str]:
+    def get_sort_key(each: MovingInstance) -> tuple[list[int], bytes, str, str]:
         return [-part for part in each.size], each.kind, each.record.host or "", each.record.uuid
 
-    return sorted(moving, key=key)
+    return sorted(moving, key=get_sort_key)
 
 
 def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
-    requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
-    return [MovingInstance(row, _document(row, requests.get(row.uuid, {}))) for row in records]
+    requests = decisions.map_requests_by_instance(connection, [record.uuid for record in records])
+    return [MovingInstance(row, _build_request(row, requests.get(row.uuid, {}))) for row in records]
 
 
-def _document(record: Instance, body: Mapping[str, Any]) -> Json:
+def _build_request(record: Instance, body: Mapping[str, Any]) -> Json:
     keys: tuple[str, ...] = _REUSED_KEYS
     old = body.get("flavor")
     if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
@@ -198,7 +198,7 @@ class Mover:
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
         result, extra = MovePlan(), {"ignore_hosts": sorted(set(avoid))}
-        for equal in grouped((instance.kind, instance) for instance in moving).values():
+        for equal in group_rows((instance.kind, instance) for instance in moving).values():
             result += self._move_equal(equal, extra)
         return result
 
@@ -211,9 +211,9 @@ class Mover:
         location = {record.uuid: (record.host, record.node)}
         allocated = [
             SimulatedAllocation(record.uuid, row.provider_uuid, row.resource_class, row.used)
-            for row in allocations.of_consumers(connection, [record.uuid])
+            for row in allocations.list_by_consumers(connection, [record.uuid])
         ]
-        self.free([one])
+        self.remove_allocations([one])
         destination = {"host": record.host, "node": record.node}
         result = self.place([one], {"requested_destination": destination})
         simulation.move(connection, allocated, location, self._now)
@@ -241,7 +241,7 @@ class Mover:
                 caches.simulated.clear()
                 caches.simulated.update(simulated_before)
 
-    def free(self, some: Iterable[MovingInstance]) -> None:
+    def remove_allocations(self, some: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
         locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
         simulation.move(self._scratch.connection, (), locations, self._now)
@@ -290,7 +290,7 @@ class Mover:
         allocated = [
             SimulatedAllocation(instance.record.uuid, provider, name, amount)
             for instance, best, _ in pairs
-            for (provider, name), amount in amounts_of(best.allocation_request)
+            for (provider, name), amount in iterate_amounts(best.allocation_request)
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
         simulation.move(self._scratch.connection, allocated, locations, self._now)
@@ -310,7 +310,7 @@ def _has_unknown_flavor(instance: MovingInstance) -> bool:
 def group_without(connection: Connection, record: Instance) -> Json:
     """Return an instance's server group without the instance."""
     uuid = record.server_group
-    group = server_groups.by_uuid(connection, uuid) if uuid else None
+    group = server_groups.find_by_uuid(connection, uuid) if uuid else None
     if group is None:
         return {}
     current = server_groups.with_members(connection, group, without=frozenset({record.uuid}))
@@ -329,12 +329,14 @@ def _explain_partial_fit(
     run: SchedulingRun, connection: Connection, number: int, extra: Json
 ) -> PartialFit:
     if (destination := extra.get("requested_destination")) is not None:
-        host_verdicts = verdicts(connection, run, reported_trees(connection, [destination["host"]]))
+        host_verdicts = build_verdicts(
+            connection, run, map_reported_trees(connection, [destination["host"]])
+        )
         reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
         return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
     if run.choice and (fitting := run.choice.room_for or run.choice.placed):
         return PartialFit(min(fitting, number - 1), "")
-    obstacle = funnel_of(run, connection).obstacle
+    obstacle = build_funnel(run, connection).obstacle
     return PartialFit(0, obstacle.reason if obstacle else "no valid host")
 
 
@@ -343,7 +345,7 @@ def _pair_with_selections(
 ) -> list[tuple[MovingInstance, Selection, RequestSpec]]:
     spec = run.filtered_request.spec
     return [
-        (instance, best, spec.for_instance(instance.record.uuid))
+        (instance, best, spec.with_instance(instance.record.uuid))
         for instance, (best, *_) in zip(batch, run.selections, strict=True)
     ]
 
@@ -366,7 +368,7 @@ def check_move(
     options. The allocations on the source stay. Nothing is claimed.
     """
     with scheduler.source.read() as connection:
-        records = instances.by_uuids(connection, [uuid])
+        records = instances.list_by_uuids(connection, [uuid])
         if not records:
             return None, "it is not recorded: see placement-sched nova sync"
         moving = _with_requests(connection, records)[0]
@@ -380,9 +382,9 @@ def check_move(
         body = {**moving.document, **group, **destination}
         request = scheduler.reader.validate(scheduler.reader.read(body))
         # As in the plan, a move does not need failover capacity: the instance is already placed.
-        request = replace(request, plugins=request.plugins.without_failover())
+        request = replace(request, plugins=request.plugins.drop_failover_filters())
         with scheduler.evaluate(request) as (connection, run):
-            funnel, rejection = funnel_of(run, connection), None
+            funnel, rejection = build_funnel(run, connection), None
             if not run.selections:
                 reason = _explain_partial_fit(run, connection, 1, destination).reason
                 rejection = reason or f"there is no host {target}"
@@ -412,8 +414,8 @@ def plan_drain(
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
         scheduler.simulate(changes, lambda _scheduler, _scratch: None)
     with scheduler.source.read() as connection:
-        affected = _affected_hosts(connection, changes)
-    rejected = _rejected_before(scheduler, affected)
+        affected = _find_affected_hosts(connection, changes)
+    rejected = _find_rejected_before(scheduler, affected)
     # Hosts are drained while their instances move, before they are removed.
     draining = [
         DrainedHosts(at=each.at, hosts=each.hosts) if isinstance(each, RemovedHosts) else each
@@ -454,7 +456,7 @@ def _count_capacities(
     capacity_query = CapacityQuery(
         document={}, flavors=flavors or (), all_flavors=flavors is None, overrides=overrides
     )
-    counts: Sequence[Json] = capacity(scheduler, capacity_query)["flavors"]
+    counts: Sequence[Json] = report_capacity(scheduler, capacity_query)["flavors"]
     return counts
 
 
@@ -475,7 +477,7 @@ def _move_all(
     return moved, unfit
 
 
-def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
+def _find_affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
     """Return the hosts whose instances may no longer fit after the changes."""
     hosts: set[str] = set()
     for change in changes:
@@ -489,7 +491,7 @@ def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> s
     return hosts
 
 
-def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
+def _find_rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
     """Return the instances that their own hosts reject even before the changes."""
     if not hosts:
         return frozenset()

@@ -172,22 +172,22 @@ class ExtraSpecValidator:
         return None
 
 
-def one_of(*choices: str) -> Mapping[str, Any]:
+def build_choice_type(*choices: str) -> Mapping[str, Any]:
     """Return the value type of texts from a list."""
     return {"type": str, "enum": choices}
 
 
-def like(pattern: str) -> Mapping[str, Any]:
+def build_pattern_type(pattern: str) -> Mapping[str, Any]:
     """Return the value type of texts that a regular expression matches."""
     return {"type": str, "pattern": pattern}
 
 
-def number(minimum: int | None = None, **limits: int) -> Mapping[str, Any]:
+def build_integer_type(minimum: int | None = None, **limits: int) -> Mapping[str, Any]:
     """Return the value type of integers, optionally with a minimum."""
     return {"type": int, **({} if minimum is None else {"min": minimum}), **limits}
 
 
-def validators(
+def build_validators(
     table: Mapping[str, tuple[str, Mapping[str, Any]]], *parameters: Mapping[str, str]
 ) -> list[ExtraSpecValidator]:
     """Build validators from a table of names, descriptions and value types."""
@@ -203,7 +203,7 @@ def check(key: str, value: str) -> None:
     Raises :class:`Invalid`, and :class:`ConfigurationError` if the validators of an installed
     package cannot be loaded.
     """
-    plain, patterned, namespaces = _index()
+    plain, patterned, namespaces = _index_validators()
     matches = (candidate for pattern, candidate in patterned if pattern.fullmatch(key))
     validator = plain.get(key) or next(matches, None)
     namespace, colon, _ = key.partition(":")
@@ -216,23 +216,27 @@ def check(key: str, value: str) -> None:
 
 
 @cache
-def all_validators() -> tuple[ExtraSpecValidator, ...]:
+def list_validators() -> tuple[ExtraSpecValidator, ...]:
     """Return all validators, sorted by name and cached.
 
     Raises :class:`ConfigurationError`, naming the entry point, if it is invalid.
     """
-    validators = (*_hardware_validators(), *_scheduling_validators(), *_load_from_packages())
+    validators = (
+        *_build_hardware_validators(),
+        *_build_scheduling_validators(),
+        *_load_from_packages(),
+    )
     return tuple(sorted(validators, key=lambda each: each.name))
 
 
 @cache
-def _index() -> tuple[
+def _index_validators() -> tuple[
     dict[str, ExtraSpecValidator],
     list[tuple[re.Pattern[str], ExtraSpecValidator]],
     set[re.Pattern[str]],
 ]:
     """Index plain validators by name and parametrized validators by pattern, with namespaces."""
-    every = all_validators()
+    every = list_validators()
     return (
         {each.name: each for each in every if not each.parameters},
         [(each.name_pattern, each) for each in every if each.parameters],
@@ -253,21 +257,21 @@ def _call_register(announced: EntryPoint) -> list[Any]:
     return list(announced.load().register())
 
 
-_CPUS = like(r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*")
-_PAGES = like(r"(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)")
+_CPUS = build_pattern_type(r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*")
+_PAGES = build_pattern_type(r"(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)")
 
 _PROCESSORS = {
-    "hw:cpu_cores": ("Cores per socket.", number(1)),
+    "hw:cpu_cores": ("Cores per socket.", build_integer_type(1)),
     "hw:cpu_dedicated_mask": ("The virtual CPUs that are pinned.", _CPUS),
-    "hw:cpu_max_cores": ("Maximum number of cores per socket.", number(1)),
-    "hw:cpu_max_sockets": ("Maximum number of sockets.", number(1)),
-    "hw:cpu_max_threads": ("Maximum number of threads per core.", number(1)),
+    "hw:cpu_max_cores": ("Maximum number of cores per socket.", build_integer_type(1)),
+    "hw:cpu_max_sockets": ("Maximum number of sockets.", build_integer_type(1)),
+    "hw:cpu_max_threads": ("Maximum number of threads per core.", build_integer_type(1)),
     "hw:cpu_realtime": ("Whether virtual CPUs run in real time.", FLAG),
     "hw:cpu_realtime_mask": ("The virtual CPUs that run in real time.", _CPUS),
-    "hw:cpu_sockets": ("Sockets.", number(1)),
-    "hw:cpu_threads": ("Threads per core.", number(1)),
-    "hw:maxphysaddr_bits": ("The width of physical addresses.", number(0)),
-    "hw:numa_nodes": ("NUMA nodes of the instance.", number(1)),
+    "hw:cpu_sockets": ("Sockets.", build_integer_type(1)),
+    "hw:cpu_threads": ("Threads per core.", build_integer_type(1)),
+    "hw:maxphysaddr_bits": ("The width of physical addresses.", build_integer_type(0)),
+    "hw:numa_nodes": ("NUMA nodes of the instance.", build_integer_type(1)),
     "hw:pmu": ("Whether there is a performance monitoring unit.", FLAG),
 }
 _MEMORY = {
@@ -275,25 +279,25 @@ _MEMORY = {
     "hw:locked_memory": ("Whether memory is never swapped out.", FLAG),
     "hw:mem_encryption": ("Whether memory is encrypted.", FLAG),
     "hw:mem_page_size": ("The size of memory pages.", _PAGES),
-    "hw:pmem": ("Virtual persistent memory, by label.", like("([a-zA-Z0-9_]+(,)?)+")),
+    "hw:pmem": ("Virtual persistent memory, by label.", build_pattern_type("([a-zA-Z0-9_]+(,)?)+")),
 }
 _DEVICES = {
     "hw:boot_menu": ("Whether the boot menu is shown.", FLAG),
     "hw:hide_hypervisor_id": ("Whether the hypervisor is hidden.", FLAG),
-    "hw:redirected_usb_ports": ("USB ports that are redirected.", number(0, max=15)),
-    "hw:serial_port_count": ("Serial ports.", number(0)),
-    "hw:sound_model": ("The sound device.", one_of(*_SOUND)),
+    "hw:redirected_usb_ports": ("USB ports that are redirected.", build_integer_type(0, max=15)),
+    "hw:serial_port_count": ("Serial ports.", build_integer_type(0)),
+    "hw:sound_model": ("The sound device.", build_choice_type(*_SOUND)),
     "hw:vif_multiqueue_enabled": ("Whether network devices have several queues.", FLAG),
     "hw:virtio_packed_ring": ("Whether virtio queues are packed.", FLAG),
     "hw_rng:allowed": ("Whether there is a random number generator.", FLAG),
-    "hw_rng:rate_bytes": ("Random bytes per period.", number(0)),
-    "hw_rng:rate_period": ("The period in milliseconds.", number(0)),
-    "hw_video:ram_max_mb": ("Maximum video memory in MB.", number(0)),
+    "hw_rng:rate_bytes": ("Random bytes per period.", build_integer_type(0)),
+    "hw_rng:rate_period": ("The period in milliseconds.", build_integer_type(0)),
+    "hw_video:ram_max_mb": ("Maximum video memory in MB.", build_integer_type(0)),
     "hide_hypervisor_id": ("The older name of hw:hide_hypervisor_id.", FLAG),
     "accel:device_profile": ("The device profile of cyborg for the accelerators.", TEXT),
     "pci_passthrough:alias": (
         "Aliases of [pci] alias and how many of each: a1:2, or a1:2,b1:1.",
-        like(r"[^:]+:\d+(?:\s*,\s*[^:]+:\d+)*"),
+        build_pattern_type(r"[^:]+:\d+(?:\s*,\s*[^:]+:\d+)*"),
     ),
     "vmware:hw_version": ("The version of the virtual hardware of the instance.", TEXT),
     "vmware:storage_policy": ("The storage policy of the instance.", TEXT),
@@ -301,43 +305,48 @@ _DEVICES = {
 
 _NUMA_NODES = {
     "hw:numa_cpus.{num}": ("The virtual CPUs of this NUMA node.", _CPUS),
-    "hw:numa_mem.{num}": ("The memory in MB of this NUMA node.", number(1)),
+    "hw:numa_mem.{num}": ("The memory in MB of this NUMA node.", build_integer_type(1)),
 }
 
-_LEVEL = one_of("custom", "high", "normal", "low")
+_LEVEL = build_choice_type("custom", "high", "normal", "low")
 
 
-def _hardware_validators() -> list[ExtraSpecValidator]:
+def _build_hardware_validators() -> list[ExtraSpecValidator]:
     quotas = {
         f"quota:{name}": ("The priority of an instance under contention.", _LEVEL)
         for name in _LEVELS
     }
-    for names, kind in ((_AMOUNTS, number(0)), (_SIGNED_AMOUNTS, number())):
+    for names, kind in ((_AMOUNTS, build_integer_type(0)), (_SIGNED_AMOUNTS, build_integer_type())):
         for name in names.split():
             quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", kind)
-    choices = {name: (text, one_of(*words.split())) for name, (text, words) in _CHOICES.items()}
+    choices = {
+        name: (text, build_choice_type(*words.split())) for name, (text, words) in _CHOICES.items()
+    }
     tables = _PROCESSORS | _MEMORY | _DEVICES | choices | quotas
-    return validators(tables) + validators(_NUMA_NODES, _NODE)
+    return build_validators(tables) + build_validators(_NUMA_NODES, _NODE)
 
 
-_TRAITS = like(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
+_TRAITS = build_pattern_type(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
 #: Extra specs of this service.
 _PREFERENCES = {
     "scheduler:prefer_traits": ("Traits of preferred hosts, separated by commas.", _TRAITS),
     "scheduler:avoid_traits": ("Traits of avoided hosts, separated by commas.", _TRAITS),
     "scheduler:spread_by": (
         "The metadata key of aggregates. The server group is spread over its values.",
-        like(r".*\S.*"),
+        build_pattern_type(r".*\S.*"),
     ),
-    "scheduler:max_skew": ("The largest difference of members between two domains.", number(1)),
+    "scheduler:max_skew": (
+        "The largest difference of members between two domains.",
+        build_integer_type(1),
+    ),
     "scheduler:spread_mode": (
         "Whether hosts beyond the largest difference are rejected.",
-        one_of("hard", "soft"),
+        build_choice_type("hard", "soft"),
     ),
 }
 
 
-def _scheduling_validators() -> list[ExtraSpecValidator]:
+def _build_scheduling_validators() -> list[ExtraSpecValidator]:
     """Return the validators of resources, traits, host states and aggregates."""
     prefix = "The value, or the comparison, that"
     attributes = {
@@ -363,13 +372,13 @@ def _scheduling_validators() -> list[ExtraSpecValidator]:
     traits = {
         "trait{group}:{trait}": (
             "Whether a provider must have this trait, or must not have it.",
-            one_of("required", "forbidden"),
+            build_choice_type("required", "forbidden"),
         )
     }
     policy = {
         "group_policy": (
             "Whether groups with a suffix may use the same provider.",
-            one_of("isolate", "none"),
+            build_choice_type("isolate", "none"),
         )
     }
     names = "|".join([*os_resource_classes.STANDARDS, _CUSTOM])
@@ -377,11 +386,11 @@ def _scheduling_validators() -> list[ExtraSpecValidator]:
     names = "|".join([*os_traits.get_traits(), _CUSTOM])
     a_trait = {"name": "trait", "pattern": names, "description": "A trait."}
     return [
-        *validators(attributes),
-        *validators(with_parts, _PART),
-        *validators(metadata, _KEY),
-        *validators(amounts, _GROUP, a_class),
-        *validators(traits, _GROUP, a_trait),
-        *validators(policy),
-        *validators(_PREFERENCES),
+        *build_validators(attributes),
+        *build_validators(with_parts, _PART),
+        *build_validators(metadata, _KEY),
+        *build_validators(amounts, _GROUP, a_class),
+        *build_validators(traits, _GROUP, a_trait),
+        *build_validators(policy),
+        *build_validators(_PREFERENCES),
     ]

@@ -14,18 +14,18 @@ from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import FilterReport, Rejected, RequestFilterReport
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
-from placement_sched.scheduler.host_state import HostState, candidates_of, set_candidates
-from placement_sched.scheduler.plugin import calling, overrides
+from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
+from placement_sched.scheduler.plugin import calling, has_overrides
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
     RequestFilterResult,
 )
-from placement_sched.scheduler.request_groups import aggregate_terms
+from placement_sched.scheduler.request_groups import build_aggregate_terms
 from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
@@ -63,7 +63,7 @@ def run_filters(
         with calling(plugin):
             if not plugin.run_filter_for_index(index):
                 continue
-            verdicts = filter_of(plugin).verdicts(passed, spec)
+            verdicts = get_filter(plugin).verdicts(passed, spec)
             passed, report = _split_by_verdict(
                 type(plugin).__name__, passed, verdicts, already_passed
             )
@@ -106,27 +106,27 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
     verdict.apply_to(host)
 
 
-def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
+def find_named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
     """Return the nodes that the request names, or None.
 
     ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
     nova. :func:`filter_by_name` evaluates the cell of the destination.
     """
-    if not _names_hosts(spec):
+    if not _has_named_hosts(spec):
         return None
     destination = spec.destination
-    nodes = compute_nodes.by_names(
+    nodes = compute_nodes.list_by_names(
         connection,
         hosts={*spec.force_hosts, *filter(None, [destination.host])},
         nodes={*spec.force_nodes, *filter(None, [destination.node])},
     )
-    is_match = _name_matcher(spec)
+    is_match = _build_name_matcher(spec)
     return tuple(node for node in nodes if is_match(node.host, node.hypervisor_hostname))
 
 
 def is_named(spec: RequestSpec, host: str, node: str) -> bool:
     """Return whether the request names this node of this host."""
-    return _names_hosts(spec) and _name_matcher(spec)(host, node)
+    return _has_named_hosts(spec) and _build_name_matcher(spec)(host, node)
 
 
 def is_forced(spec: RequestSpec) -> bool:
@@ -147,13 +147,13 @@ def filter_by_name(
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
-    for name, reason_of in _name_stages(spec, closed_cells):
+    for name, reason_of in _iterate_name_stages(spec, closed_cells):
         remaining, report = _split_by_verdict(name, remaining, list(map(reason_of, remaining)))
         reports.append(report)
     return remaining, reports
 
 
-def rejections_of_host(
+def iterate_rejections(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
@@ -164,7 +164,7 @@ def rejections_of_host(
     The reports include the changes that would let the host pass, for the first instance. Raises
     :class:`PluginFailed` if a filter raises.
     """
-    for name, reason_of in _name_stages(spec, closed_cells):
+    for name, reason_of in _iterate_name_stages(spec, closed_cells):
         rejection = reason_of(host)
         if rejection is not None:
             report = _split_by_verdict(name, [host], [rejection])[1]
@@ -177,7 +177,7 @@ def rejections_of_host(
                 yield _with_changes(report, changes)
 
 
-def rejections_by_host(
+def list_rejections(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
@@ -189,14 +189,14 @@ def rejections_by_host(
     instance. Raises :class:`PluginFailed` if a filter raises.
     """
     rejections: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
-    for name, reason_of in _name_stages(spec, closed_cells):
+    for name, reason_of in _iterate_name_stages(spec, closed_cells):
         for host, reasons in zip(hosts, rejections, strict=True):
             if (rejection := reason_of(host)) is not None:
                 reasons.append((name, rejection))
     for plugin in filters:
         with calling(plugin):
             runs = plugin.run_filter_for_index(0)
-            verdicts = filter_of(plugin).verdicts(hosts, spec) if runs else None
+            verdicts = get_filter(plugin).verdicts(hosts, spec) if runs else None
         if verdicts is None:
             continue
         for host, reasons, verdict in zip(hosts, rejections, verdicts, strict=True):
@@ -207,9 +207,9 @@ def rejections_by_host(
     return rejections
 
 
-def stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
+def list_stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
     """List the stages that can reject a host of an open cell, in order."""
-    by_name = [name for name, _ in _name_stages(spec, {})]
+    by_name = [name for name, _ in _iterate_name_stages(spec, {})]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
@@ -235,7 +235,7 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
     return SuggestedChange("enable_cell", f"enable its cell {host.cell_uuid}")
 
 
-def _name_stages(
+def _iterate_name_stages(
     spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> Iterator[tuple[str, _ReasonOf]]:
     """Yield the name and the check of each stage of :func:`filter_by_name`."""
@@ -249,35 +249,37 @@ def _name_stages(
         return lambda host: None if passes(host) else rejection
 
     if closed_cells:
-        yield "enabled_cells", lambda host: _closed_cell(closed_cells, host)
+        yield "enabled_cells", lambda host: _reject_closed_cell(closed_cells, host)
     if ignored:
         reasons = "the request asks to ignore it", "the request asks to ignore them"
         yield "ignore_hosts", build_check(lambda host: host.host.lower() not in ignored, *reasons)
-    if _names_hosts(spec):
-        reason, matches = "the request names other hosts", _name_matcher(spec)
+    if _has_named_hosts(spec):
+        reason, matches = "the request names other hosts", _build_name_matcher(spec)
         yield "requested_hosts", build_check(lambda host: matches(host.host, host.nodename), reason)
     if cell is not None:
         yield (
             "requested_cell",
             build_check(
-                lambda host: host.cell_uuid is not None and canonical_uuid(host.cell_uuid) == cell,
+                lambda host: (
+                    host.cell_uuid is not None and canonicalize_uuid(host.cell_uuid) == cell
+                ),
                 f"the request names cell {cell}",
             ),
         )
 
 
-def _closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Rejection | None:
-    reason = closed_cells.get(canonical_uuid(host.cell_uuid or ""))
+def _reject_closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Rejection | None:
+    reason = closed_cells.get(canonicalize_uuid(host.cell_uuid or ""))
     return None if reason is None else Rejection(reason)
 
 
-def _names_hosts(spec: RequestSpec) -> bool:
+def _has_named_hosts(spec: RequestSpec) -> bool:
     """Return whether the request is restricted to hosts or nodes by name."""
     destination = spec.destination
     return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
 
 
-def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
+def _build_name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
     """Return a function that checks whether a host and node is allowed.
 
     Case of host names is ignored.
@@ -292,10 +294,10 @@ def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
     )
 
 
-def filter_of(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
+def get_filter(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
     """Return a filter, wrapped if it overrides a method of nova's base class."""
     names = ("host_passes", "_filter_one", "filter_all")
-    return NovaFilter(plugin) if overrides(plugin, BaseHostFilter, names) else plugin
+    return NovaFilter(plugin) if has_overrides(plugin, BaseHostFilter, names) else plugin
 
 
 class NovaFilter:
@@ -314,7 +316,7 @@ class NovaFilter:
 
         Raises :class:`ValueError` if ``filter_all`` returns any other host.
         """
-        candidates_before = [candidates_of(host) for host in hosts]
+        candidates_before = [get_candidates(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)
         # nova's filters may have changed the request in place.
         spec_obj.read_again()
@@ -393,8 +395,8 @@ def run_request_filters(
         if isinstance(outcome, RequestFilterResult):
             spec = outcome.spec
             for trait in sorted(spec.root_required & spec.root_forbidden):
-                required = trait_source("root_required", trait, reports)
-                forbidden = trait_source("root_forbidden", trait, reports)
+                required = find_trait_source("root_required", trait, reports)
+                forbidden = find_trait_source("root_forbidden", trait, reports)
                 raise Invalid(
                     f"trait {trait} of the root provider is required by {required} and forbidden "
                     f"by {forbidden}"
@@ -402,7 +404,7 @@ def run_request_filters(
     return RequestFilterRun(spec, tuple(reports), next(iter(rejections), None))
 
 
-def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
+def find_trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
     """Return the request filter or JSON path that requires or forbids a root trait."""
     for report in reports:
         if trait in report.changes.get(kind, ()):
@@ -468,7 +470,7 @@ def _check_spec(original: RequestSpec, new: object) -> None:
             raise TypeError(f"{trait!r} is not the name of a trait")
     old_target, target = original.destination, new.destination
     # Raises an error if an aggregate is not a uuid.
-    aggregate_terms(
+    build_aggregate_terms(
         (joined.split(",") for joined in target.aggregates), target.forbidden_aggregates
     )
     removed = (

@@ -22,8 +22,8 @@ from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import epoch_of
-from placement_sched.db.sql import grouped, nested
+from placement_sched.db.failover import get_epoch
+from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
@@ -31,23 +31,18 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Selection
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
-from placement_sched.model.names import canonical_uuid
-from placement_sched.model.preferences import trait_preferences
+from placement_sched.model.names import canonicalize_uuid
+from placement_sched.model.preferences import find_trait_preferences
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCaches
-from placement_sched.scheduler.filtering import named_nodes
+from placement_sched.scheduler.filtering import find_named_nodes
 from placement_sched.scheduler.host_state import (
     HostState,
     make_host_state,
     set_candidates,
     set_traits,
 )
-from placement_sched.scheduler.policies.registry import (
-    NO_RATIOS,
-    Policies,
-    Ratios,
-    ratios_of_policies,
-)
+from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, find_ratios
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances
@@ -81,7 +76,7 @@ class EarlierInstance:
         """Add the instance to the instances on a node's host."""
         spec, best = self.spec, self.selection
         if (uuid := spec.instance_uuid) is not None:
-            built = HostInstance.being_built(uuid, spec, best.service_host, best.nodename)
+            built = HostInstance.from_request_spec(uuid, spec, best.service_host, best.nodename)
             state.instances[uuid] = built
 
 
@@ -103,7 +98,7 @@ class CloudView:
     earlier: Sequence[EarlierInstance] = ()
 
     @classmethod
-    def of(
+    def from_request(
         cls,
         connection: Connection,
         request: SchedulingRequest,
@@ -114,19 +109,19 @@ class CloudView:
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
-            history = epoch_of(connection)
+            history = get_epoch(connection)
             age = caches.node_history.refresh(driver.now(), interval, history)
         return cls(connection, caches, request.aggregates, request.policies, age, earlier=earlier)
 
     @cached_property
     def providers(self) -> ProviderSource:
         """Return the source of providers for the candidate search."""
-        return self.caches.provider_source(self.connection)
+        return self.caches.choose_provider_source(self.connection)
 
     @cached_property
     def host_versions(self) -> HostVersions:
         """Return the versions of all parts of the hosts, read before the hosts themselves."""
-        return change_counters.host_versions(self.connection)
+        return change_counters.map_host_versions(self.connection)
 
     @property
     def earlier_hosts(self) -> dict[str, str]:
@@ -141,7 +136,7 @@ class CloudView:
     def aggregates(self) -> Aggregates:
         """Return all host aggregates, as read on first use."""
         if self.known_aggregates is None:
-            self.known_aggregates = self.caches.aggregates.current(self.connection)
+            self.known_aggregates = self.caches.aggregates.get_current(self.connection)
         return self.known_aggregates
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
@@ -150,26 +145,24 @@ class CloudView:
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Map each provider in an aggregate to the uuids of its aggregates."""
-        return placement_aggregates.of_providers(self.connection, uuids)
+        return placement_aggregates.map_by_provider_uuid(self.connection, uuids)
 
-    def nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
+    def find_nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the compute nodes among ``uuids`` that have instances on their hosts."""
-        nodes = host_aggregates.nodes_with_instances(self.connection, uuids)
+        nodes = host_aggregates.find_nodes_with_instances(self.connection, uuids)
         return nodes | {each.selection.compute_node_uuid for each in self.earlier} & set(uuids)
 
-    def ratios(self) -> Callable[[str], Ratios]:
+    def build_ratios_lookup(self) -> Callable[[str], Ratios]:
         """Return a function that maps a host to the allocation ratios of its policies."""
         policies = self.policies
         if policies is None or not policies.names or not self.aggregates.of_policies:
             return lambda _host: NO_RATIOS
-        of_host = self.aggregates.of_host
+        of_host = self.aggregates.list_for_host
 
-        def ratios(host: str) -> Ratios:
-            return ratios_of_policies(
-                (each.policy for each in of_host(host) if each.policy), policies
-            )
+        def find_host_ratios(host: str) -> Ratios:
+            return find_ratios((each.policy for each in of_host(host) if each.policy), policies)
 
-        return ratios
+        return find_host_ratios
 
     def is_trait_of_all_nodes(self, trait: str) -> bool:
         """Return whether all root providers of enabled compute nodes have a trait."""
@@ -182,13 +175,13 @@ def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates)
     A rebuild has no candidates. Its hosts are the named hosts, or all hosts.
     """
     if not spec.is_rebuild:
-        return host_states(cloud, candidates, spec)
-    named = named_nodes(cloud.connection, spec)
+        return build_host_states(cloud, candidates, spec)
+    named = find_named_nodes(cloud.connection, spec)
     nodes = compute_nodes.search(cloud.connection) if named is None else named
-    return named_states(cloud, nodes, spec)
+    return build_node_states(cloud, nodes, spec)
 
 
-def host_states(
+def build_host_states(
     cloud: CloudView, candidates: Candidates, spec: RequestSpec, include: Iterable[str] = ()
 ) -> list[HostState]:
     """Return the state of each node with candidates, in result order.
@@ -196,10 +189,10 @@ def host_states(
     A provider tree whose root is not a compute node is left out, as in nova. ``include`` are uuids
     of nodes to include without candidates.
     """
-    roots = _by_root(candidates.requests)
+    roots = _group_by_root(candidates.requests)
     for uuid in include:
         roots.setdefault(uuid, ())
-    states = _states_of(cloud, spec, roots)
+    states = _build_current_states(cloud, spec, roots)
     for state in states:
         set_candidates(state, roots[str(state.uuid)])
     return states
@@ -210,39 +203,44 @@ def read_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[
 
     Nothing is read for a request without preferences. Raises :class:`Invalid` for unknown traits.
     """
-    preferences = trait_preferences(spec.flavor, spec.image)
+    preferences = find_trait_preferences(spec.flavor, spec.image)
     if preferences is None:
         return
-    trait_ids, hosts = cloud.providers.trait_ids(), list(states)
+    trait_ids, hosts = cloud.providers.map_trait_ids(), list(states)
     preferences.check(trait_ids)
-    ids = cloud.providers.ids_of([str(state.uuid) for state in hosts])
+    ids = cloud.providers.map_ids([str(state.uuid) for state in hosts])
     wanted = {name: trait_ids[name] for name in sorted(preferences.names)}
-    roots = cloud.providers.roots_with(wanted, set(ids.values()))
+    roots = cloud.providers.map_roots_by_trait(wanted, set(ids.values()))
     for state in hosts:
         root = ids.get(str(state.uuid))
         set_traits(state, frozenset(name for name, having in roots.items() if root in having))
 
 
-def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
+def _group_by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
     by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
     if len(by_root) == len(requests):  # most clouds: a single candidate per host
         return by_root
-    several = grouped((request.root_uuid, request) for request in requests)
+    several = group_rows((request.root_uuid, request) for request in requests)
     return {uuid: tuple(candidates_of_root) for uuid, candidates_of_root in several.items()}
 
 
-def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
+def _build_current_states(
+    cloud: CloudView, spec: RequestSpec, uuids: Collection[str]
+) -> list[HostState]:
     """Build a state of each node, less the resources of earlier instances."""
     cache = None if cloud.states_age is None else cloud.caches.node_history
     nodes = (cache or cloud.caches.nodes).get(cloud.connection, uuids, cloud.host_versions)
-    states = named_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
+    states = build_node_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
     simulated = cloud.caches.simulated
-    placed = grouped((each.selection.compute_node_uuid, each) for each in cloud.earlier)
-    by_host = grouped((each.selection.service_host, each) for each in cloud.earlier)
+    placed = group_rows((each.selection.compute_node_uuid, each) for each in cloud.earlier)
+    by_host = group_rows((each.selection.service_host, each) for each in cloud.earlier)
     for state in states:
         uuid = str(state.uuid)
         # Before candidates are set: candidates of this request do not apply to earlier instances.
-        earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
+        earlier_specs = (
+            *(cache.list_placed_requests(uuid) if cache else ()),
+            *simulated.get(uuid, ()),
+        )
         for earlier in earlier_specs:
             state.consume_from_request(earlier)
         for instance in placed.get(uuid, ()):
@@ -254,25 +252,27 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
     return states
 
 
-def named_states(
+def build_node_states(
     cloud: CloudView, nodes: Sequence[ComputeNode], spec: RequestSpec
 ) -> list[HostState]:
     """Build a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
     services = cloud.caches.services.get(cloud.connection, hosts, cloud.host_versions)
-    of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
+    of_host, ratios = cloud.aggregates.list_for_host, cloud.build_ratios_lookup()
 
     def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:
-        return instances.host_instances(cloud.connection, read(cloud.connection, keys))
+        return instances.build_host_instances(cloud.connection, read(cloud.connection, keys))
 
-    by_hosts = partial(read_instances, instances.by_hosts)
-    by_uuids = partial(read_instances, instances.by_uuids)
-    recorded = RecordedInstances(hosts, named_instances(spec), by_hosts=by_hosts, by_uuids=by_uuids)
+    by_hosts = partial(read_instances, instances.list_by_hosts)
+    by_uuids = partial(read_instances, instances.list_by_uuids)
+    recorded = RecordedInstances(
+        hosts, collect_named_instances(spec), by_hosts=by_hosts, by_uuids=by_uuids
+    )
     states = []
     for node in nodes:
         host = node.host
         state = make_host_state(
-            node, services[host], of_host(host), recorded.on(host), ratios(host)
+            node, services[host], of_host(host), recorded.get_on_host(host), ratios(host)
         )
         # A node without figures keeps an empty state, but is claimed by its uuid.
         state.uuid = node.uuid
@@ -312,15 +312,15 @@ class RecordedInstances:
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
         """Map host and uuid to the instances that the request names."""
         instances = self._by_uuids(self.named)
-        return nested((instance.host, instance.uuid, instance) for instance in instances)
+        return nest_rows((instance.host, instance.uuid, instance) for instance in instances)
 
     @cached_property
     def everything(self) -> dict[str | None, dict[str, HostInstance]]:
         """Map host and uuid to all instances on the hosts of the request."""
         instances = self._by_hosts(self._hosts)
-        return nested((instance.host, instance.uuid, instance) for instance in instances)
+        return nest_rows((instance.host, instance.uuid, instance) for instance in instances)
 
-    def on(self, host: str) -> "InstancesOnHost":
+    def get_on_host(self, host: str) -> "InstancesOnHost":
         """Return the instances on a host, for all nodes of the host, read on first use."""
         instances = self._on.get(host)
         if instances is None:
@@ -342,7 +342,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         self._added: dict[str, HostInstance] = {}
 
     def __getitem__(self, uuid: str) -> HostInstance:
-        return self._source_of(uuid)[uuid]
+        return self._find_source(uuid)[uuid]
 
     def __setitem__(self, uuid: str, instance: HostInstance) -> None:
         self._added[uuid] = instance
@@ -361,7 +361,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return len(self._all | self._added)
 
     def __contains__(self, uuid: object) -> bool:
-        return uuid in self._source_of(uuid)
+        return uuid in self._find_source(uuid)
 
     def keys(self) -> KeysView[str]:
         """Return a view of the uuids.
@@ -370,7 +370,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         """
         return _Uuids(self)
 
-    def recorded(self) -> Collection[HostInstance]:
+    def list_recorded(self) -> Collection[HostInstance]:
         """Return the recorded instances, without additions."""
         return self._all.values()
 
@@ -379,7 +379,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         """Return whether all recorded instances have been read."""
         return "everything" in vars(self._recorded)
 
-    def named_among(self, uuids: Collection[Any]) -> set[str] | None:
+    def select_named(self, uuids: Collection[Any]) -> set[str] | None:
         """Return the uuids of the named instances that are on this host.
 
         Returns None if the request does not name all of ``uuids``, because then the instances of
@@ -389,7 +389,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
             return None
         return {uuid for group in (self._named, self._added) for uuid in group if uuid in uuids}
 
-    def _source_of(self, uuid: object) -> dict[str, HostInstance]:
+    def _find_source(self, uuid: object) -> dict[str, HostInstance]:
         """Return the mapping that may contain an instance.
 
         Instances that the request names need not be read with all instances of the host.
@@ -414,18 +414,18 @@ class _Uuids(KeysView[str]):
 
     def __and__(self, other: Iterable[Any]) -> set[str]:
         uuids = other if isinstance(other, (set, frozenset)) else set(other)
-        members = self._mapping.named_among(uuids)
+        members = self._mapping.select_named(uuids)
         return super().__and__(uuids) if members is None else members
 
     def __rand__(self, other: Iterable[Any]) -> set[Any]:
         return self & other
 
 
-def named_instances(spec: RequestSpec) -> frozenset[str]:
+def collect_named_instances(spec: RequestSpec) -> frozenset[str]:
     """Return the uuids of a request's own instances and of the instances that it names."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
-    return frozenset((*spec.instance_uuids, *members, *map(canonical_uuid, hinted)))
+    return frozenset((*spec.instance_uuids, *members, *map(canonicalize_uuid, hinted)))
 
 
 @dataclass
@@ -443,21 +443,21 @@ class ClosedCells:
 
     @cached_property
     def _closed_in_nova(self) -> tuple[NovaCell, ...]:
-        return cells.closed_cells(self.connection)
+        return cells.list_closed_cells(self.connection)
 
-    def among(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
+    def map_reasons(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
         """Map uuids of closed cells to reasons, without a read if no host has a cell."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for cell in self._closed_in_nova:
-                uuid = canonical_uuid(cell.uuid)
-                if reason := self._reason(cell, named=uuid == spec.destination.only_cell):
+                uuid = canonicalize_uuid(cell.uuid)
+                if reason := self._find_reason(cell, named=uuid == spec.destination.only_cell):
                     reasons[uuid] = reason
         return reasons | dict.fromkeys(
-            map(canonical_uuid, self.settings.scheduler.disabled_cells), _DISABLED
+            map(canonicalize_uuid, self.settings.scheduler.disabled_cells), _DISABLED
         )
 
-    def _reason(self, cell: NovaCell, *, named: bool) -> str | None:
+    def _find_reason(self, cell: NovaCell, *, named: bool) -> str | None:
         if cell.away_since is not None:
             seconds = max(0, int((self.now() - cell.away_since).total_seconds()))
             reason = f"the database of cell {cell.title} has not answered for {seconds} s"

@@ -19,7 +19,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode, Metric, Service
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.hardware.pci_devices import PciPools, devices_of, with_providers
+from placement_sched.model.hardware.pci_devices import PciPools, build_devices, with_providers
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
@@ -27,7 +27,7 @@ from placement_sched.model.verdict import Rejection
 LOG = log.getLogger(__name__)
 
 
-def service_view(service: Service) -> Mapping[str, Any]:
+def build_service_view(service: Service) -> Mapping[str, Any]:
     """Return a compute service as plugins read it: ``host_state.service["disabled"]``."""
     return MappingProxyType(service._asdict())
 
@@ -143,7 +143,7 @@ class HostState(_Annotated):
         numa_cells = _consume_numa(self, spec_obj)
         uuid = spec_obj.instance_uuid
         if uuid is not None and spec_obj.instance_group is not None:  # as nova 34 does
-            built = HostInstance.being_built(uuid, spec_obj, self.host, self.nodename)
+            built = HostInstance.from_request_spec(uuid, spec_obj, self.host, self.nodename)
             self.instances[uuid] = built
         take_devices(self, spec_obj, numa_cells or None)
 
@@ -171,9 +171,8 @@ def make_host_state(
     """Build the state of ``node``, with the instances on its host by uuid.
 
     As in nova, the state of a node that does not report its free disk stays empty. ``service`` is a
-    :func:`service_view`. ``ratios`` maps names to the ratios that replace the ratios that the node
-    reports. This function is not a method, because extra specs can refer to attributes of a host
-    state by name.
+    :func:`build_service_view`. ``ratios`` maps names to ratios that replace the node's. This is a
+    function, not a method, because extra specs can refer to attributes of a host state by name.
     """
     values = node.derived.get("host_state")
     if values is None:
@@ -193,7 +192,7 @@ def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
     state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
 
 
-def candidates_of(state: HostState) -> Sequence[Any]:
+def get_candidates(state: HostState) -> Sequence[Any]:
     """Return the candidates that :func:`set_candidates` has set."""
     return state._candidates  # noqa: SLF001 - as above
 
@@ -203,7 +202,7 @@ def set_traits(state: HostState, traits: frozenset[str]) -> None:
     state._traits = traits  # noqa: SLF001 - as above
 
 
-def traits_of(state: HostState) -> frozenset[str]:
+def get_traits(state: HostState) -> frozenset[str]:
     """Return which of the request's preferred and avoided traits a host has."""
     return state._traits  # noqa: SLF001 - as above
 
@@ -226,7 +225,7 @@ def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACel
         state.numa_topology,
         spec.numa_topology,
         state.limits.get("numa_topology"),
-        devices_of(state.pci_stats, spec.pci_requests, first.get("mappings")),
+        build_devices(state.pci_stats, spec.pci_requests, first.get("mappings")),
     )
     if isinstance(fitted, Rejection):
         return ()

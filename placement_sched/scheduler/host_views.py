@@ -11,14 +11,19 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ATTENTION_HOSTS
-from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, zones
-from placement_sched.model.compute_node import ComputeNode, Service, is_recently_seen, stored_fields
+from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, parse_zones
+from placement_sched.model.compute_node import (
+    ComputeNode,
+    Service,
+    is_recently_seen,
+    select_stored_fields,
+)
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
-from placement_sched.model.names import canonical_uuid, suggest_name
+from placement_sched.model.names import canonicalize_uuid, suggest_name
 from placement_sched.model.provider import FULL, NEARLY_FULL, Inventory
 from placement_sched.scheduler import policy_views
-from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
@@ -65,12 +70,14 @@ class _Cloud:
     policies: Policies
 
     @classmethod
-    def of(cls, scheduler: Scheduler, connection: Connection) -> "_Cloud":
-        aggregates = scheduler.caches.aggregates.current(connection)
-        policies = policies_for(scheduler.live.settings(), scheduler.clock)
-        return cls(connection, scheduler.clock(), aggregates.every, aggregates.of_host, policies)
+    def read_cloud(cls, scheduler: Scheduler, connection: Connection) -> "_Cloud":
+        aggregates = scheduler.caches.aggregates.get_current(connection)
+        policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
+        return cls(
+            connection, scheduler.clock(), aggregates.every, aggregates.list_for_host, policies
+        )
 
-    def state(self, service: ServedNode | Service) -> Json:
+    def build_state(self, service: ServedNode | Service) -> Json:
         """Return the state of a service, with details unless it is enabled and up."""
         down_time = self.policies.default.settings.DEFAULT.service_down_time
         is_up = is_recently_seen(
@@ -85,14 +92,16 @@ class _Cloud:
             view["forced_down"] = True
         return view | {"last_seen_up": service.last_seen_up}
 
-    def zones(self, host: str) -> Sequence[str]:
-        names = {zone for each in self.of_host(host) for zone in zones(each.availability_zone)}
+    def list_zones(self, host: str) -> Sequence[str]:
+        names = {
+            zone for each in self.of_host(host) for zone in parse_zones(each.availability_zone)
+        }
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
-    def policy(self, host: str) -> str:
+    def find_policy(self, host: str) -> str:
         """Return the first usable policy among the policies of the host's aggregates."""
         names = [aggregate.policy for aggregate in self.of_host(host) if aggregate.policy]
-        usable = (name for name in names if self.policies.usable(name))
+        usable = (name for name in names if self.policies.is_usable(name))
         return next(usable, names[0] if names else DEFAULT_POLICY)
 
 
@@ -103,19 +112,19 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
     number of hosts. Raises :class:`Invalid` if the marker is not the uuid of a node.
     """
     with scheduler.database.snapshot() as connection:
-        cloud = _Cloud.of(scheduler, connection)
-        all_nodes = hosts.served_nodes(connection)
-        page = _page(all_nodes, _filter_nodes(cloud, all_nodes, filters), filters)
+        cloud = _Cloud.read_cloud(scheduler, connection)
+        all_nodes = hosts.list_served_nodes(connection)
+        page = _select_page(all_nodes, _filter_nodes(cloud, all_nodes, filters), filters)
         reads_all = len(page) > min(_MAX_NAMED, len(all_nodes) - 1)
         roots = None if reads_all else [node.root_id for node in page if node.root_id is not None]
-        amounts = hosts.amounts(connection, roots)
-        traits = hosts.trait_names(connection), hosts.traits_of_trees(connection, roots)
+        amounts = hosts.sum_amounts(connection, roots)
+        traits = hosts.map_trait_names(connection), hosts.map_traits(connection, roots)
         names = None if reads_all else {node.host for node in page}
-        counts = instances.counts_on_hosts(connection, names)
-        lists, indexes_of = _index_lists(cloud, page, *traits)
+        counts = instances.count_by_host(connection, names)
+        lists, indexes_of = _build_index_lists(cloud, page, *traits)
     nodes_of = Counter(node.host for node in all_nodes)
 
-    def view_of(node: ServedNode) -> Json:
+    def build_host_view(node: ServedNode) -> Json:
         number = counts.get((node.host, node.node), 0)
         if nodes_of[node.host] == 1:  # include instances without a known node
             number += counts.get((node.host, None), 0)
@@ -123,15 +132,15 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
             "host": node.host,
             "node": node.node,
             "uuid": node.uuid,
-            "zone": ",".join(cloud.zones(node.host)),
-            **cloud.state(node),
-            "policy": cloud.policy(node.host),
+            "zone": ",".join(cloud.list_zones(node.host)),
+            **cloud.build_state(node),
+            "policy": cloud.find_policy(node.host),
             **indexes_of(node),
             "instances": number,
-            "resources": _resources(amounts.get(node.root_id or 0, {})),
+            "resources": _build_resources_view(amounts.get(node.root_id or 0, {})),
         }
 
-    return {**lists, "hosts": list(map(view_of, page))}
+    return {**lists, "hosts": list(map(build_host_view, page))}
 
 
 def sum_cloud(scheduler: Scheduler) -> Json:
@@ -141,10 +150,10 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     of SQL statements does not depend on the number of hosts.
     """
     with scheduler.database.snapshot() as connection:
-        cloud = _Cloud.of(scheduler, connection)
-        nodes = hosts.served_nodes(connection)
-        amounts = hosts.amounts(connection, None)
-        counts = instances.counts_on_hosts(connection, None)
+        cloud = _Cloud.read_cloud(scheduler, connection)
+        nodes = hosts.list_served_nodes(connection)
+        amounts = hosts.sum_amounts(connection, None)
+        counts = instances.count_by_host(connection, None)
     states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
     by_zone, by_aggregate = defaultdict[str, _HostSums](_HostSums), dict[int, _HostSums]()
     attention: list[Json] = []
@@ -152,9 +161,9 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     for (host, _), number in counts.items():
         counts_by_host[host] += number
     for node in nodes:
-        state = cloud.state(node)
+        state = cloud.build_state(node)
         states[state["state"]] += 1
-        zone = ",".join(cloud.zones(node.host))
+        zone = ",".join(cloud.list_zones(node.host))
         if state["state"] != "up" and len(attention) < MAX_ATTENTION_HOSTS:
             attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
         own = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
@@ -200,7 +209,7 @@ class _HostSums:
         }
 
 
-def _index_lists(
+def _build_index_lists(
     cloud: _Cloud,
     nodes: Sequence[ServedNode],
     trait_names: Mapping[int, str],
@@ -216,14 +225,14 @@ def _index_lists(
         root: [trait_at[key] for key in ids_of_root if key in trait_at]
         for root, ids_of_root in trait_ids.items()
     }
-    uuids = {canonical_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
+    uuids = {canonicalize_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
     used_cells = [
-        cell for cell in cells.all_cells(cloud.connection) if canonical_uuid(cell.uuid) in uuids
+        cell for cell in cells.list_cells(cloud.connection) if canonicalize_uuid(cell.uuid) in uuids
     ]
-    cell_at = {canonical_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
+    cell_at = {canonicalize_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
 
-    def indexes_of(node: ServedNode) -> Json:
-        cell = cell_at.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
+    def build_indexes(node: ServedNode) -> Json:
+        cell = cell_at.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
         return {
             **({} if cell is None else {"cell": cell}),
             "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
@@ -231,11 +240,11 @@ def _index_lists(
         }
 
     lists = {
-        "aggregates": [_aggregate(aggregates[key]) for key in aggregate_at],
+        "aggregates": [_build_aggregate_view(aggregates[key]) for key in aggregate_at],
         "traits": [trait_names[key] for key in trait_at],
-        "cells": [_cell(cell) for cell in used_cells],
+        "cells": [_build_cell_view(cell) for cell in used_cells],
     }
-    return lists, indexes_of
+    return lists, build_indexes
 
 
 def _filter_nodes(
@@ -248,7 +257,7 @@ def _filter_nodes(
         part = filters.search.lower()
         nodes = (node for node in nodes if part in node.host.lower() or part in node.node.lower())
     if filters.zone is not None:
-        nodes = (node for node in nodes if filters.zone in cloud.zones(node.host))
+        nodes = (node for node in nodes if filters.zone in cloud.list_zones(node.host))
     if filters.aggregate is not None:
         nodes = (
             node
@@ -256,21 +265,23 @@ def _filter_nodes(
             if any(filters.aggregate in (each.name, each.uuid) for each in cloud.of_host(node.host))
         )
     if filters.states:
-        nodes = (node for node in nodes if cloud.state(node)["state"] in filters.states)
+        nodes = (node for node in nodes if cloud.build_state(node)["state"] in filters.states)
     if filters.traits:
-        roots_by_trait = [hosts.roots_with_trait(cloud.connection, name) for name in filters.traits]
+        roots_by_trait = [
+            hosts.find_roots_with_trait(cloud.connection, name) for name in filters.traits
+        ]
         roots = roots_by_trait[0].intersection(*roots_by_trait[1:])
         nodes = (node for node in nodes if node.root_id in roots)
     return nodes
 
 
-def _page(
+def _select_page(
     all_nodes: Sequence[ServedNode], nodes: Iterator[ServedNode], filters: HostQuery
 ) -> list[ServedNode]:
     page = list(nodes)
     if filters.marker is not None:
         marker = next(
-            (node for node in all_nodes if canonical_uuid(node.uuid) == filters.marker), None
+            (node for node in all_nodes if canonicalize_uuid(node.uuid) == filters.marker), None
         )
         if marker is None:
             raise Invalid(f"marker [{filters.marker}] not found", code="scheduler.bad_value")
@@ -284,67 +295,75 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
     Raises :class:`NotFound` if the host has neither a compute node nor a service.
     """
     with scheduler.database.snapshot() as connection:
-        cloud = _Cloud.of(scheduler, connection)
-        served = [node for node in hosts.served_nodes(connection, host=host) if node.host == host]
+        cloud = _Cloud.read_cloud(scheduler, connection)
+        served = [
+            node for node in hosts.list_served_nodes(connection, host=host) if node.host == host
+        ]
         records = [each for each in services.search(connection, host=host) if each.host == host]
         if not (served or records):
-            names = {node.host for node in hosts.served_nodes(connection)}
+            names = {node.host for node in hosts.list_served_nodes(connection)}
             names.update(service.host for service in services.search(connection))
             message = f"there is no host {host!r}{suggest_name('host', host, names)}"
             raise NotFound(message, code="scheduler.not_found")
         reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
         roots = {node.root_id for node in served if node.root_id is not None}
-        trees = hosts.trees(connection, roots)
-        vms = [vm for vm in instances.by_hosts(connection, [host]) if vm.host == host]
-        cells_by_uuid = {canonical_uuid(cell.uuid): cell for cell in cells.all_cells(connection)}
+        trees = hosts.map_trees(connection, roots)
+        vms = [vm for vm in instances.list_by_hosts(connection, [host]) if vm.host == host]
+        cells_by_uuid = {
+            canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(connection)
+        }
     compute = next((service for service in records if service.is_compute), None)
-    policy = policy_views.show_policy(scheduler, cloud.policy(host))
+    policy = policy_views.show_policy(scheduler, cloud.find_policy(host))
     own_options = {
         key: option for key, option in policy["options"].items() if option["source"] == "policy"
     }
     return {
         "host": host,
-        "zone": ",".join(cloud.zones(host)),
-        **({"state": "down", "last_seen_up": None} if compute is None else cloud.state(compute)),
+        "zone": ",".join(cloud.list_zones(host)),
+        **(
+            {"state": "down", "last_seen_up": None}
+            if compute is None
+            else cloud.build_state(compute)
+        ),
         "policy": policy | {"options": own_options},
-        "aggregates": [_aggregate(aggregate) for aggregate in cloud.of_host(host)],
-        "services": [_service(cloud, service) for service in records],
+        "aggregates": [_build_aggregate_view(aggregate) for aggregate in cloud.of_host(host)],
+        "services": [_build_service_view(cloud, service) for service in records],
         "nodes": [
-            _node(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
+            _build_node_view(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
             for node in served
             if node.uuid in reports
         ],
-        "instances": [_instance(instance) for instance in vms],
+        "instances": [_build_instance_view(instance) for instance in vms],
     }
 
 
-def _aggregate(row: HostAggregate) -> Json:
+def _build_aggregate_view(row: HostAggregate) -> Json:
     return {"id": row.id, "uuid": row.uuid, "name": row.name, "metadata": row.metadata}
 
 
-def _cell(cell: NovaCell) -> Json:
+def _build_cell_view(cell: NovaCell) -> Json:
     keys = ("uuid", "name", "disabled", "away_since", "failure")
     return {key: getattr(cell, key) for key in keys}
 
 
-def _service(cloud: _Cloud, row: Service) -> Json:
-    state = cloud.state(row)
+def _build_service_view(cloud: _Cloud, row: Service) -> Json:
+    state = cloud.build_state(row)
     return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 
-def _node(
+def _build_node_view(
     node: ComputeNode, tree: Sequence[ProviderInTree], cells_by_uuid: Mapping[str, NovaCell]
 ) -> Json:
-    cell = cells_by_uuid.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
+    cell = cells_by_uuid.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
     return {
         "node": node.hypervisor_hostname,
         "uuid": node.uuid,
-        "cell": _cell(cell) if cell else None,
+        "cell": _build_cell_view(cell) if cell else None,
         "last_seen_up": node.last_seen_up,
         "changed_at": node.updated_at,
-        "report": stored_fields(node) | {"cpu_info": orjson.loads(node.cpu_info)},
-        "resources": _resources(_sum_amounts(tree)),
-        "providers": [_provider(provider) for provider in tree],
+        "report": select_stored_fields(node) | {"cpu_info": orjson.loads(node.cpu_info)},
+        "resources": _build_resources_view(_sum_amounts(tree)),
+        "providers": [_build_provider_view(provider) for provider in tree],
     }
 
 
@@ -358,13 +377,13 @@ def _sum_amounts(tree: Iterable[ProviderInTree]) -> TreeAmounts:
     return amounts
 
 
-def _resources(amounts: TreeAmounts) -> Json:
+def _build_resources_view(amounts: TreeAmounts) -> Json:
     return {
         name: {"capacity": capacity, "used": used} for name, (capacity, used) in amounts.items()
     }
 
 
-def _provider(entry: ProviderInTree) -> Json:
+def _build_provider_view(entry: ProviderInTree) -> Json:
     provider = entry.provider
     return {
         "uuid": provider.uuid,
@@ -372,7 +391,7 @@ def _provider(entry: ProviderInTree) -> Json:
         "parent_provider_uuid": provider.parent_uuid,
         "generation": provider.generation,
         "inventories": {
-            inventory.resource_class: _inventory(inventory, entry.used)
+            inventory.resource_class: _build_inventory_view(inventory, entry.used)
             for inventory in entry.inventories
         },
         "traits": entry.traits,
@@ -380,12 +399,12 @@ def _provider(entry: ProviderInTree) -> Json:
     }
 
 
-def _inventory(inventory: Inventory, used: Mapping[str, int]) -> Json:
+def _build_inventory_view(inventory: Inventory, used: Mapping[str, int]) -> Json:
     view = {name: getattr(inventory, name) for name in _FIELDS}
     return view | {"used": used.get(inventory.resource_class, 0)}
 
 
-def _instance(instance: Instance) -> Json:
+def _build_instance_view(instance: Instance) -> Json:
     flavor = instance.flavor or {}
     return {
         "uuid": instance.uuid,

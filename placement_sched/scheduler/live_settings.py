@@ -17,15 +17,15 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from oslo_log import log
 
-from placement_sched.config.conf import restart_options, server_options
+from placement_sched.config.conf import list_server_options, restart_options
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST, list_files
-from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
+from placement_sched.errors import ConfigurationError, Error, Invalid, format_one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import build_json_path, with_whole_numbers
 from placement_sched.scheduler import plugins
-from placement_sched.scheduler.plugin import path_of
-from placement_sched.scheduler.policies.registry import check_plugins, policies_for
+from placement_sched.scheduler.plugin import get_class_path
+from placement_sched.scheduler.policies.registry import check_plugins, get_policies
 
 LOG = log.getLogger(__name__)
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class LiveSettings:
             # Creates the plugins, before a request needs them.
             _keep_previous(lambda: check_plugins(self._in_effect, clock))
 
-    def settings(self) -> Settings:
+    def get_settings(self) -> Settings:
         """Return the settings in effect, reloaded if the parent process has reloaded.
 
         While a thread reads the files, other threads use the previous settings.
@@ -112,9 +112,9 @@ class LiveSettings:
         for reason in ignored:
             LOG.warning("%s: it is ignored", reason)
         if configured is not self.configured:
-            policies = policies_for(self._in_effect, self._clock)
-            used = [name for name in self._in_use() if policies.usable(name)]
-            policies_for(in_effect, self._clock).check(used)
+            policies = get_policies(self._in_effect, self._clock)
+            used = [name for name in self._in_use() if policies.is_usable(name)]
+            get_policies(in_effect, self._clock).check(used)
         self.configured, self._in_effect = configured, in_effect
 
 
@@ -128,7 +128,7 @@ def _keep_previous(read: Callable[[], T]) -> T | None:
     except Error as error:
         problem = error.detail
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
-        problem = one_line(failure)
+        problem = format_one_line(failure)
     # Logged here, because in the handler the log would repeat the exception.
     LOG.error("%s (the previous settings remain in effect)", problem)
     return None
@@ -144,7 +144,7 @@ def with_overrides(
     that the configuration does not name.
     """
     for key in overrides:
-        if running.resolve_option(key, source) in server_options():
+        if running.resolve_option(key, source) in list_server_options():
             raise Invalid(_FIXED.format(key), source=source, json_path=f"$.{OF_REQUEST}")
     settings = running.with_overrides(overrides, source)
     _check_code(running, settings, source)
@@ -156,7 +156,7 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
 
     A dotted path is imported, which only the operator may request.
     """
-    trusted = {path_of(kind) for kind in plugins.all_announced()}
+    trusted = {get_class_path(kind) for kind in plugins.list_announced()}
     for group, option in plugins.NAMING_CLASSES:
         values = [settings[group, option] for settings in (running, overridden)]
         old_names, new_names = ({each} if isinstance(each, str) else set(each) for each in values)
@@ -189,7 +189,7 @@ def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsF
     if not path:
         return WithOptionsFile(settings)
     source = f"[scheduler] json_config_location: {path}"
-    options = dict(_flatten(_document(path, source), source))
+    options = dict(_flatten(_read_document(path, source), source))
     ignored = {key: reason for key in options if (reason := _ignore_reason(settings, key))}
     applied = {key: value for key, value in options.items() if key not in ignored}
     try:
@@ -203,7 +203,7 @@ def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsF
     return WithOptionsFile(changed, tuple(f"{source}: {reason}" for reason in ignored.values()))
 
 
-def _document(path: str, source: str) -> Mapping[str, Any]:
+def _read_document(path: str, source: str) -> Mapping[str, Any]:
     try:
         value = orjson.loads(Path(path).read_bytes())
     except OSError as failure:
@@ -236,4 +236,4 @@ def _ignore_reason(settings: Settings, key: str) -> str | None:
         option = settings.resolve_option(key)
     except Invalid as error:
         return str((error.fault or {})["problem"])
-    return _FIXED.format(key) if option in server_options() else None
+    return _FIXED.format(key) if option in list_server_options() else None

@@ -77,7 +77,7 @@ class SchedulerPlugin:
         return self._clock()
 
 
-def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
+def build_group_options(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
     """Return options of a group, from options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
@@ -88,12 +88,12 @@ def register(conf: cfg.ConfigOpts, options: Iterable[GroupedOption]) -> None:
         conf.register_opt(option, group=None if group == "DEFAULT" else group)
 
 
-def path_of(kind: type) -> str:
+def get_class_path(kind: type) -> str:
     """Return the dotted path of a class, as configuration files contain it."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
+def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     """Return whether a plugin's class overrides any of these methods."""
     kind: type = type(plugin)
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
@@ -128,15 +128,17 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         is_of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
         if not is_of_plugin or failure in self._blameless:
             return
-        path = path_of(self._kind)
+        path = get_class_path(self._kind)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
         LOG.log(level, "%s failed", path, exc_info=failure)
-        reason = errors.one_line(f"{type(failure).__name__}: {_safe_text(failure)}").rstrip(": ")
-        place = _place_of(self._kind, failure)
+        reason = errors.format_one_line(
+            f"{type(failure).__name__}: {_format_safely(failure)}"
+        ).rstrip(": ")
+        place = _find_place(self._kind, failure)
         raise errors.PluginFailed(f"{path} failed: {reason}{place}") from failure
 
 
-def _place_of(kind: type, failure: BaseException) -> str:
+def _find_place(kind: type, failure: BaseException) -> str:
     """Describe file and line of a failure in a third-party plugin, with advice."""
     if kind.__module__.startswith("placement_sched."):
         return ""
@@ -147,14 +149,14 @@ def _place_of(kind: type, failure: BaseException) -> str:
     hint = ""
     if owner.__name__ == "HostState":
         hint = f". An entry point placement_sched.host_attributes can add it ({_PAGE})"
-    elif owner.__module__.startswith("placement_sched.") and _PAGE not in _safe_text(failure):
+    elif owner.__module__.startswith("placement_sched.") and _PAGE not in _format_safely(failure):
         hint = f", {_PAGE}"
-    return f" ({place}){hint}{advice_for(kind)}"
+    return f" ({place}){hint}{format_advice(kind)}"
 
 
-def advice_for(kind: type) -> str:
+def format_advice(kind: type) -> str:
     """Return the advice that ends the message about a failed plugin."""
-    return f". Run placement-sched plugin check {path_of(kind)}"
+    return f". Run placement-sched plugin check {get_class_path(kind)}"
 
 
 def _is_library(file: Path) -> bool:
@@ -178,7 +180,7 @@ def tolerate_failures() -> Iterator[None]:
         _TOLERANT.reset(token)
 
 
-def _safe_text(failure: BaseException) -> str:
+def _format_safely(failure: BaseException) -> str:
     """Return the message of an error as text that UTF-8 can encode."""
     try:
         return str(failure).encode(errors="replace").decode()
@@ -186,13 +188,13 @@ def _safe_text(failure: BaseException) -> str:
         return "its message cannot be shown"
 
 
-def classes_in(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
+def list_classes(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
     """List a package's public subclasses of ``base``, sorted by name."""
-    return [kind for kind in _classes_of(package) if issubclass(kind, base)]
+    return [kind for kind in _load_classes(package) if issubclass(kind, base)]
 
 
 @cache  # the modules of a package do not change while the process runs
-def _classes_of(package: ModuleType) -> list[type]:
+def _load_classes(package: ModuleType) -> list[type]:
     classes: list[type] = []
     for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(module_info.name)

@@ -25,15 +25,15 @@ from oslo_config import cfg
 
 from placement_sched.config.conf import (
     CONF,
-    new_conf,
+    create_conf,
     read_files,
     register_core_options,
     share_files,
 )
 from placement_sched.config.settings import Conf, Settings
-from placement_sched.errors import ConfigurationError, one_line
+from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.names import did_you_mean, nearest, suggest_name
+from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -41,7 +41,12 @@ from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.finder import list_names
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
-from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
+from placement_sched.scheduler.plugin import (
+    GroupedOption,
+    SchedulerPlugin,
+    get_class_path,
+    register,
+)
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
@@ -91,7 +96,7 @@ def describe_import_error(failure: Exception) -> str:
     """Describe an import error, its place, and nova's names in the file."""
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
-    reason = one_line(failure)
+    reason = format_one_line(failure)
     # The failed import is in the last file that is not part of Python's import system.
     frames = [
         frame
@@ -125,7 +130,7 @@ _OF_PYTHON_2 = (
 
 def describe_creation_error(kind: type, failure: Exception) -> str:
     """Describe an error in a plugin's ``__init__``, with its place."""
-    path, reason = path_of(kind), describe_import_error(failure)
+    path, reason = get_class_path(kind), describe_import_error(failure)
     if isinstance(failure, TypeError) and "argument" in reason:
         return f"{path} cannot be created without arguments: {reason}"
     return f"{path} cannot be created: {type(failure).__name__}: {reason}"
@@ -165,7 +170,7 @@ def _is_own(file: str) -> bool:
 _PACKAGE = Path(__file__).parents[1]
 
 
-def classes_of(module: ModuleType, base: type) -> list[str]:
+def list_class_names(module: ModuleType, base: type) -> list[str]:
     """List the names of a module's subclasses of ``base``."""
     return [
         name
@@ -174,12 +179,12 @@ def classes_of(module: ModuleType, base: type) -> list[str]:
     ]
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggest_plugin(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that suggests plugins with similar names."""
     return suggest_name("plugin", name, known, alike=0.4)
 
 
-def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:
+def suggest_path(path: str, known: Mapping[str, str], missing: Exception) -> str:
     """Return the end of a sentence that suggests similar dotted paths.
 
     The argument after ``path`` maps class names to dotted paths. A path with a similar class name
@@ -193,8 +198,8 @@ def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> 
         is_of_path = isinstance(missing, AttributeError) and named == path.rpartition(".")[2]
     if not is_of_path and not isinstance(missing, ValueError):
         return ""
-    matches = [known[name] for name in nearest(path.rpartition(".")[2], known, alike=0.8)]
-    return did_you_mean(matches or nearest(path, known.values(), alike=0.4))
+    matches = [known[name] for name in find_nearest(path.rpartition(".")[2], known, alike=0.8)]
+    return format_suggestion(matches or find_nearest(path, known.values(), alike=0.4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +214,7 @@ class Plugins:
 
     def enforces(self, policy: str) -> bool:
         """Return whether a plugin enforces a server group policy."""
-        name = policy_enforcer(policy)
+        name = get_policy_enforcer(policy)
         return any(
             plugin.server_group_policy == policy
             or name in {kind.__name__ for kind in type(plugin).mro()}
@@ -225,7 +230,7 @@ class Plugins:
         """Return whether any weigher compares the flavors of the cloud."""
         return any(plugin.reads_flavors for plugin in self.weighers)
 
-    def without_failover(self) -> "Plugins":
+    def drop_failover_filters(self) -> "Plugins":
         """Leave out the filters that read the failover result."""
         filters = tuple(each for each in self.filters if not each.reads_failover_result)
         return self if len(filters) == len(self.filters) else replace(self, filters=filters)
@@ -239,7 +244,7 @@ class Plugins:
         shipped = (kind.unlimited_hints for kind in all_filters())
         return frozenset[str]().union(*shipped, *(each.unlimited_hints for each in self.filters))
 
-    def for_rebuild(self) -> Self:
+    def select_for_rebuild(self) -> Self:
         """Return the plugins that run for a rebuild, without request filters.
 
         Only host filters with ``RUN_ON_REBUILD`` are kept.
@@ -248,7 +253,7 @@ class Plugins:
         return replace(self, request_filters=(), filters=tuple(filters))
 
 
-def policy_enforcer(policy: str) -> str:
+def get_policy_enforcer(policy: str) -> str:
     """Return the shipped plugin that enforces a server group policy."""
     kinds = (*all_filters(), *all_weighers())
     return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
@@ -265,29 +270,33 @@ class _PluginType(Generic[Plugin]):
     #: Names of nova's list of shipped plugins in earlier releases.
     older_names: tuple[str, ...] = ()
 
-    def known(self) -> list[type[Plugin]]:
-        return [*self.shipped(), *self.announced()]
+    def list_all(self) -> list[type[Plugin]]:
+        return [*self.shipped(), *self.list_announced()]
 
-    def announced(self) -> list[type[Plugin]]:
-        return [kind for point in _announcements(self.entry_point_group) for kind in self.at(point)]
+    def list_announced(self) -> list[type[Plugin]]:
+        return [
+            kind
+            for point in _list_entry_points(self.entry_point_group)
+            for kind in self.load_classes(point)
+        ]
 
-    def at(self, entry_point: EntryPoint) -> list[type[Plugin]]:
+    def load_classes(self, entry_point: EntryPoint) -> list[type[Plugin]]:
         value = load_entry_point(entry_point, entry_point.load)
-        return self._classes(value, describe_entry_point(entry_point))
+        return self._list_classes(value, describe_entry_point(entry_point))
 
-    def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
+    def import_classes(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
         """Import the classes at dotted paths.
 
         A path may also be the path of a function that returns classes.
         """
         option = option or self.option
         classes = [
-            self._classes(self._object(path, option), f"{option}: {path}", option)
+            self._list_classes(self._import_object(path, option), f"{option}: {path}", option)
             for path in dict.fromkeys(paths)  # a request may repeat a path thousands of times
         ]
         return list(dict.fromkeys(chain(*classes)))
 
-    def _classes(self, value: Any, words: str, option: str = "") -> list[type[Plugin]]:
+    def _list_classes(self, value: Any, words: str, option: str = "") -> list[type[Plugin]]:
         kinds = [value]
         if inspect.isfunction(value):
             try:
@@ -304,7 +313,7 @@ class _PluginType(Generic[Plugin]):
                 raise ConfigurationError(f"{words} is the abstract base class", option=option)
         return kinds
 
-    def _object(self, path: str, option: str) -> Any:
+    def _import_object(self, path: str, option: str) -> Any:
         """Import the object at a dotted path.
 
         nova's paths refer to shipped plugins.
@@ -317,30 +326,30 @@ class _PluginType(Generic[Plugin]):
             if name in shipped:
                 return shipped[name]
             if not (finder.is_installed() and finder.has_fork_module(module_name)):
-                hint = suggestion(name, shipped)
+                hint = suggest_plugin(name, shipped)
                 message = f"{option}: there is no {path!r} here{hint}"
                 raise ConfigurationError(message, option=option)
         is_ours = module_name.rpartition(".")[0] == self.shipped.__module__
         if is_ours and name in shipped and find_spec(module_name) is None:
             return shipped[name]  # its module was renamed
-        paths = {name: path_of(kind) for name, kind in shipped.items()}
+        paths = {name: get_class_path(kind) for name, kind in shipped.items()}
         try:
             module = load_plugin(lambda: import_module(module_name))
-            paths |= {each: f"{module_name}.{each}" for each in classes_of(module, self.base)}
+            paths |= {each: f"{module_name}.{each}" for each in list_class_names(module, self.base)}
             return getattr(module, name)
         except (ImportError, ValueError, AttributeError) as missing:
             raise ConfigurationError(
                 f"{option}: {path!r} cannot be imported ({describe_import_error(missing)})"
-                f"{path_suggestion(path, paths, missing)}",
+                f"{suggest_path(path, paths, missing)}",
                 option=option,
             ) from None
         except Exception as failure:
-            reason = one_line(f"{type(failure).__name__}: {failure}")
+            reason = format_one_line(f"{type(failure).__name__}: {failure}")
             message = f"{option}: {path!r} cannot be imported ({reason})"
             raise ConfigurationError(message, option=option) from failure
 
 
-def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
+def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
     """Return an entry point's function, called with the host's traits as second argument.
 
     Raises :class:`ConfigurationError` if it cannot be imported.
@@ -356,7 +365,7 @@ def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any
 
 
 @lru_cache
-def _announcements(group: str) -> tuple[EntryPoint, ...]:
+def _list_entry_points(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, sorted by name.
 
     They do not change while the process runs.
@@ -388,7 +397,7 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 
 @lru_cache(maxsize=64)
-def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
+def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached by object.
 
     Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
@@ -402,17 +411,17 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
             raise ConfigurationError(reason) from failure
 
     return Plugins(
-        tuple(make(kind) for kind in _request_filter_classes(settings)),
-        tuple(make(kind) for kind in _filter_classes(settings)),
-        tuple(make(kind) for kind in _weigher_classes(settings)),
-        make(_driver_class(settings)),
-        tuple(make(kind) for kind in _listed_selectors(settings)),
+        tuple(make(kind) for kind in _list_request_filter_classes(settings)),
+        tuple(make(kind) for kind in _list_filter_classes(settings)),
+        tuple(make(kind) for kind in _list_weigher_classes(settings)),
+        make(_get_driver_class(settings)),
+        tuple(make(kind) for kind in _list_selector_classes(settings)),
     )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group, options)`` of all shipped plugins."""
-    return _by_group(_shipped_options())
+    return _group_options(_list_shipped_options())
 
 
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -423,9 +432,11 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """
     declared: list[GroupedOption] = []
     for plugin_type in _ANNOUNCED:
-        for point in _announcements(plugin_type.entry_point_group):
+        for point in _list_entry_points(plugin_type.entry_point_group):
             try:
-                declared += [option for kind in plugin_type.at(point) for option in kind.options]
+                declared += [
+                    option for kind in plugin_type.load_classes(point) for option in kind.options
+                ]
             except ConfigurationError as error:
                 LOG.warning("%s: the sample lacks its options", error.detail)
     own = make_full_conf().registered
@@ -435,10 +446,10 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
         for name, option in members.items()
         if name not in own.get(group, {})
     ]
-    return _by_group([*declared, *of_modules])
+    return _group_options([*declared, *of_modules])
 
 
-def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
+def _group_options(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
     """Group copies of options, marked as mutable because plugins read them per request."""
     by_group: dict[str, dict[str, cfg.Opt]] = {}
     for group, option in options:
@@ -447,19 +458,19 @@ def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]
     return [(group, list(members.values())) for group, members in sorted(by_group.items())]
 
 
-def _shipped_options() -> list[GroupedOption]:
+def _list_shipped_options() -> list[GroupedOption]:
     kinds = (kind for plugin_type in (*_ANNOUNCED, _DRIVERS) for kind in plugin_type.shipped())
     return [option for kind in kinds for option in kind.options]
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
     """Register the options of all shipped plugins in ``conf``."""
-    register(conf, _shipped_options())
+    register(conf, _list_shipped_options())
 
 
 def make_full_conf() -> Conf:
     """Create an oslo.config object with all options of the product."""
-    register_options(conf := new_conf())
+    register_options(conf := create_conf())
     return conf
 
 
@@ -486,18 +497,20 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         register_core_options(cfg.CONF)
         register_options(cfg.CONF)
         _load_options_of_fork()
-    set_host_attributes(map(host_attributes, _announcements("placement_sched.host_attributes")))
+    set_host_attributes(
+        map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
+    )
     for kind in (
         # A disabled plugin may be enabled by overrides of a request, and needs its options then.
-        *all_announced(),
-        *_request_filter_classes(settings),
-        *_filter_classes(settings),
-        *_weigher_classes(settings),
-        _driver_class(settings),
-        *_listed_selectors(settings),
+        *list_announced(),
+        *_list_request_filter_classes(settings),
+        *_list_filter_classes(settings),
+        *_list_weigher_classes(settings),
+        _get_driver_class(settings),
+        *_list_selector_classes(settings),
     ):
         register(conf, kind.options)
-    for kind in _section_plugins(settings):
+    for kind in _iterate_section_plugins(settings):
         register(conf, kind.options)
     # Third-party modules are now imported, so the options that they register can be read.
     conf.register_missing(CONF)
@@ -520,7 +533,7 @@ _SECTION_OPTIONS = {
 _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
-def _section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
+def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
     """Yield the third-party plugins that policies' sections name by dotted path.
 
     Errors are reported later, when the plugins of the policy are loaded.
@@ -533,21 +546,21 @@ def _section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
             if plugin_type is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
                 continue
             with suppress(ConfigurationError):
-                yield from plugin_type.named([path.strip()])
+                yield from plugin_type.import_classes([path.strip()])
 
 
-def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
+def _list_request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
     """Return all request filters: unlisted filters first, then the list.
 
     Listing a request filter sets its position or adds it, but leaving it out does not disable it,
     so that a list cannot lift the restrictions of another filter.
     """
-    registered = _REQUEST_FILTERS.known()
+    registered = _REQUEST_FILTERS.list_all()
     listed = _resolve_names(_REQUEST_FILTERS, settings.scheduler.request_filters, "request filter")
     return list(dict.fromkeys([*(kind for kind in registered if kind not in listed), *listed]))
 
 
-def _listed_selectors(settings: Settings) -> list[type[BasePolicySelector]]:
+def _list_selector_classes(settings: Settings) -> list[type[BasePolicySelector]]:
     return _resolve_names(_SELECTORS, settings.scheduler.policy_selection, "selector")
 
 
@@ -555,48 +568,48 @@ def _resolve_names(
     plugin_type: _PluginType[Listed], names: Iterable[str], noun: str
 ) -> list[type[Listed]]:
     """Resolve plugin names or dotted paths to classes, in order."""
-    classes = plugin_type.known()
+    classes = plugin_type.list_all()
     by_name = {name: kind for kind in classes for name in (kind.__name__, kind.name, *kind.aliases)}
     listed: list[type[Listed]] = []
     for name in dict.fromkeys(names):
         if name in by_name:
             listed.append(by_name[name])
         elif "." in name:
-            listed += plugin_type.named([name])
+            listed += plugin_type.import_classes([name])
         else:
-            hint = suggestion(name, by_name)
+            hint = suggest_plugin(name, by_name)
             message = f"{plugin_type.option}: unknown {noun} {name!r}{hint}"
             raise ConfigurationError(message, option=plugin_type.option)
     return list(dict.fromkeys(listed))
 
 
-def _weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
-    configured = _WEIGHERS.named(settings.filter_scheduler.weight_classes)
-    classes = dict.fromkeys([*configured, *_WEIGHERS.announced()])
+def _list_weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
+    configured = _WEIGHERS.import_classes(settings.filter_scheduler.weight_classes)
+    classes = dict.fromkeys([*configured, *_WEIGHERS.list_announced()])
     return [kind for kind in classes if kind.is_wanted(settings)]
 
 
-def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
+def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     """Return the enabled filters.
 
     Each name must be the name of an available filter, or a dotted path.
     """
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
-    available = [*_FILTERS.announced(), *_FILTERS.named(options.available_filters)]
+    available = [*_FILTERS.list_announced(), *_FILTERS.import_classes(options.available_filters)]
     by_name = {kind.__name__: kind for kind in available}
     filters: list[type[BaseHostFilter]] = []
     for name in dict.fromkeys(options.enabled_filters):
         if "." in name:
-            filters += _FILTERS.named([name], enabled)[:1]
+            filters += _FILTERS.import_classes([name], enabled)[:1]
         elif name in by_name:
             filters.append(by_name[name])
         else:
-            message = f"{enabled}: unknown filter {name!r}{suggestion(name, by_name)}"
+            message = f"{enabled}: unknown filter {name!r}{suggest_plugin(name, by_name)}"
             raise ConfigurationError(message, option=enabled)
     return filters
 
 
-def _driver_class(settings: Settings) -> type[BaseDriver]:
+def _get_driver_class(settings: Settings) -> type[BaseDriver]:
     """Return the driver that a name or dotted path names.
 
     nova's paths mean the shipped drivers of the same name.
@@ -607,12 +620,12 @@ def _driver_class(settings: Settings) -> type[BaseDriver]:
     if name in by_name:
         return by_name[name]
     if "." in value and name == value:
-        return _DRIVERS.named([value])[0]
-    hint = suggestion(name, by_name)
+        return _DRIVERS.import_classes([value])[0]
+    hint = suggest_plugin(name, by_name)
     message = f"{_DRIVERS.option}: unknown driver {value!r}{hint}"
     raise ConfigurationError(message, option=_DRIVERS.option)
 
 
-def all_announced() -> list[type[SchedulerPlugin]]:
+def list_announced() -> list[type[SchedulerPlugin]]:
     """Return all plugins that installed packages announce."""
-    return [kind for plugin_type in _ANNOUNCED for kind in plugin_type.announced()]
+    return [kind for plugin_type in _ANNOUNCED for kind in plugin_type.list_announced()]

@@ -4,7 +4,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from placement_sched.config.conf import server_options
+from placement_sched.config.conf import list_server_options
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import ENVIRONMENT
@@ -12,8 +12,8 @@ from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
-from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 
 #: Replaces secret values.
@@ -22,7 +22,7 @@ _MASK = "***"
 
 def list_policies(scheduler: Scheduler) -> list[Json]:
     """List the configured and the tagged policies, the default first."""
-    policies, tagged = _current_policies(scheduler)
+    policies, tagged = _read_policies(scheduler)
     listed = policies.names if policies.named else ()
     unlisted = sorted({each.policy or "" for each in tagged}.difference(listed, [DEFAULT_POLICY]))
     names = dict.fromkeys([DEFAULT_POLICY, *listed, *unlisted])
@@ -34,7 +34,7 @@ def show_policy(scheduler: Scheduler, name: str) -> Json:
 
     Raises :class:`NotFound` if neither the configuration nor an aggregate has the name.
     """
-    policies, tagged = _current_policies(scheduler)
+    policies, tagged = _read_policies(scheduler)
     name = name.lower()
     existing = {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged if each.policy)}
     if name not in existing:
@@ -44,15 +44,15 @@ def show_policy(scheduler: Scheduler, name: str) -> Json:
 
 def list_selectors(scheduler: Scheduler) -> list[str]:
     """Return the names of the policy selectors, in order."""
-    settings = scheduler.live.settings()
-    selectors = plugins_for(settings, scheduler.clock).selectors
+    settings = scheduler.live.get_settings()
+    selectors = get_plugins(settings, scheduler.clock).selectors
     return [selector.name or type(selector).__name__ for selector in selectors]
 
 
-def _current_policies(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
+def _read_policies(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
     with scheduler.database.read() as connection:
-        tagged = scheduler.caches.aggregates.current(connection).of_policies
-    return policies_for(scheduler.live.settings(), scheduler.clock), tagged
+        tagged = scheduler.caches.aggregates.get_current(connection).of_policies
+    return get_policies(scheduler.live.get_settings(), scheduler.clock), tagged
 
 
 def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregate]) -> Json:
@@ -79,7 +79,7 @@ def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregat
 
 
 def _list_plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
-    plugins = plugins_for(policy.settings, policies.clock)
+    plugins = get_plugins(policy.settings, policies.clock)
     return {
         "request_filters": [
             plugin.name or type(plugin).__name__
@@ -98,7 +98,7 @@ def _list_options(
     policy: SchedulingPolicy, default: SchedulingPolicy
 ) -> Iterator[tuple[str, Json]]:
     """Yield each option that may vary per request, with its value and origin."""
-    fixed = server_options() - RATIOS
+    fixed = list_server_options() - RATIOS
     for group, members in sorted(policy.settings.registered.items()):
         for name, option in sorted(members.items()):
             if (group, name) in fixed:
@@ -114,8 +114,8 @@ def _find_origin(
     settings: Settings, default: Settings, group: str, name: str
 ) -> tuple[str, str | None]:
     """Return the layer of an option's value, and its place there."""
-    override = settings.source_of_override(group, name)
-    if override is not None and override != default.source_of_override(group, name):
+    override = settings.find_override_source(group, name)
+    if override is not None and override != default.find_override_source(group, name):
         return "policy", override
     file = default.scheduler.json_config_location
     if override is not None and file:  # nothing else overrides the configuration of a service

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
-from placement_sched.db.sql import grouped, nested
+from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
@@ -84,7 +84,7 @@ class _Target:
     allocated: Mapping[str, Mapping[str, int]]
     instances: tuple[MovingInstance, ...]
 
-    def sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
+    def list_sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
         """List sets of ``number`` instances whose moves free enough.
 
         ``check`` is called for each possible set, and raises an error after the deadline.
@@ -99,7 +99,7 @@ class _Target:
             )
 
         sets = filter(frees_enough, combinations(self.instances, number))
-        return sorted(islice(sets, MAX_REBALANCE_SETS), key=_total)
+        return sorted(islice(sets, MAX_REBALANCE_SETS), key=_sum_sizes)
 
 
 @dataclass(slots=True)
@@ -127,10 +127,10 @@ class _MoveSearch:
             if not group.suffix
             for name, amount in group.resources
         }
-        targets = list(self._targets(document, amounts))
+        targets = list(self._iterate_targets(document, amounts))
         for number in range(1, self.max_moves + 1):
             for target in targets:
-                sets = target.sets(number, self.scratch.check)
+                sets = target.list_sets(number, self.scratch.check)
                 self.is_limited = self.is_limited or len(sets) == MAX_REBALANCE_SETS
                 for instances in sets:
                     if self.runs >= MAX_REBALANCE_RUNS:
@@ -142,13 +142,13 @@ class _MoveSearch:
         words = f"{subject} off one host makes room for it{limit_note}"
         return Advice(False, words, complete=not self.is_limited)
 
-    def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
+    def _iterate_targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
         """Yield the hosts that would fit the request if they were empty.
 
         Hosts with the smallest missing amounts come first.
         """
-        loads = simulation.loads(self.scratch.connection, amounts)
-        by_host: dict[str, list[HostLoad]] = grouped((load.host, load) for load in loads)
+        loads = simulation.list_loads(self.scratch.connection, amounts)
+        by_host: dict[str, list[HostLoad]] = group_rows((load.host, load) for load in loads)
         missing = {
             host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
             for host, loads in by_host.items()
@@ -160,28 +160,28 @@ class _MoveSearch:
         self.is_limited = len(missing_share) > MAX_REBALANCE_TARGETS
         nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))
         nearest = nearest[:MAX_REBALANCE_TARGETS]
-        instances_on = self._instances_on(nearest)
+        instances_on = self._group_instances(nearest)
         for host in nearest:
             with self.mover.attempt():
-                self.mover.free(instances_on[host])
+                self.mover.remove_allocations(instances_on[host])
                 fits = bool(instances_on[host]) and self._fits(document, host)
             if fits:
                 roots = {load.node_uuid for load in by_host[host]}
                 positive = {name: amount for name, amount in missing[host].items() if amount > 0}
-                allocated = self._root_allocations(instances_on[host], roots)
+                allocated = self._read_root_allocations(instances_on[host], roots)
                 yield _Target(host, positive, allocated, tuple(instances_on[host]))
 
-    def _instances_on(self, hosts: Iterable[str]) -> dict[str, list[MovingInstance]]:
+    def _group_instances(self, hosts: Iterable[str]) -> dict[str, list[MovingInstance]]:
         moving = find_instances(self.scratch.connection, hosts)
-        return grouped((each.record.host or "", each) for each in moving)
+        return group_rows((each.record.host or "", each) for each in moving)
 
-    def _root_allocations(
+    def _read_root_allocations(
         self, instances: Sequence[MovingInstance], roots: set[str]
     ) -> dict[str, dict[str, int]]:
         uuids = [instance.record.uuid for instance in instances]
-        return nested(
+        return nest_rows(
             (each.consumer.uuid, each.resource_class, each.used)
-            for each in allocations.of_consumers(self.scratch.connection, uuids)
+            for each in allocations.list_by_consumers(self.scratch.connection, uuids)
             if each.provider_uuid in roots
         )
 
@@ -206,7 +206,7 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts onto other hosts in use, starting with the fewest instances."""
         loads = self._loads()
-        by_host = self._instances_on(loads)
+        by_host = self._group_instances(loads)
         empty = sorted(set(loads) - by_host.keys())
         emptied: list[str] = []
         filled: set[str] = set()
@@ -230,7 +230,7 @@ class _MoveSearch:
         """Move instances off the most loaded host, each to a less loaded host."""
         moves: list[tuple[PlannedMove, str]] = []
         moved: set[str] = set()
-        load_before = self._highest()
+        load_before = self._find_highest_share()
         while len(moves) < self.max_moves:
             step = self._lower_the_highest(moved)
             if step is None:
@@ -239,14 +239,14 @@ class _MoveSearch:
             moved.add(step[0].instance)
         if not moves:
             return Advice(False, f"no move lowers the highest load, which is {load_before:.0%}")
-        load_after = self._highest()
+        load_after = self._find_highest_share()
         hosts = sorted(host for host, load in self._loads().items() if _share(load) == load_after)
         names = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
         verb = "is" if load_after < load_before else "is still"
         outcome = f"the highest load {verb} {load_after:.0%} then, on {names}"
         return Advice(load_after < load_before, outcome, tuple(moves))
 
-    def _highest(self) -> float:
+    def _find_highest_share(self) -> float:
         return max(map(_share, self._loads().values()), default=0.0)
 
     def _lower_the_highest(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
@@ -267,12 +267,12 @@ class _MoveSearch:
         return None
 
     def _loads(self) -> dict[str, HostLoad]:
-        return {load.host: load for load in simulation.loads(self.scratch.connection, [LOAD])}
+        return {load.host: load for load in simulation.list_loads(self.scratch.connection, [LOAD])}
 
 
 def _share(load: HostLoad) -> float:
     return load.used / load.capacity if load.capacity else 1.0
 
 
-def _total(instances: Sequence[MovingInstance]) -> Any:
+def _sum_sizes(instances: Sequence[MovingInstance]) -> Any:
     return tuple(map(sum, zip(*(instance.size for instance in instances), strict=True)))

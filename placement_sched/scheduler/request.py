@@ -16,7 +16,7 @@ from uuid import uuid4
 import orjson
 
 from placement_sched.clients.neutron import Neutron
-from placement_sched.clients.session import adapter_for_options
+from placement_sched.clients.session import create_adapter
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST
 from placement_sched.db.transaction import Connection, ReadableDatabase
@@ -28,21 +28,21 @@ from placement_sched.model.document import Document, Json
 from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
-    placement_terms,
+    build_placement_terms,
 )
-from placement_sched.model.names import canonical_uuid, suggest_name
-from placement_sched.model.preferences import spread_request
+from placement_sched.model.names import canonicalize_uuid, suggest_name
+from placement_sched.model.preferences import find_spread_request
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,
     RequestedGroup,
     RequestSpec,
-    request_spec_from,
+    parse_request_spec,
 )
 from placement_sched.scheduler.caches import AggregateCache, Aggregates
 from placement_sched.scheduler.filtering import is_named
 from placement_sched.scheduler.live_settings import LiveSettings, with_overrides
-from placement_sched.scheduler.plugins import Plugins, plugins_for, policy_enforcer
+from placement_sched.scheduler.plugins import Plugins, get_plugins, get_policy_enforcer
 from placement_sched.scheduler.policies import registry
 from placement_sched.schemas import formats
 from placement_sched.store import images
@@ -62,7 +62,7 @@ _GROUP_PATH = "$.request_spec.instance_group"
 _HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
-def neutron_of(settings: Settings) -> Neutron | None:
+def create_neutron_client(settings: Settings) -> Neutron | None:
     """Create a client of neutron from ``[neutron]``.
 
     Returns None if neutron is not configured.
@@ -70,7 +70,7 @@ def neutron_of(settings: Settings) -> Neutron | None:
     Raises :class:`~placement_sched.errors.ConfigurationError` if the options are inconsistent.
     """
     options = settings.neutron
-    adapter = adapter_for_options(settings.conf, "neutron", retries=options.http_retries)
+    adapter = create_adapter(settings.conf, "neutron", retries=options.http_retries)
     if adapter is None:
         return None
     return Neutron(adapter, remembered=options.extension_sync_interval)
@@ -87,9 +87,9 @@ def with_network_data(
     if neutron is None or spec.is_rebuild or not spec.requested_networks:
         return spec
     is_routed = bool(settings.scheduler.query_placement_for_routed_network_aggregates)
-    find_port = cache(neutron.port)
-    find_segments_of_subnet = cache(neutron.segments_of_subnet)
-    find_segments_of_network = cache(neutron.segments_of_network)
+    find_port = cache(neutron.find_port)
+    find_segments_of_subnet = cache(neutron.find_subnet_segments)
+    find_segments_of_network = cache(neutron.list_network_segments)
 
     def complete(network: NetworkRequest, json_path: str) -> NetworkRequest:
         if network.port_id and _needs_port(network, is_routed=is_routed):
@@ -103,11 +103,11 @@ def with_network_data(
             return network
         if network.subnet_id is None:
             network_id = network.named_network
-            return network.reaching(find_segments_of_network(network_id) if network_id else ())
+            return network.with_segments(find_segments_of_network(network_id) if network_id else ())
         segments = find_segments_of_subnet(network.subnet_id)
         if segments is None:
             raise Invalid(f"neutron has no subnet {network.subnet_id}", json_path=json_path)
-        return network.reaching(segments)
+        return network.with_segments(segments)
 
     networks = tuple(
         complete(network, f"{_NETWORKS_PATH}[{position}]")
@@ -133,11 +133,11 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
     if not spec.is_rebuild:
         return
     with database.read() as connection:
-        recorded = instances.by_uuids(connection, spec.instance_uuids)
+        recorded = instances.list_by_uuids(connection, spec.instance_uuids)
         present = {row.uuid for row in recorded if is_named(spec, row.host or "", row.node or "")}
         # An instance that is still being built is present only through its claim.
         claimed = {record.uuid for record in recorded if record.vm_state == _BUILDING}
-        claims = allocations.of_consumers(connection, claimed) if claimed else ()
+        claims = allocations.list_by_consumers(connection, claimed) if claimed else ()
         present -= claimed - {claim.consumer.uuid for claim in claims}
     for uuid in spec.instance_uuids or ("without a uuid",):
         if uuid not in present:
@@ -154,7 +154,7 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
     if REBUILD_HINT not in hints:
         return dict(document)
     try:
-        check_rebuild(database, request_spec_from(document))
+        check_rebuild(database, parse_request_spec(document))
     except Invalid as error:
         LOG.warning("%s (the hint is ignored)", error.detail)
         hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
@@ -195,7 +195,7 @@ class SchedulingRequest:
         caller lists.
         """
         document = self.document
-        return isinstance(document.get("instance_group"), str) or _hints_group(document)
+        return isinstance(document.get("instance_group"), str) or _has_group_hint(document)
 
     @property
     def joined_group(self) -> str | None:
@@ -230,26 +230,26 @@ class RequestReader:
         ``policy`` replaces the policy that would be chosen. Raises :class:`Invalid` if the
         document is invalid, and :class:`NotFound` if a named flavor or image is not stored.
         """
-        whole = self._whole(document)
-        running = self.live.settings()
-        settings = self._overridden(running, overrides)
-        original = request_spec_from(whole)
+        whole = self._resolve_names(document)
+        running = self.live.get_settings()
+        settings = self._apply_overrides(running, overrides)
+        original = parse_request_spec(whole)
         if not original.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
         spec = derive_defaults(original, whole, settings)
-        policies = registry.policies_for(running, self.clock)
+        policies = registry.get_policies(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
-        under_policy = self._overridden(chosen.policy.settings, overrides)
+        under_policy = self._apply_overrides(chosen.policy.settings, overrides)
         if under_policy is not settings:
             settings = under_policy
             spec = derive_defaults(original, whole, settings)
-        plugins = plugins_for(settings, self.clock)
+        plugins = get_plugins(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confine(spec),
             settings=settings,
-            plugins=plugins.for_rebuild() if spec.is_rebuild else plugins,
+            plugins=plugins.select_for_rebuild() if spec.is_rebuild else plugins,
             document=document,
             whole=whole,
             chosen=chosen,
@@ -261,10 +261,10 @@ class RequestReader:
         )
 
     @staticmethod
-    def instances_of(document: Document) -> RequestSpec:
+    def read_instances(document: Document) -> RequestSpec:
         """Read only the instance uuids and hints of a document into a spec."""
         keys = ("instance_uuids", "scheduler_hints")
-        return request_spec_from({key: document[key] for key in keys if key in document})
+        return parse_request_spec({key: document[key] for key in keys if key in document})
 
     def validate(self, request: SchedulingRequest) -> SchedulingRequest:
         """Validate a request, and add the network data of neutron to it.
@@ -287,7 +287,7 @@ class RequestReader:
             if not request.plugins.enforces(group.policy):
                 raise Invalid(
                     f"The server group's policy {group.policy} is not supported: "
-                    f"{policy_enforcer(group.policy)} is not enabled",
+                    f"{get_policy_enforcer(group.policy)} is not enabled",
                     json_path="$.request_spec.instance_group",
                 )
             _check_spread(request)
@@ -298,16 +298,16 @@ class RequestReader:
         request = replace(request, aggregates=None)
         if not request.names_group:
             return request
-        whole = self._whole(request.document)
+        whole = self._resolve_names(request.document)
         spec = replace(
-            derive_defaults(request_spec_from(whole), whole, request.settings),
+            derive_defaults(parse_request_spec(whole), whole, request.settings),
             instance_uuids=request.spec.instance_uuids,
             requested_networks=request.spec.requested_networks,
         )
         spec = request.chosen.confine(spec) if request.chosen else spec
         return replace(request, whole=whole, spec=spec)
 
-    def _whole(self, document: Document) -> Document:
+    def _resolve_names(self, document: Document) -> Document:
         if not _has_names(document):
             return document
         with self.database.read() as connection:
@@ -318,9 +318,9 @@ class RequestReader:
 
         Raises :class:`Invalid` for such an option or value.
         """
-        self._overridden(self.live.settings(), overrides)
+        self._apply_overrides(self.live.get_settings(), overrides)
 
-    def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
+    def _apply_overrides(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
         if not overrides:
             return settings
         settings = with_overrides(settings, overrides)
@@ -337,10 +337,10 @@ class RequestReader:
         if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
-            aggregates = self.aggregates.current(connection)
+            aggregates = self.aggregates.get_current(connection)
         aggregates_of_policies = aggregates.of_policies
         if named is None:
-            selectors = plugins_for(policies.default.settings, self.clock).selectors
+            selectors = get_plugins(policies.default.settings, self.clock).selectors
             return registry.choose(spec, policies, selectors, aggregates_of_policies), aggregates
         try:
             return registry.choose_named(named, policies, aggregates_of_policies), aggregates
@@ -349,7 +349,7 @@ class RequestReader:
 
 
 def _check_spread(request: SchedulingRequest) -> None:
-    spread = spread_request(request.spec.flavor.extra_specs, request.spec.scheduler_hints)
+    spread = find_spread_request(request.spec.flavor.extra_specs, request.spec.scheduler_hints)
     if spread is not None and spread.is_hard and not request.plugins.has_filter(SPREAD_FILTER):
         raise Invalid(
             f"The members of the server group cannot be spread over {spread.key!r}: {SPREAD_FILTER}"
@@ -370,7 +370,7 @@ def derive_defaults(
         spec = replace(spec, numa_topology=spec.hardware.numa_topology)
     is_derived = "pci_requests" not in document
     if is_derived:
-        requests = spec.hardware.pci_requests(registry.pci_aliases(settings))
+        requests = spec.hardware.build_pci_requests(registry.read_pci_aliases(settings))
         spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
     if not settings.filter_scheduler.pci_in_placement or spec.pci_requests is None:
         return spec
@@ -388,7 +388,7 @@ def derive_defaults(
         source = f"$.request_spec.pci_requests.requests[{position}]"
         if is_derived:
             source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {item.alias_name!r}"
-        device_groups = _device_groups(item, source)
+        device_groups = _build_device_groups(item, source)
         groups += [group for group in device_groups if group.requester_id not in requesters]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
@@ -413,7 +413,7 @@ def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
             )
 
 
-def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
+def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
     """Yield a request group for each PCI device.
 
     Devices of neutron ports are not in placement, as in nova.
@@ -427,7 +427,7 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
             json_path=f"{source}.spec",
         )
     try:
-        resource_class, traits = placement_terms(request)
+        resource_class, traits = build_placement_terms(request)
     except Invalid as error:
         raise Invalid(error.detail, json_path=source) from None
     for number in range(request.count):
@@ -441,7 +441,7 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
 
 def _has_names(document: Document) -> bool:
     has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
-    return has_name or isinstance(document.get("instance_group"), str) or _hints_group(document)
+    return has_name or isinstance(document.get("instance_group"), str) or _has_group_hint(document)
 
 
 def _look_up_names(connection: Connection, document: Document) -> Document:
@@ -452,28 +452,30 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     """
     whole = dict(document)
     if isinstance(flavor := whole.get("flavor"), str):
-        stored = flavors.by_flavorid_or_name(connection, flavor)
+        stored = flavors.find_by_flavorid_or_name(connection, flavor)
         if stored is None:
-            names = [stored_flavor.name for stored_flavor in flavors.all_flavors(connection)]
-            raise _missing("flavor", flavor, names)
+            names = [stored_flavor.name for stored_flavor in flavors.list_flavors(connection)]
+            raise _build_not_found("flavor", flavor, names)
         whole["flavor"] = stored.as_document()
     if isinstance(image := whole.get("image"), str):
-        whole["image"] = _image(connection, image)
+        whole["image"] = _get_image(connection, image)
     group = None
     if isinstance(uuid := whole.get("instance_group"), str):
-        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
+        group = server_groups.find_by_uuid(
+            connection, formats.read(formats.parse_uuid, uuid, _GROUP_PATH)
+        )
         if group is None:
             raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
-    elif _hints_group(whole):
-        group = _hinted_group(connection, whole)
+    elif _has_group_hint(whole):
+        group = _get_hinted_group(connection, whole)
     if group is not None:
-        own = frozenset(map(canonical_uuid, document.get("instance_uuids") or ()))
+        own = frozenset(map(canonicalize_uuid, document.get("instance_uuids") or ()))
         current = server_groups.with_members(connection, group, without=own)
         whole["instance_group"] = current.as_document()
     return whole
 
 
-def _hints_group(document: Document) -> bool:
+def _has_group_hint(document: Document) -> bool:
     """Return whether the hint ``group`` names the server group of a request.
 
     ``instance_group`` takes precedence.
@@ -483,24 +485,24 @@ def _hints_group(document: Document) -> bool:
     return bool((document.get("scheduler_hints") or {}).get("group"))
 
 
-def flavor_for_record(connection: Connection, flavor: Document | str | None) -> Document | None:
+def resolve_flavor(connection: Connection, flavor: Document | str | None) -> Document | None:
     """Return a flavor as recorded: the object, or an unknown id."""
     if not isinstance(flavor, str):
         return flavor
-    stored = flavors.by_flavorid_or_name(connection, flavor)
+    stored = flavors.find_by_flavorid_or_name(connection, flavor)
     return {"id": flavor} if stored is None else stored.as_document()
 
 
-def _missing(noun: str, name: str, names: Iterable[str]) -> NotFound:
+def _build_not_found(noun: str, name: str, names: Iterable[str]) -> NotFound:
     suggestion = suggest_name(noun, name, names)
     message = f"There is no stored {noun} {name!r}{suggestion}"
     return NotFound(message, json_path=f"$.request_spec.{noun}", code="scheduler.not_found")
 
 
-def _image(connection: Connection, name: str) -> Document:
-    candidates = images.by_name_or_uuid(connection, name)
+def _get_image(connection: Connection, name: str) -> Document:
+    candidates = images.list_by_name_or_uuid(connection, name)
     if not candidates:
-        raise _missing("image", name, images.all_names(connection))
+        raise _build_not_found("image", name, images.list_names(connection))
     if len(candidates) > 1:
         uuids = ", ".join(image.uuid for image in candidates[:5])
         raise Invalid(
@@ -510,18 +512,18 @@ def _image(connection: Connection, name: str) -> Document:
     return candidates[0].as_request_image()
 
 
-def _hinted_group(connection: Connection, document: Document) -> ServerGroup:
+def _get_hinted_group(connection: Connection, document: Document) -> ServerGroup:
     value = document["scheduler_hints"]["group"]
     names = [value] if isinstance(value, str) else value
     if len(names) != 1 or not isinstance(names[0], str):
         message = "the hint must be the uuid or name of a single server group"
         raise Invalid(message, json_path=_HINT_PATH)
     try:
-        group = server_groups.by_uuid(connection, formats.read(formats.uuid, names[0]))
+        group = server_groups.find_by_uuid(connection, formats.read(formats.parse_uuid, names[0]))
     except Invalid:
         group = None
     project_id = document.get("project_id")
-    groups = (group,) if group else server_groups.by_name(connection, names[0], project_id)
+    groups = (group,) if group else server_groups.list_by_name(connection, names[0], project_id)
     if not groups:
         raise Invalid(f"There is no server group {names[0]!r}", json_path=_HINT_PATH)
     if len(groups) > 1:

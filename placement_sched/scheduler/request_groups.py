@@ -67,7 +67,7 @@ def check_name(source: str, name: str) -> str:
     return name
 
 
-def _canonical_uuid(text: str) -> str:
+def _parse_uuid(text: str) -> str:
     """Return a canonical uuid, or raise :class:`ValueError`."""
     uuid = read_uuid(text)
     if uuid is None:
@@ -75,14 +75,16 @@ def _canonical_uuid(text: str) -> str:
     return uuid
 
 
-def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:
+def build_aggregate_terms(
+    member_of: Iterable[Iterable[str]], forbidden: Iterable[str]
+) -> AggregateTerms:
     """Build the aggregate terms of a group.
 
     A provider must be in an aggregate of each set in ``member_of``, and in none of ``forbidden``.
     """
     return AggregateTerms(
-        tuple(frozenset(map(_canonical_uuid, any_of)) for any_of in member_of),
-        frozenset(map(_canonical_uuid, forbidden)),
+        tuple(frozenset(map(_parse_uuid, any_of)) for any_of in member_of),
+        frozenset(map(_parse_uuid, forbidden)),
     )
 
 
@@ -203,13 +205,13 @@ class Groups:
             if not (group.resources or traits or group.aggregates != _ANY_AGGREGATE):
                 del self._groups[suffix]
 
-    def sources_of(self, name: str) -> list[str]:
+    def list_sources(self, name: str) -> list[str]:
         """Return the sources of a class or trait, without duplicates."""
         every = (by for group in self for by in (group.sources, group.required, group.forbidden))
         return list(dict.fromkeys(source for by in every for source in by.get(name, ())))
 
 
-def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
+def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     """Build the request groups of a request.
 
     Earlier sources take precedence: an extra spec overrides the amounts of the flavor. With
@@ -231,13 +233,15 @@ def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     return groups
 
 
-def amounts_of(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, int], ...]:
+def compute_flavor_amounts(
+    flavor: Flavor, *, boot_from_volume: bool
+) -> tuple[tuple[str, int], ...]:
     """List resource classes with the amount that an instance of a flavor uses.
 
-    Memory is in MB, disk in GB. Raises the errors of :func:`groups_of`.
+    Memory is in MB, disk in GB. Raises the errors of :func:`build_groups`.
     """
     total: Counter[str] = Counter()
-    for group in groups_of(RequestSpec(flavor=flavor, is_bfv=boot_from_volume)):
+    for group in build_groups(RequestSpec(flavor=flavor, is_bfv=boot_from_volume)):
         total.update(group.resources)
     return tuple(sorted(total.items()))
 
@@ -308,7 +312,7 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
     The dedicated CPUs of a mixed instance are its dedicated or else its realtime CPUs. Isolated
     emulator threads need an additional CPU.
     """
-    cpus, vcpus, source = hardware.cpus, hardware.flavor.vcpus, hardware.source("cpu_policy")
+    cpus, vcpus, source = hardware.cpus, hardware.flavor.vcpus, hardware.find_source("cpu_policy")
     emulator_cpus = 1 if cpus.emulator_threads == "isolate" else 0
     if cpus.policy == "dedicated":
         group.add_amount("PCPU", vcpus + emulator_cpus, source)
@@ -317,7 +321,10 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
         group.add_amount("VCPU", vcpus - pinned, source)
         group.add_amount("PCPU", pinned + emulator_cpus, source)
     if cpus.thread_policy in ("require", "isolate"):
-        source, forbidden = hardware.source("cpu_thread_policy"), cpus.thread_policy == "isolate"
+        source, forbidden = (
+            hardware.find_source("cpu_thread_policy"),
+            cpus.thread_policy == "isolate",
+        )
         group.add_trait("HW_CPU_HYPERTHREADING", source, forbidden=forbidden)
 
 
@@ -327,10 +334,10 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
     Raises :class:`Invalid` if it is empty, or if the id is invalid or already in use.
     """
 
-    def source_of(key: str) -> str:
+    def get_source(key: str) -> str:
         return requested.source or f"{path}.{key}"
 
-    suffix, json_path = requested.requester_id or "", source_of("requester_id")
+    suffix, json_path = requested.requester_id or "", get_source("requester_id")
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
             f"requester_id must be 1 to 64 letters, digits, _ or -, not {requested.requester_id!r}",
@@ -345,13 +352,13 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
         )
     group = groups[suffix]
     for name, amount in requested.resources.items():
-        group.add_amount(name, amount, source_of(f"resources.{name}"))
+        group.add_amount(name, amount, get_source(f"resources.{name}"))
     for name in sorted(requested.required_traits):
-        group.add_trait(name, source_of("required_traits"))
+        group.add_trait(name, get_source("required_traits"))
     for name in sorted(requested.forbidden_traits):
-        group.add_trait(name, source_of("forbidden_traits"), forbidden=True)
-    group.aggregates = aggregate_terms(requested.aggregates, requested.forbidden_aggregates)
-    group.in_tree = requested.in_tree and _canonical_uuid(requested.in_tree)
+        group.add_trait(name, get_source("forbidden_traits"), forbidden=True)
+    group.aggregates = build_aggregate_terms(requested.aggregates, requested.forbidden_aggregates)
+    group.in_tree = requested.in_tree and _parse_uuid(requested.in_tree)
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
@@ -369,7 +376,7 @@ def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
 
 
 def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
-    devices, source = hardware.devices, hardware.source
+    devices, source = hardware.devices, hardware.find_source
     if encryption := hardware.memory.encryption:
         group.add_amount("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))
         group.add_trait(encryption.trait, source("mem_encryption"))
@@ -388,21 +395,21 @@ def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
         group.add_trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)
 
 
-def tagged_aggregates_policy(settings: Settings) -> str:
+def get_tagged_aggregates_mode(settings: Settings) -> str:
     """Return the configured mode, which is ``off``, ``prefer`` or ``require``."""
     return str(settings.scheduler.required_aggregates_by_trait)
 
 
-def required_traits(spec: RequestSpec) -> frozenset[str]:
+def collect_required_traits(spec: RequestSpec) -> frozenset[str]:
     """Return the traits that any group of the request requires.
 
     Traits of the root provider from callers or request filters are not included, as in nova.
     Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
     """
-    return groups_of(spec).required_traits | spec.image.suffixed_traits
+    return build_groups(spec).required_traits | spec.image.suffixed_traits
 
 
-def tagged_with(
+def map_tagged_aggregates(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
     """Map each trait to the uuids of the aggregates tagged with it.

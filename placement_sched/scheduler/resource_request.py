@@ -20,10 +20,14 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filtering import RequestFilterRun, named_nodes, trait_source
+from placement_sched.scheduler.filtering import (
+    RequestFilterRun,
+    find_named_nodes,
+    find_trait_source,
+)
 from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
+from placement_sched.scheduler.request_groups import Groups, build_aggregate_terms, build_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ def find_candidates(
     spec, settings = filtered.spec, request.settings
     if spec.is_rebuild:
         return CandidateResults()
-    nodes = named_nodes(cloud.connection, spec)
+    nodes = find_named_nodes(cloud.connection, spec)
     uuids = None if nodes is None else [node.uuid for node in nodes]
     targets = uuids, request.plugins.unlimited_hints
     query, ignored = build_query(spec, settings, *targets)
@@ -141,10 +145,10 @@ def build_query(
     are invalid or contradict each other, naming the keys, and with ``[scheduler]
     strict_extra_specs`` also if keys would be ignored.
     """
-    groups = groups_of(spec, pinned=pinned)
+    groups = build_groups(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
         raise Invalid(groups.ignored[0].rejection)
-    frozen = _at_destination([group.build() for group in groups], spec, nodes)
+    frozen = _restrict_to_destination([group.build() for group in groups], spec, nodes)
     _check(groups, frozen, spec.same_subtree)
     limit = settings.placement.max_request_groups
     if len(frozen) > limit:
@@ -161,7 +165,7 @@ def build_query(
     )
     query = CandidatesQuery(
         groups=tuple(frozen),
-        group_policy=_policy(groups),
+        group_policy=_get_group_policy(groups),
         root=TraitTerms(
             tuple(frozenset({name}) for name in sorted(spec.root_required)), spec.root_forbidden
         ),
@@ -221,20 +225,22 @@ def find_unknown_names(
     It names the JSON paths and keys with these names. ``reports`` show the request filter that
     added a trait of the root.
     """
-    groups = groups_of(spec)
-    places = [place for name in unknown.names for place in groups.sources_of(name)]
+    groups = build_groups(spec)
+    places = [place for name in unknown.names for place in groups.list_sources(name)]
     of_root = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
     for name in unknown.names:
-        places += [trait_source(kind, name, reports) for kind in of_root if name in of_root[kind]]
+        places += [
+            find_trait_source(kind, name, reports) for kind in of_root if name in of_root[kind]
+        ]
     reason = f"No such {unknown.kind}: {', '.join(unknown.names)}"
     return Invalid(f"{reason} ({', '.join(places)})" if places else reason)
 
 
-def _at_destination(
+def _restrict_to_destination(
     groups: list[RequestGroup], spec: RequestSpec, nodes: Sequence[str] | None
 ) -> list[RequestGroup]:
     destination = spec.destination
-    aggregates = aggregate_terms(
+    aggregates = build_aggregate_terms(
         (joined.split(",") for joined in destination.aggregates),
         (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
@@ -247,7 +253,7 @@ def _at_destination(
     return [restricted, *(group for group in groups if group.suffix)]
 
 
-def _policy(groups: Groups) -> str | None:
+def _get_group_policy(groups: Groups) -> str | None:
     """Return the group policy, or ``none`` for fewer than two groups.
 
     Raises :class:`Invalid` if the flavor has several groups and no policy.

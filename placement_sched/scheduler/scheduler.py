@@ -39,7 +39,7 @@ from placement_sched.errors import (
     NotFound,
     TooComplex,
     Unavailable,
-    relocated,
+    relocate_errors,
 )
 from placement_sched.limits import (
     MAX_CLAIM_ATTEMPTS,
@@ -53,18 +53,18 @@ from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSe
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.figures import set_failover_result
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.notifications import SILENT, Announcer
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.claim import ClaimMode, Claims
 from placement_sched.scheduler.decisions import (
+    build_no_valid_host,
+    build_result,
     check_recorded_size,
     make_decision,
-    no_valid_host,
-    result_of,
 )
 from placement_sched.scheduler.explain.explanation import make_explanation
-from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.filtering import check_request, run_request_filters
 from placement_sched.scheduler.host_manager import (
     ClosedCells,
@@ -88,9 +88,9 @@ from placement_sched.scheduler.selection import (
     HostSelector,
     RemainingCapacity,
     SchedulingRun,
-    amounts_of,
+    iterate_amounts,
 )
-from placement_sched.scheduler.simulation import CloudChange, apply, changes_from
+from placement_sched.scheduler.simulation import CloudChange, apply, read_changes
 from placement_sched.scheduler.spread import with_spread
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class Scheduler:
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
     sends notifications about requests and their results. A worker begins with the current
     settings of ``parent``, the parent process. ``source`` is the state of the cloud that requests
-    read: the database, unless :meth:`reading_from` sets another.
+    read: the database, unless :meth:`with_source` sets another.
     """
 
     database: Database
@@ -134,13 +134,13 @@ class Scheduler:
         self.live = LiveSettings(
             self.settings,
             self.clock,
-            in_use=lambda: aggregates.policies_in_use(self.database),
+            in_use=lambda: aggregates.read_policies_in_use(self.database),
             parent=parent,
         )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, node_history)
 
-    def reading_from(self, source: ReadableDatabase, caches: ProcessCaches) -> "Scheduler":
+    def with_source(self, source: ReadableDatabase, caches: ProcessCaches) -> "Scheduler":
         """Return a copy of the scheduler that reads ``source`` and never claims.
 
         ``memory`` must be caches that are used with this source only.
@@ -162,15 +162,15 @@ class Scheduler:
 
         def run(scratch: ScratchTransaction) -> T:
             apply(scratch, changes, self.clock())
-            return work(self.reading_from(scratch, ProcessCaches()), scratch)
+            return work(self.with_source(scratch, ProcessCaches()), scratch)
 
-        with self.expensive_query_slot():
+        with self.hold_query_slot():
             return run_and_roll_back(
-                self.database, run, self.live.settings().scheduler.what_if_timeout
+                self.database, run, self.live.get_settings().scheduler.what_if_timeout
             )
 
     @contextmanager
-    def expensive_query_slot(self) -> Iterator[None]:
+    def hold_query_slot(self) -> Iterator[None]:
         """Hold a slot for a query of the whole cloud, which are limited.
 
         Such a query may take seconds. A simulation holds a slot, so that its queries take none.
@@ -238,17 +238,17 @@ class Scheduler:
         requests: list[SchedulingRequest] = []
         with ExitStack() as notifications:
             for document, path in entries:
-                with relocated(REQUEST_PATH, path):
+                with relocate_errors(REQUEST_PATH, path):
                     try:
                         request = self.reader.read(document, alternates=alternates)
                     except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
-                        spec = self.reader.instances_of(document)
+                        spec = self.reader.read_instances(document)
                         claimed = self.claims.find_existing_claim(spec, document, claiming, ids)
                         if claimed is None:
                             raise
                         results[path] = claimed
                         continue
-                    notifications.enter_context(self.announcer.announcing(request.spec))
+                    notifications.enter_context(self.announcer.announce_request(request.spec))
                     request = replace(request, path=path, is_together=len(entries) > 1)
                     if claimed := self._find_claim(request, claiming, ids):
                         results[path] = claimed
@@ -273,15 +273,15 @@ class Scheduler:
         the request.
         """
         results: dict[str, SchedulingResult] = {}
-        seeds = {request.path: DecisionSeed.drawn(self.random) for request in requests}
+        seeds = {request.path: DecisionSeed.draw(self.random) for request in requests}
         is_dry_run = claiming is ClaimMode.NONE
         kind = NO_CLAIM if is_dry_run else SELECT
         for attempt in range(MAX_CLAIM_ATTEMPTS):
             if attempt:
-                request_stats().claims_retried += 1
+                get_request_stats().claims_retried += 1
                 requests = [self.reader.read_again(request) for request in requests]
                 for request in requests:
-                    with relocated(REQUEST_PATH, request.path):
+                    with relocate_errors(REQUEST_PATH, request.path):
                         if claimed := self._find_claim(request, claiming, ids):
                             results[request.path] = claimed
                 requests = [request for request in requests if request.path not in results]
@@ -289,17 +289,17 @@ class Scheduler:
                 return results
             runs = self._run_in_turn(requests, seeds, attempt, kind, ids)
             if is_dry_run or requests[0].spec.is_rebuild:
-                decisions = [make_decision(run, funnel_of(run, None), kind, ids) for run in runs]
+                decisions = [make_decision(run, build_funnel(run, None), kind, ids) for run in runs]
                 for decision in decisions:
                     self.claims.record(decision)
             else:
                 try:
-                    with measure(request_stats().stages, "claim"):  # and record
+                    with measure(get_request_stats().stages, "claim"):  # and record
                         decisions = self.claims.claim(runs, ids, claiming)
                 except (CapacityExceeded, ConcurrentUpdate):
                     continue
             pairs = zip(runs, decisions, strict=True)
-            return results | {run.request.path: result_of(decision) for run, decision in pairs}
+            return results | {run.request.path: build_result(decision) for run, decision in pairs}
         raise ConcurrentUpdate("concurrent requests took all selected hosts, try again")
 
     def _run_in_turn(
@@ -320,17 +320,17 @@ class Scheduler:
             seed = replace(seeds[request.path], attempt=attempt)
             request_now = _with_earlier_members(request, earlier)
             with (
-                relocated(REQUEST_PATH, request.path),
+                relocate_errors(REQUEST_PATH, request.path),
                 self.evaluate(request_now, seed=seed, earlier=earlier) as (connection, run),
             ):
-                funnel = None if run.selections else funnel_of(run, connection)
+                funnel = None if run.selections else build_funnel(run, connection)
             if funnel is not None:
                 decision = make_decision(run, funnel, kind, ids)
                 self.claims.record(decision)
-                raise no_valid_host(funnel, decision, request.path)
+                raise build_no_valid_host(funnel, decision, request.path)
             runs.append(run)
             if len(requests) > 1:
-                earlier = [*earlier, *_placed_instances(run)]
+                earlier = [*earlier, *_list_placed_instances(run)]
                 _check_amounts(earlier)
         return runs
 
@@ -349,13 +349,13 @@ class Scheduler:
         are instances of earlier requests of the same call. Raises :class:`Invalid` if the request
         is invalid, and :class:`PluginFailed` if a plugin raises.
         """
-        seed = seed or DecisionSeed.drawn(self.random)
+        seed = seed or DecisionSeed.draw(self.random)
         with self.source.read() as connection:
-            cloud = CloudView.of(connection, request, self.caches, earlier)
+            cloud = CloudView.from_request(connection, request, self.caches, earlier)
             run = self.prepare_run(connection, request, seed, cloud=cloud)
             if not run.filtered_request.rejection:
                 spec = run.filtered_request.spec
-                capacity = RemainingCapacity.of(
+                capacity = RemainingCapacity.from_candidates(
                     connection,
                     spec,
                     run.searches.candidates,
@@ -380,14 +380,14 @@ class Scheduler:
         ``cloud`` is the view of an earlier request of the same query. Raises the errors of
         :meth:`evaluate`.
         """
-        random, durations = seed.random(), request_stats().stages
-        cloud = cloud or CloudView.of(connection, request, self.caches)
+        random, durations = seed.build_random(), get_request_stats().stages
+        cloud = cloud or CloudView.from_request(connection, request, self.caches)
         request = self._with_failover_result(cloud, request)
         has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
         if has_look_ups:
             set_cloud(cloud)
         if request.plugins.reads_flavors:
-            flavors = self.caches.flavors.current(connection)
+            flavors = self.caches.flavors.get_current(connection)
             request = replace(request, spec=replace(request.spec, cloud_flavors=flavors))
         chooser = HostSelector(
             plugins=request.plugins,
@@ -404,7 +404,7 @@ class Scheduler:
             filtered = replace(filtered, spec=with_spread(cloud, filtered.spec))
         with measure(durations, "search"):
             searches = find_candidates(cloud, request, filtered, random, unlimited=unlimited)
-        request_stats().candidates = len(searches.candidates.requests)
+        get_request_stats().candidates = len(searches.candidates.requests)
         run = SchedulingRun(request, seed, cloud, chooser, filtered, searches)
         if filtered.rejection:
             return run
@@ -422,14 +422,14 @@ class Scheduler:
 
         In a simulation, that filter is left out.
         """
-        plugins = request.plugins.without_failover()
+        plugins = request.plugins.drop_failover_filters()
         if plugins is request.plugins:
             return request
         if isinstance(self.source, ScratchTransaction):
             return replace(request, plugins=plugins)
-        result = self.caches.failover.current(cloud.connection)
+        result = self.caches.failover.get_current(cloud.connection)
         if result is not None and cloud.earlier:
-            result = result.after(each.spec.flavor.name for each in cloud.earlier)
+            result = result.subtract_instances(each.spec.flavor.name for each in cloud.earlier)
         set_failover_result(result)
         return request
 
@@ -462,12 +462,12 @@ class Scheduler:
                 explanation = make_explanation(connection, run, view)
                 if recorded_for is None:
                     return SchedulingResult(explanation, funnel=explanation["funnel"])
-                funnel = funnel_of(run, connection)
+                funnel = build_funnel(run, connection)
             decision = make_decision(run, funnel, EXPLAIN, recorded_for, changes)
             answer = {"decision": decision.uuid, **explanation}
             return SchedulingResult(answer, decision, decision.funnel)
 
-        parsed = changes_from(changes)
+        parsed = read_changes(changes)
         result = self.simulate(parsed, explain_on) if parsed else explain_on(self)
         # Recorded after the simulation, because everything written in it is rolled back.
         if result.decision is not None:
@@ -483,7 +483,7 @@ def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
     places: dict[str, str] = {}
     count = 0
     for document, path in entries:
-        spec = RequestReader.instances_of(document)
+        spec = RequestReader.read_instances(document)
         if spec.is_rebuild:
             raise Invalid(
                 "a rebuild cannot be placed together with other requests: send it alone",
@@ -502,12 +502,12 @@ def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
         )
 
 
-def _placed_instances(run: SchedulingRun) -> list[EarlierInstance]:
+def _list_placed_instances(run: SchedulingRun) -> list[EarlierInstance]:
     spec = run.request.spec
     pairs = zip(spec.instance_uuids, run.selections, strict=True)
     return [
         EarlierInstance(
-            with_device_providers(spec.for_instance(uuid), best.allocation_request),
+            with_device_providers(spec.with_instance(uuid), best.allocation_request),
             best,
             _find_group(run.request),
         )
@@ -532,12 +532,14 @@ def _with_earlier_members(
         return request
     uuids = (each.spec.instance_uuid or "" for each in joined)
     hosts = (each.selection.service_host for each in joined)
-    spec = replace(request.spec, instance_group=group.joined_by(uuids, hosts))
+    spec = replace(request.spec, instance_group=group.with_members(uuids, hosts))
     return replace(request, spec=spec)
 
 
 def _check_amounts(placed: Sequence[EarlierInstance]) -> None:
-    amounts = [pair for each in placed for pair in amounts_of(each.selection.allocation_request)]
+    amounts = [
+        pair for each in placed for pair in iterate_amounts(each.selection.allocation_request)
+    ]
     if len(amounts) > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
             f"the requests together exceed {MAX_REQUESTED_AMOUNTS} amounts of resources",

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Self
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.candidates_query import Candidates
@@ -63,7 +63,7 @@ class RemainingCapacity:
         self._unchecked: set[str | None] = set()
 
     @classmethod
-    def of(
+    def from_candidates(
         cls,
         connection: Connection,
         spec: RequestSpec,
@@ -76,13 +76,13 @@ class RemainingCapacity:
         """
         selections = tuple(earlier)
         if spec.is_rebuild or (spec.num_instances == 1 and not selections):
-            return cls.unlimited()
+            return cls.create_unlimited()
         capacity = cls(connection, candidates)
         capacity.take_selections(selections)
         return capacity
 
     @classmethod
-    def unlimited(cls) -> Self:
+    def create_unlimited(cls) -> Self:
         """Create a capacity that rejects no candidate."""
         return cls(None, Candidates())
 
@@ -91,7 +91,7 @@ class RemainingCapacity:
         """Return whether capacity is tracked."""
         return self._connection is not None
 
-    def remaining_candidates(
+    def find_changed_candidates(
         self, hosts: Mapping[str | None, Sequence[HostState]]
     ) -> list[tuple[HostState, Sequence[Any]]]:
         """Return the hosts whose candidates change, each with its new candidates.
@@ -136,18 +136,18 @@ class RemainingCapacity:
                     return False
         return True
 
-    def upper_bound(self, hosts: Sequence[HostState]) -> int:
+    def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
 
         All candidates of a host share its inventories. A request for more instances than the bound
         cannot succeed, and a request for fewer may still fail. Executes two SQL statements.
         """
         if self._connection is None:
-            raise AssertionError("internal error: upper_bound() without a tracked capacity")
+            raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
         self._read(self._connection, hosts)
-        return sum(map(self._max_instances_on, hosts))
+        return sum(map(self._compute_max_instances, hosts))
 
-    def _max_instances_on(self, host: HostState) -> int:
+    def _compute_max_instances(self, host: HostState) -> int:
         """Return an upper bound of the number of instances that fit on a host.
 
         Only resource classes that every candidate uses count: a host may offer PCPU or VCPU.
@@ -156,7 +156,7 @@ class RemainingCapacity:
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
         for candidate in host.allocation_candidates:
             amounts: dict[str, int] = defaultdict(int)
-            for inventory, amount in amounts_of(candidate):
+            for inventory, amount in iterate_amounts(candidate):
                 inventories[inventory[1]].add(inventory)
                 amounts[inventory[1]] += amount
             for name, amount in amounts.items():
@@ -180,7 +180,7 @@ class RemainingCapacity:
         """
         if self._connection is None:
             return
-        amounts = dict(amounts_of(host.allocation_candidates[0]))
+        amounts = dict(iterate_amounts(host.allocation_candidates[0]))
         if not amounts.keys() <= self._free.keys():
             self._read(self._connection, (host, *next_best))
         self._consume(amounts)
@@ -192,7 +192,7 @@ class RemainingCapacity:
         providers = {provider.uuid for provider in self._candidates.providers}
         amounts: dict[InventoryName, int] = defaultdict(int)
         for selection in selections:
-            for inventory, amount in amounts_of(selection.allocation_request):
+            for inventory, amount in iterate_amounts(selection.allocation_request):
                 if inventory[0] in providers:
                     amounts[inventory] += amount
         self._read_inventories(self._connection, amounts.keys())
@@ -213,12 +213,12 @@ class RemainingCapacity:
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Read the free amounts of all candidates of these hosts, in two SQL statements."""
         candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
-        used = {name for candidate in candidates for name, _ in amounts_of(candidate)}
+        used = {name for candidate in candidates for name, _ in iterate_amounts(candidate)}
         self._read_inventories(connection, used - self._free.keys())
 
     def _read_inventories(self, connection: Connection, names: Collection[InventoryName]) -> None:
         ids = {provider.uuid: provider.id for provider in self._candidates.providers}
-        classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
+        classes = {name: key for key, name in resource_classes.map_names_by_id(connection).items()}
         keys = {name: (ids.get(name[0], 0), classes[name[1]]) for name in names}
         capacities = capacity.read(connection, keys.values())
         for name, key in keys.items():
@@ -253,7 +253,7 @@ class PlacementProgress:
     _by_uuid: dict[str | None, list[HostState]] = field(default_factory=dict)
     _positions: dict[str, list[int]] = field(default_factory=dict)
 
-    def note(self, host: HostState) -> None:
+    def record_placement(self, host: HostState) -> None:
         """Record that the next instance is placed on a host.
 
         Hosts that had instances of the request before change too, because each of these
@@ -266,7 +266,7 @@ class PlacementProgress:
                 each for each in self.hosts if uuids and not uuids.isdisjoint(each.instances)
             ]
         for changed_host in (host, *self.own):
-            self.weighing.note(changed_host)
+            self.weighing.record_change(changed_host)
             self.touched.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
@@ -278,7 +278,7 @@ class PlacementProgress:
             return hosts
         if hosts is not self._indexed_hosts:
             hosts = self._index_hosts(with_candidates(hosts))
-        changed = self.capacity.remaining_candidates(self._by_uuid)
+        changed = self.capacity.find_changed_candidates(self._by_uuid)
         for host, candidates in changed:
             set_candidates(host, candidates)
             self.touched.add(host.host)
@@ -286,7 +286,7 @@ class PlacementProgress:
             return hosts
         return self._index_hosts(with_candidates(hosts))
 
-    def changed_among(self, hosts: list[HostState]) -> list[HostState]:
+    def take_changed_hosts(self, hosts: list[HostState]) -> list[HostState]:
         """Return the hosts with names in ``touched``, and clear ``touched``."""
         if hosts is not self._indexed_hosts:
             self._index_hosts(hosts)
@@ -296,12 +296,12 @@ class PlacementProgress:
 
     def _index_hosts(self, hosts: list[HostState]) -> list[HostState]:
         self._indexed_hosts = hosts
-        self._by_uuid = grouped((host.uuid, host) for host in hosts)
-        self._positions = grouped((host.host, position) for position, host in enumerate(hosts))
+        self._by_uuid = group_rows((host.uuid, host) for host in hosts)
+        self._positions = group_rows((host.host, position) for position, host in enumerate(hosts))
         return hosts
 
 
-def amounts_of(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
+def iterate_amounts(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
     """Yield each inventory that an allocation request uses, with the amount."""
     for uuid, body in candidate["allocations"].items() if candidate else ():
         for name, amount in body["resources"].items():
@@ -316,15 +316,15 @@ class FilterWeighResult:
     weighed: WeighRun
     ordered: tuple[WeighedHost, ...]
 
-    def host_reports(self) -> tuple[HostReport, ...]:
+    def build_host_reports(self) -> tuple[HostReport, ...]:
         """Build a report on each passing host, in order, with its weights."""
-        pairs = zip(self.weighed.hosts, self.weighed.host_reports(), strict=True)
+        pairs = zip(self.weighed.hosts, self.weighed.build_host_reports(), strict=True)
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
 
-    def best_reports(self, limit: int) -> tuple[HostReport, ...]:
-        """Return the first ``limit`` reports of :meth:`host_reports`."""
-        return self.weighed.reports_on(self.ordered[:limit])
+    def build_best_reports(self, limit: int) -> tuple[HostReport, ...]:
+        """Return the first ``limit`` reports of :meth:`build_host_reports`."""
+        return self.weighed.build_reports(self.ordered[:limit])
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +394,7 @@ class HostSelector:
                 watch(result)
             if first is None:
                 first = result
-                bound = self._capacity_bound(result, spec, progress)
+                bound = self._compute_capacity_bound(result, spec, progress)
                 if bound is not None and bound < len(uuids):
                     return SelectionResult((), first, room_for=bound)
             if not result.ordered:
@@ -404,7 +404,7 @@ class HostSelector:
             selections.append(self.select(result.ordered[0]))
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was requested")
-        alternates = self._alternates(progress, result)
+        alternates = self._select_alternates(progress, result)
         pairs = zip(selections, alternates, strict=True)
         return SelectionResult(
             tuple((best, *map(self.select, hosts)) for best, hosts in pairs), first
@@ -416,8 +416,8 @@ class HostSelector:
         """Create the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
         # A third-party filter may return another verdict although the host has not changed.
-        is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
-        reruns = not is_shipped or not self._are_rejections_stable(spec)
+        is_shipped = {type(plugin) for plugin in self.select_filters(spec)} <= {*all_filters()}
+        reruns = not is_shipped or not self._has_stable_rejections(spec)
         keeps = self.compares_hosts(spec)
         return PlacementProgress(
             remaining_capacity, Weighing(weighers), list(hosts), spec, reruns, keeps
@@ -425,15 +425,15 @@ class HostSelector:
 
     def compares_hosts(self, spec: RequestSpec) -> bool:
         """Return whether a rejected host may pass for a later instance."""
-        return any(plugin.compares_hosts(spec) for plugin in self.filters_for(spec))
+        return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
-    def _are_rejections_stable(self, spec: RequestSpec) -> bool:
+    def _has_stable_rejections(self, spec: RequestSpec) -> bool:
         """Return whether only hosts with new instances are filtered again."""
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(
             vars(type(plugin)).get("caps_group_members")
-            for plugin in self.filters_for(spec)
+            for plugin in self.select_filters(spec)
             if plugin.server_group_policy in policies
         )
 
@@ -448,7 +448,7 @@ class HostSelector:
         chosen, remaining_capacity = progress.chosen, progress.capacity
         for uuid in uuids:
             self.check()
-            current = progress.spec.for_instance(uuid)
+            current = progress.spec.with_instance(uuid)
             result, progress.hosts = self._evaluate(progress.hosts, current, progress, len(chosen))
             yield result
             if not result.ordered:
@@ -460,11 +460,11 @@ class HostSelector:
                 best.obj, (host.obj for host in islice(result.ordered, 1, 1 + remaining))
             )
             if number > 1:
-                progress.note(best.obj)
+                progress.record_placement(best.obj)
             best.obj.consume_from_request(current)
-            progress.spec = current.in_group_on(best.obj.host)
+            progress.spec = current.with_group_member_on(best.obj.host)
 
-    def _capacity_bound(
+    def _compute_capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
     ) -> int | None:
         """Return an upper bound of the instances, or None if it is not needed.
@@ -481,8 +481,10 @@ class HostSelector:
             or progress.keeps_rejected
         ):
             return None
-        bound, group = progress.capacity.upper_bound(hosts), spec.instance_group
-        capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
+        bound, group = progress.capacity.compute_upper_bound(hosts), spec.instance_group
+        capped = any(
+            vars(type(each)).get("caps_group_members") for each in self.select_filters(spec)
+        )
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
         # An instance may remain on its present host.
@@ -490,30 +492,30 @@ class HostSelector:
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
         return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
 
-    def rejections_of_host(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
+    def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
 
         Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
         filter raises.
         """
-        closed_cells = self.closed_cells.among([host], spec)
-        return filtering.rejections_of_host(host, spec, self.filters_for(spec), closed_cells)
+        closed_cells = self.closed_cells.map_reasons([host], spec)
+        return filtering.iterate_rejections(host, spec, self.select_filters(spec), closed_cells)
 
-    def rejections_by_host(
+    def list_rejections(
         self, hosts: Sequence[HostState], spec: RequestSpec
     ) -> list[list[tuple[str, Rejection]]]:
         """List for each host all stages that reject it, with their rejections.
 
-        The result is the same as from :meth:`rejections_of_host` for each host, in less time.
+        The result is the same as from :meth:`iterate_rejections` for each host, in less time.
         """
-        closed_cells = self.closed_cells.among(hosts, spec)
-        return filtering.rejections_by_host(hosts, spec, self.filters_for(spec), closed_cells)
+        closed_cells = self.closed_cells.map_reasons(hosts, spec)
+        return filtering.list_rejections(hosts, spec, self.select_filters(spec), closed_cells)
 
-    def stage_names(self, spec: RequestSpec) -> list[str]:
+    def list_stage_names(self, spec: RequestSpec) -> list[str]:
         """Return the names of the stages that can reject a host, in their order."""
-        return filtering.stage_names(spec, self.filters_for(spec))
+        return filtering.list_stage_names(spec, self.select_filters(spec))
 
-    def filters_for(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
+    def select_filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
         """Return the filters that run for a request."""
         return (
             () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
@@ -521,17 +523,17 @@ class HostSelector:
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Filter hosts for the first instance: by names, then by plugins."""
-        closed_cells = self.closed_cells.among(hosts, spec)
+        closed_cells = self.closed_cells.map_reasons(hosts, spec)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):
-            filtered = filtering.run_filters(self.filters_for(spec), named_hosts, spec)
+            filtered = filtering.run_filters(self.select_filters(spec), named_hosts, spec)
         return replace(filtered, reports=(*name_reports, *filtered.reports))
 
     def _evaluate(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
         hosts_with_capacity, keeps = progress.with_capacity(hosts), progress.keeps_rejected
-        reports = _capacity_reports(hosts, hosts_with_capacity)
+        reports = _build_capacity_reports(hosts, hosts_with_capacity)
         if index and not keeps:
             with measure(self.seconds, "filters"):
                 filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
@@ -554,8 +556,8 @@ class HostSelector:
 
         Shipped filters are skipped on hosts that have not changed since.
         """
-        filters = self.filters_for(spec)
-        changed = hosts if progress.reruns_filters else progress.changed_among(hosts)
+        filters = self.select_filters(spec)
+        changed = hosts if progress.reruns_filters else progress.take_changed_hosts(hosts)
         unchanged = len(hosts) - len(changed)
         run = filtering.run_filters(filters, changed, spec, index, already_passed=unchanged)
         progress.capacity.mark_unchecked(run.hosts)
@@ -566,7 +568,7 @@ class HostSelector:
         remaining = [host for host in hosts if id(host) not in rejected] if rejected else hosts
         return replace(run, hosts=remaining)
 
-    def _alternates(
+    def _select_alternates(
         self, progress: PlacementProgress, result: FilterWeighResult
     ) -> list[list[WeighedHost]]:
         """Return the alternates of each instance: other hosts in its cell.
@@ -603,7 +605,7 @@ class HostSelector:
         )
 
 
-def _capacity_reports(
+def _build_capacity_reports(
     hosts: Sequence[HostState], hosts_with_capacity: Sequence[HostState]
 ) -> list[FilterReport]:
     if len(hosts_with_capacity) == len(hosts):

@@ -97,7 +97,7 @@ class ChangedAggregate:
 CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | ChangedAggregate
 
 
-def changes_from(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
+def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     """Read changes from JSON objects that match the schema of changes.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key, and if
@@ -120,9 +120,9 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
     path = f"{at}.{key}"
     match key:
         case "drain":
-            return DrainedHosts(at=path, hosts=_unique(value))
+            return DrainedHosts(at=path, hosts=_deduplicate_names(value))
         case "remove":
-            return RemovedHosts(at=path, hosts=_unique(value))
+            return RemovedHosts(at=path, hosts=_deduplicate_names(value))
         case "add":
             return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
         case "inventory":
@@ -135,8 +135,8 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
             return ChangedAggregate(
                 at=path,
                 name=value["name"],
-                add_hosts=_unique(value.get("add_hosts", ())),
-                remove_hosts=_unique(value.get("remove_hosts", ())),
+                add_hosts=_deduplicate_names(value.get("add_hosts", ())),
+                remove_hosts=_deduplicate_names(value.get("remove_hosts", ())),
                 metadata=value.get("metadata", {}),
             )
     raise Invalid(
@@ -145,7 +145,7 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
     )
 
 
-def _unique(names: Iterable[str]) -> tuple[str, ...]:
+def _deduplicate_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
@@ -201,10 +201,10 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
         scratch.check()
         match change:
             case DrainedHosts():
-                nodes_of(connection, change.hosts, change.at)
+                get_nodes(connection, change.hosts, change.at)
                 simulation.disable(connection, change.hosts, DISABLED, DRAINED, now)
             case RemovedHosts():
-                nodes = nodes_of(connection, change.hosts, change.at)
+                nodes = get_nodes(connection, change.hosts, change.at)
                 simulation.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
             case AddedHosts():
                 _add(scratch, change, now)
@@ -214,38 +214,38 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
                 _change_aggregate(connection, change, now)
 
 
-def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
+def get_nodes(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
     """Return the nodes of the named hosts, sorted like the names.
 
     ``at`` is the JSON path of the names, for errors. Raises :class:`Invalid` for an unknown host.
     """
-    all_nodes = compute_nodes.by_names(connection, hosts=names, nodes=())
+    all_nodes = compute_nodes.list_by_names(connection, hosts=names, nodes=())
     nodes = {name: [node for node in all_nodes if node.host == name] for name in names}
     for position, name in enumerate(names):
         if not nodes[name]:
-            raise _unknown_host(connection, name, f"{at}[{position}]")
+            raise _build_unknown_host(connection, name, f"{at}[{position}]")
     return [node for name in names for node in nodes[name]]
 
 
-def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
-    names = {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
-    return _unknown_name("host", name, names, at)
+def _build_unknown_host(connection: Connection, name: str, at: str) -> Invalid:
+    names = {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
+    return _build_unknown_name("host", name, names, at)
 
 
-def _unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
+def _build_unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
     return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=at)
 
 
 def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> None:
     connection = scratch.connection
-    nodes = compute_nodes.by_names(connection, hosts=[change.like], nodes=())
+    nodes = compute_nodes.list_by_names(connection, hosts=[change.like], nodes=())
     if not nodes:
-        raise _unknown_host(connection, change.like, f"{change.at}.like")
+        raise _build_unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [
         each for each in host_aggregates.snapshot(connection) if change.like in each.hosts
     ]
-    trees = {node.uuid: simulation.providers_of(connection, [node.uuid]) for node in nodes}
-    names = compute_nodes.all_names(connection)
+    trees = {node.uuid: simulation.list_tree_providers(connection, [node.uuid]) for node in nodes}
+    names = compute_nodes.list_names(connection)
     numbered = ((number, f"{change.like}+{number}") for number in count(1))
     free = islice(((number, host) for number, host in numbered if host not in names), change.count)
     added: list[str] = []
@@ -258,14 +258,14 @@ def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> None
             copies = {number: copy_node(node, host, number, now) for number, host in batch.items()}
             simulation.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
-            copied = [_names_in_copy(node, new, tree, number) for number, new in copies.items()]
+            copied = [_map_copied_names(node, new, tree, number) for number, new in copies.items()]
             simulation.add_trees(connection, tree, copied, DISABLED, now)
         added += batch.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
 
 
-def _names_in_copy(
+def _map_copied_names(
     node: ComputeNode, new: ComputeNode, tree: Iterable[Provider], number: int
 ) -> dict[str, tuple[str, str]]:
     return {
@@ -279,15 +279,15 @@ def _names_in_copy(
 
 
 def _change_inventory(connection: Connection, change: ChangedInventory, now: datetime) -> None:
-    nodes = compute_nodes.by_names(connection, hosts=[change.host], nodes=())
+    nodes = compute_nodes.list_by_names(connection, hosts=[change.host], nodes=())
     if not nodes:
-        raise _unknown_host(connection, change.host, f"{change.at}.host")
-    if change.resource_class not in (classes := resource_classes.all_names(connection)):
-        raise _unknown_name(
+        raise _build_unknown_host(connection, change.host, f"{change.at}.host")
+    if change.resource_class not in (classes := resource_classes.list_names(connection)):
+        raise _build_unknown_name(
             "resource class", change.resource_class, classes, f"{change.at}.resource_class"
         )
-    tree = simulation.providers_of(connection, [node.uuid for node in nodes])
-    inventory_rows = inventories.by_provider_id(connection, [each.id for each in tree])
+    tree = simulation.list_tree_providers(connection, [node.uuid for node in nodes])
+    inventory_rows = inventories.map_by_provider_id(connection, [each.id for each in tree])
     provider = _select_provider(change, tree, inventory_rows)
     old = inventory_rows.get(provider.id, {}).get(change.resource_class)
     new = _change_values(old, change)
@@ -313,7 +313,9 @@ def _select_provider(
         named = [provider for provider in tree if change.provider in {provider.uuid, provider.name}]
         if not named:
             known_names = {provider.name for provider in tree}
-            raise _unknown_name("provider", change.provider, known_names, f"{change.at}.provider")
+            raise _build_unknown_name(
+                "provider", change.provider, known_names, f"{change.at}.provider"
+            )
         return named[0]
     owners = [each for each in tree if change.resource_class in inventory_rows.get(each.id, {})]
     if len(owners) > 1:
@@ -376,12 +378,12 @@ def _change_aggregate(connection: Connection, change: ChangedAggregate, now: dat
     by_name = {each.name: each for each in host_aggregates.snapshot(connection)}
     aggregate = by_name.get(change.name)
     if aggregate is None:
-        raise _unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
-    nodes = nodes_of(connection, change.add_hosts, f"{change.at}.add_hosts")
+        raise _build_unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
+    nodes = get_nodes(connection, change.add_hosts, f"{change.at}.add_hosts")
     for position, host in enumerate(change.remove_hosts):
         if host not in aggregate.hosts:
             at = f"{change.at}.remove_hosts[{position}]"
-            raise _unknown_name(f"host of aggregate {change.name}", host, aggregate.hosts, at)
+            raise _build_unknown_name(f"host of aggregate {change.name}", host, aggregate.hosts, at)
     host_aggregates.change_metadata(connection, aggregate.id, change.metadata, now)
     new_hosts = [host for host in change.add_hosts if host not in aggregate.hosts]
     host_aggregates.add_hosts(connection, aggregate.id, new_hosts, now)
@@ -390,8 +392,8 @@ def _change_aggregate(connection: Connection, change: ChangedAggregate, now: dat
     simulation.change_members(
         connection,
         aggregate.uuid,
-        added=host_aggregates.provider_ids_of_hosts(connection, {node.host for node in nodes}),
-        removed=host_aggregates.provider_ids_of_hosts(connection, change.remove_hosts),
+        added=host_aggregates.find_provider_ids(connection, {node.host for node in nodes}),
+        removed=host_aggregates.find_provider_ids(connection, change.remove_hosts),
         now=now,
     )
     _check_zones(host_aggregates.snapshot(connection), change)

@@ -23,7 +23,7 @@ from placement_sched.model.preferences import (
     SPREAD_BY,
     SPREAD_MODE,
     Spread,
-    spread_request,
+    find_spread_request,
 )
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.caches import Aggregates
@@ -37,12 +37,12 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
     A hard spread needs a key that aggregates have: otherwise :class:`Invalid` is raised, as for
     invalid values.
     """
-    request = spread_request(spec.flavor.extra_specs, spec.scheduler_hints)
+    request = find_spread_request(spec.flavor.extra_specs, spec.scheduler_hints)
     group = spec.instance_group
     if request is None or group is None or spec.is_rebuild:
         return spec
     aggregates = cloud.aggregates
-    domains = aggregates.domains(request.key)
+    domains = aggregates.map_domains(request.key)
     if not domains:
         if request.is_hard:
             raise Invalid(_describe_missing(request.key, aggregates), json_path=request.path)
@@ -69,19 +69,19 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
         group = replace(group, members=tuple({*group.members, *stored.members}))
     spread = _count_members(connection, spread, spec, group)
     for uuid, host in zip(spec.instance_uuids, hosts, strict=True):
-        if rejection := spread.rejection(host, uuid, spread.find_emptiest()):
+        if rejection := spread.find_rejection(host, uuid, spread.find_emptiest()):
             raise ConcurrentUpdate(f"the server group changed: {rejection.reason}")
-        spread = spread.placed_on(host)
+        spread = spread.with_member_on(host)
 
 
-def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
+def iterate_ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
     """Yield the preferences without effect on a request."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
             suggestion = suggest_name("extra spec", key, EXTRA_SPECS)
             yield IneffectiveKey(key, FLAVOR, f"{key} has no effect{suggestion}")
-    request = spread_request(specs, hints)
+    request = find_spread_request(specs, hints)
     if request is None:
         reason = f"has no effect without {SPREAD_BY}"
         for name in (MAX_SKEW, SPREAD_MODE):
@@ -120,7 +120,7 @@ def _count_members(
     recorded.
     """
     own_uuids = frozenset(spec.instance_uuids)
-    recorded = instances.hosts_of(connection, own_uuids.union(group.members))
+    recorded = instances.map_hosts(connection, own_uuids.union(group.members))
     own = {uuid: recorded[uuid] for uuid in own_uuids & recorded.keys()}
     earlier = {uuid: earlier_hosts[uuid] for uuid in earlier_hosts.keys() & {*group.members}}
     members = recorded | earlier
@@ -134,15 +134,15 @@ def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -
 
     Free capacity does not matter. Required aggregates that are no host aggregates are ignored.
     """
-    domains = aggregates.domains(key)
+    domains = aggregates.map_domains(key)
     by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.every}
     hosts = frozenset(domains)
     for joined in destination.aggregates:
         named = [by_uuid[uuid] for uuid in joined.split(",") if uuid in by_uuid]
-        hosts = hosts & _hosts_in(named) if named else hosts
-    hosts -= _hosts_in(by_uuid[uuid] for uuid in destination.forbidden if uuid in by_uuid)
+        hosts = hosts & _collect_hosts(named) if named else hosts
+    hosts -= _collect_hosts(by_uuid[uuid] for uuid in destination.forbidden if uuid in by_uuid)
     return frozenset(domain for host in hosts for domain in domains[host])
 
 
-def _hosts_in(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
+def _collect_hosts(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
     return reduce(frozenset.union, (each.hosts for each in aggregates), frozenset())

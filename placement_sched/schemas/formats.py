@@ -14,7 +14,7 @@ from placement_sched.errors import Invalid, shorten
 from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model import names
 from placement_sched.model.document import PathStep, build_json_path
-from placement_sched.model.names import canonical_uuid, read_uuid
+from placement_sched.model.names import canonicalize_uuid, read_uuid
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class DocumentError(Exception):
         self.at_key = at_key
         self.fault = fault
 
-    def at_path(self, root: str = "$") -> Invalid:
+    def build_invalid(self, root: str = "$") -> Invalid:
         """Convert the error to :class:`Invalid` with a JSON path below ``root``."""
         path = build_json_path(self.keys, root)
         fault = {**(self.fault or {}), "problem": self.what, "path": path}
@@ -75,10 +75,10 @@ def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
     try:
         return reader(value)
     except DocumentError as error:
-        raise error.at_path(json_path) from None
+        raise error.build_invalid(json_path) from None
 
 
-def uuid(value: Any) -> str:
+def parse_uuid(value: Any) -> str:
     """Convert a UUID to lower case with hyphens."""
     normalized = read_uuid(value)
     if normalized is None:
@@ -86,7 +86,7 @@ def uuid(value: Any) -> str:
     return normalized
 
 
-def usual_uuid(text: str) -> str:
+def normalize_uuid(text: str) -> str:
     """Convert a UUID to the stored spelling, and keep any other text.
 
     For UUIDs in paths: no stored UUID equals a text that is not a UUID, and the answer is 404.
@@ -94,12 +94,12 @@ def usual_uuid(text: str) -> str:
     return read_uuid(text) or text
 
 
-def in_seconds(moment: datetime | None) -> str | None:
+def format_time_in_seconds(moment: datetime | None) -> str | None:
     """Format a time as in the responses for servers and images."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def moment(value: Any) -> datetime:
+def parse_datetime(value: Any) -> datetime:
     """Parse an ISO 8601 time to naive UTC without fractions.
 
     The default zone is UTC.
@@ -137,10 +137,12 @@ def _find_member(members: Collection[str], aliases: Mapping[str, str], value: st
 
 #: The reader of each format. Readers raise :class:`DocumentError`.
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "uuid": uuid,
+    "uuid": parse_uuid,
     # The same as for POST /placement/allocations.
-    "consumer-uuid": lambda value: (canonical_uuid if _LIKE_UUID.fullmatch(value) else uuid)(value),
-    "moment": moment,
+    "consumer-uuid": lambda value: (
+        canonicalize_uuid if _LIKE_UUID.fullmatch(value) else parse_uuid
+    )(value),
+    "moment": parse_datetime,
     "ip-address": _normalize_address,
     # MariaDB ignores trailing blanks in comparisons.
     "name": partial(

@@ -24,7 +24,13 @@ from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
 from placement_sched.schemas.formats import DocumentError, prefix_errors, read
-from placement_sched.schemas.parts import AMOUNT, list_schema, map_schema, nullable, object_schema
+from placement_sched.schemas.parts import (
+    AMOUNT,
+    build_list_schema,
+    build_map_schema,
+    build_object_schema,
+    make_nullable,
+)
 from placement_sched.schemas.validation import Conversion, Reader
 
 #: Key of the fields of a serialised nova object (oslo.versionedobjects).
@@ -59,7 +65,7 @@ class NodeReport:
     inventories: bool
 
 
-def _nova_object(inner: Json) -> Json:
+def _build_nova_object_schema(inner: Json) -> Json:
     """Build the schema of a plain object, or of nova's object around it."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
@@ -83,17 +89,17 @@ def _unwrap_conversion(
 _LABEL = {**parts.TEXT, "minLength": 1}
 _LABELLED: Json = {**parts.TEXT, "type": ["string", "number", "boolean"], "maxLength": 65535}
 _HOST = {**parts.NAME, "format": "name"}
-_SIGNED: Json = nullable({"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT})
-_RATIO: Json = nullable({"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT})
-_CPUS = list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
+_SIGNED: Json = make_nullable({"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT})
+_RATIO: Json = make_nullable({"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT})
+_CPUS = build_list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
 _METRIC_VALUE: Json = {"type": "integer", "minimum": -_MAX_METRIC, "maximum": _MAX_METRIC}
-_METRIC = object_schema(
+_METRIC = build_object_schema(
     {
         "name": {"type": "string", "format": "monitor-metric"},
         # Converted separately, because the range depends on the name.
         "value": {"type": ["integer", "number"]},
-        "numa_membw_values": nullable(map_schema(_LABEL, _METRIC_VALUE)),
-        "source": nullable(parts.TEXT),
+        "numa_membw_values": make_nullable(build_map_schema(_LABEL, _METRIC_VALUE)),
+        "source": make_nullable(parts.TEXT),
         "timestamp": {"type": ["string", "null"], "format": "moment"},
     },
     "name",
@@ -103,32 +109,36 @@ _POOL: Json = {
     "properties": {
         "vendor_id": _HOST,
         "product_id": _HOST,
-        "numa_node": nullable(AMOUNT),
+        "numa_node": make_nullable(AMOUNT),
         "count": AMOUNT,
-        "tags": nullable(map_schema(_LABEL, nullable(_LABELLED))),
+        "tags": make_nullable(build_map_schema(_LABEL, make_nullable(_LABELLED))),
     },
     "required": ["vendor_id", "product_id", "count"],
-    "additionalProperties": nullable(_LABELLED),
+    "additionalProperties": make_nullable(_LABELLED),
 }
-_PAGES = object_schema(
+_PAGES = build_object_schema(
     {"size_kb": {**AMOUNT, "minimum": 1}, **dict.fromkeys(("total", "used", "reserved"), AMOUNT)},
     "size_kb",
     "total",
 )
-_NETWORK = object_schema({"physnets": list_schema(parts.TEXT), "tunneled": parts.BOOLEAN})
-_CELL = object_schema(
+_NETWORK = build_object_schema(
+    {"physnets": build_list_schema(parts.TEXT), "tunneled": parts.BOOLEAN}
+)
+_CELL = build_object_schema(
     {
         **dict.fromkeys(("id", "memory", "cpu_usage", "memory_usage"), AMOUNT),
         **dict.fromkeys(("cpuset", "pcpuset", "pinned_cpus"), _CPUS),
-        "siblings": list_schema(_CPUS),
-        "mempages": list_schema(_nova_object(_PAGES)),
-        "network_metadata": _nova_object(nullable(_NETWORK)),
-        "socket": nullable(AMOUNT),
+        "siblings": build_list_schema(_CPUS),
+        "mempages": build_list_schema(_build_nova_object_schema(_PAGES)),
+        "network_metadata": _build_nova_object_schema(make_nullable(_NETWORK)),
+        "socket": make_nullable(AMOUNT),
     },
     *("id", "cpuset", "memory"),
 )
-_TOPOLOGY = _nova_object(
-    nullable(object_schema({"cells": list_schema(_nova_object(_CELL))}, "cells"))
+_TOPOLOGY = _build_nova_object_schema(
+    make_nullable(
+        build_object_schema({"cells": build_list_schema(_build_nova_object_schema(_CELL))}, "cells")
+    )
 )
 _HV_FORMATS = ("architecture", "hypervisor-type", "vm-mode")
 _HV_SPEC: Json = {
@@ -138,7 +148,7 @@ _HV_SPEC: Json = {
 }
 
 #: A report with decoded JSON strings.
-REPORT: Json = object_schema(
+REPORT: Json = build_object_schema(
     {
         "uuid": parts.UUID,
         "host": _HOST,
@@ -148,18 +158,18 @@ REPORT: Json = object_schema(
         "hypervisor_version": AMOUNT,
         "host_ip": {"type": ["string", "null"], "format": "ip-address"},
         "cpu_info": {"type": ["object", "string", "null"]},
-        "supported_hv_specs": nullable(list_schema(_HV_SPEC)),
+        "supported_hv_specs": make_nullable(build_list_schema(_HV_SPEC)),
         **dict.fromkeys(("vcpus", "memory_mb", "local_gb"), AMOUNT),
         **dict.fromkeys(("vcpus_used", "memory_mb_used", "local_gb_used"), AMOUNT),
         **dict.fromkeys(("free_ram_mb", "free_disk_gb", "disk_available_least"), _SIGNED),
         **dict.fromkeys(RATIOS.values(), _RATIO),
-        "stats": nullable(
-            {**map_schema(_LABEL, _LABELLED), "properties": dict.fromkeys(_COUNTED, AMOUNT)}
+        "stats": make_nullable(
+            {**build_map_schema(_LABEL, _LABELLED), "properties": dict.fromkeys(_COUNTED, AMOUNT)}
         ),
-        "metrics": nullable(list_schema(_METRIC)),
-        "pci_device_pools": nullable(list_schema(_POOL)),
+        "metrics": make_nullable(build_list_schema(_METRIC)),
+        "pci_device_pools": make_nullable(build_list_schema(_POOL)),
         "numa_topology": _TOPOLOGY,
-        "reserved": nullable(map_schema({"enum": list(RATIOS)}, AMOUNT)),
+        "reserved": make_nullable(build_map_schema({"enum": list(RATIOS)}, AMOUNT)),
         "last_seen_up": {"type": ["string", "null"], "format": "moment"},
         "inventories": parts.BOOLEAN,
     },
@@ -174,7 +184,7 @@ SENT_REPORT: Json = {
     "properties": {
         **REPORT["properties"],
         **{key: {"anyOf": [{"type": "string"}, REPORT["properties"][key]]} for key in _STRINGS},
-        "stats": nullable(map_schema(_LABEL, _LABELLED)),
+        "stats": make_nullable(build_map_schema(_LABEL, _LABELLED)),
     },
 }
 
@@ -233,7 +243,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
     return NodeReport(node=ComputeNode(**fields), inventories=inventories)
 
 
-def numa_topology(value: Any) -> ReportedTopology | None:
+def parse_numa_topology(value: Any) -> ReportedTopology | None:
     """Convert a NUMA topology in any form of nova to ``{"cells": [...]}`` with all keys."""
     return _complete_topology(
         _topology_reader(_parse_json(value) if isinstance(value, str) else value)

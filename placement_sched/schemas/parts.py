@@ -94,7 +94,7 @@ PROVIDER_NAME: Json = {"type": "string", "maxLength": 200}
 OWNER: Json = _NAMED
 
 
-def object_schema(properties: Json, *required: str) -> Json:
+def build_object_schema(properties: Json, *required: str) -> Json:
     """Build the schema of an object with only these keys."""
     return {
         "type": "object",
@@ -104,17 +104,17 @@ def object_schema(properties: Json, *required: str) -> Json:
     }
 
 
-def map_schema(names: Json, values: Json) -> Json:
+def build_map_schema(names: Json, values: Json) -> Json:
     """Build the schema of an object with arbitrary keys."""
     return {"type": "object", "propertyNames": names, "additionalProperties": values}
 
 
-def list_schema(items: Json, **limits: Any) -> Json:
+def build_list_schema(items: Json, **limits: Any) -> Json:
     """Build the schema of a list."""
     return {"type": "array", "items": items, **limits}
 
 
-def nullable(schema: Json) -> Json:
+def make_nullable(schema: Json) -> Json:
     """Extend a schema by null.
 
     Errors inside the value keep their path.
@@ -126,13 +126,13 @@ def nullable(schema: Json) -> Json:
     return extended
 
 
-def nullable_id(schema: Json) -> Json:
+def make_object_or_id(schema: Json) -> Json:
     """Build the schema of an object itself, or of a stored object's id or name."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 
 #: nova's Flavor: memory and swap in MB, disks in GB. In the compute API, "" means no swap.
-FLAVOR: Json = object_schema(
+FLAVOR: Json = build_object_schema(
     {
         "id": {"type": ["string", "integer", "null"]},
         "flavorid": NULLABLE_TEXT,
@@ -148,18 +148,18 @@ FLAVOR: Json = object_schema(
         "rxtx_factor": {"type": ["number", "null"]},
         "vcpu_weight": {"type": ["integer", "null"]},
         **dict.fromkeys(("disabled", "is_public"), BOOLEAN),
-        "description": nullable({"type": "string"}),
+        "description": make_nullable({"type": "string"}),
     }
 )
 
 
 #: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as stored.
-IMAGE: Json = object_schema(
+IMAGE: Json = build_object_schema(
     {
         **dict.fromkeys(("id", "name", "status", "visibility", "owner"), NULLABLE_TEXT),
         **dict.fromkeys(("disk_format", "container_format"), NULLABLE_TEXT),
         **dict.fromkeys(("size", "virtual_size"), _SIZE),
-        **dict.fromkeys(("min_ram", "min_disk"), nullable(AMOUNT)),
+        **dict.fromkeys(("min_ram", "min_disk"), make_nullable(AMOUNT)),
         "tags": {"type": ["array", "null"], "items": TEXT},
         "properties": {
             "type": ["object", "null"],
@@ -174,14 +174,16 @@ IMAGE: Json = object_schema(
 )
 
 
-_CHANGED_HOSTS = list_schema(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
+_CHANGED_HOSTS = build_list_schema(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
 #: The schema of each kind of change, by its key.
 CHANGE_KINDS: Json = {
     "drain": _CHANGED_HOSTS,
     "remove": _CHANGED_HOSTS,
-    "add": object_schema({"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"),
-    "inventory": object_schema(
+    "add": build_object_schema(
+        {"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"
+    ),
+    "inventory": build_object_schema(
         {
             "host": NAME,
             "provider": NAME,
@@ -193,13 +195,13 @@ CHANGE_KINDS: Json = {
         "host",
         "resource_class",
     ),
-    "aggregate": object_schema(
+    "aggregate": build_object_schema(
         {
             "name": NAME,
-            "add_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
-            "remove_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "add_hosts": build_list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "remove_hosts": build_list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
             "metadata": {
-                **map_schema(KEY, nullable(VALUE)),
+                **build_map_schema(KEY, make_nullable(VALUE)),
                 "maxProperties": MAX_AGGREGATE_METADATA,
             },
         },
@@ -208,8 +210,8 @@ CHANGE_KINDS: Json = {
 }
 
 #: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
-CHANGES: Json = nullable(
-    list_schema(
+CHANGES: Json = make_nullable(
+    build_list_schema(
         {"type": "object", "properties": CHANGE_KINDS, "minProperties": 1, "maxProperties": 1},
         maxItems=MAX_CHANGES,
     )

@@ -104,7 +104,7 @@ class Fault(NamedTuple):
             "value": show_value(self.value),
             "expected": self.expected,
         }
-        problem = phrase(self, data["value"])
+        problem = format_phrase(self, data["value"])
         if self.keyword == "additionalProperties":
             unknown_keys = self.expected[:_MAX_UNKNOWN_KEYS]
             data["expected"] = [shorten(key, MAX_VALUE_CHARACTERS) for key in unknown_keys]
@@ -129,7 +129,7 @@ class Schema:
         Raises :class:`Invalid`, whose message begins with ``words``. It names the problem, the JSON
         path and the keyword of the schema.
         """
-        if self.is_valid(document) or not (fault := most_helpful(self.find_faults(document))):
+        if self.is_valid(document) or not (fault := find_most_helpful(self.find_faults(document))):
             return
         data = fault.as_data()
         steps = shorten("".join(f"[{step!r}]" for step in fault.schema_path), MAX_VALUE_CHARACTERS)
@@ -151,7 +151,7 @@ class Schema:
             yield _build_fault(first, document, self.definition)
 
 
-def most_helpful(faults: Iterable[Fault]) -> Fault | None:
+def find_most_helpful(faults: Iterable[Fault]) -> Fault | None:
     """Return the fault that jsonschema's ``best_match`` would choose.
 
     The choice is the same as by ``best_match`` in the library jsonschema. OpenStack placement
@@ -234,7 +234,7 @@ def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
     return tuple(keys), value if value == error.instance else error.instance
 
 
-def phrase(fault: Fault, value: str) -> str:
+def format_phrase(fault: Fault, value: str) -> str:
     """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
 
     ``value`` is the faulty value as text. Clients match these phrases.
@@ -279,9 +279,9 @@ def _suggest_keys(fault: Fault) -> str:
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
     suggestions = [
-        near for key in unknown for near in names.nearest(key[:MAX_VALUE_CHARACTERS], valid)
+        near for key in unknown for near in names.find_nearest(key[:MAX_VALUE_CHARACTERS], valid)
     ]
-    alternatives = () if suggestions else names.names_if_few(valid)
+    alternatives = () if suggestions else names.list_if_few(valid)
     return names.suggest_names("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 
 
@@ -289,7 +289,7 @@ def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
-def plain_reason(fault: FaultData) -> str:
+def describe_fault(fault: FaultData) -> str:
     """Describe a fault in plain words, for people."""
     keyword, expected = fault.get("keyword"), fault.get("expected")
     if keyword == "type":
@@ -331,9 +331,13 @@ class Reader:
         # Formats are checked by the conversion.
         self._schema = Schema(schema, validate_formats=False)
         self._texts = (
-            _ConversionBuilder(schema, _accept_digits, {}).of(schema) if digits_as_text else None
+            _ConversionBuilder(schema, _accept_digits, {}).build_conversion(schema)
+            if digits_as_text
+            else None
         )
-        self._convert = _ConversionBuilder(schema, _convert_plain, keywords or {}).of(schema)
+        self._convert = _ConversionBuilder(schema, _convert_plain, keywords or {}).build_conversion(
+            schema
+        )
 
     def __call__(self, document: Any) -> Any:
         """Validate and convert a document.
@@ -349,12 +353,12 @@ class Reader:
         if not is_valid:
             # A missing key may be present under a wrong name, which is the better message.
             faults = self._schema.find_faults(document)
-            raise self._error(min(faults, key=lambda fault: fault.keyword == "required"))
+            raise self._build_error(min(faults, key=lambda fault: fault.keyword == "required"))
         return document if self._convert is None else self._convert(document)
 
-    def _error(self, fault: Fault) -> DocumentError:
+    def _build_error(self, fault: Fault) -> DocumentError:
         data = fault.as_data()
-        problem, keys, is_key = plain_reason(data), fault.keys, True
+        problem, keys, is_key = describe_fault(data), fault.keys, True
         if fault.keyword == "additionalProperties":
             keys = (*keys, fault.expected[0])
         elif fault.schema_path[-1:] == ("propertyNames",):
@@ -409,24 +413,26 @@ class _ConversionBuilder:
         self._root, self._leaf, self._keywords = root, leaf, keywords
         self._shared: dict[str, Conversion | None] = {}
 
-    def of(self, schema: Json | None) -> Conversion | None:
+    def build_conversion(self, schema: Json | None) -> Conversion | None:
         """Build the conversion for values of a schema, or None if they stay unchanged."""
         if not schema or schema.get(AS_GIVEN):
             return self._leaf(schema or {})
         if "$ref" in schema:
-            return self._reference(schema["$ref"])
+            return self._convert_reference(schema["$ref"])
         for keyword, make in self._keywords.items():
             if keyword in schema:
-                return make(schema[keyword], self.of)
-        return self._of_parts(schema) or self._leaf(schema)
+                return make(schema[keyword], self.build_conversion)
+        return self._convert_parts(schema) or self._leaf(schema)
 
-    def _of_parts(self, schema: Json) -> Conversion | None:
+    def _convert_parts(self, schema: Json) -> Conversion | None:
         """Build the conversion for objects and lists, or None without parts to convert."""
-        properties = {key: self.of(inner) for key, inner in schema.get("properties", {}).items()}
-        additional = self.of(schema.get("additionalProperties"))
+        properties = {
+            key: self.build_conversion(inner) for key, inner in schema.get("properties", {}).items()
+        }
+        additional = self.build_conversion(schema.get("additionalProperties"))
         name_conversion = self._leaf(schema.get("propertyNames", {}))
-        first = [self.of(inner) for inner in schema.get("prefixItems", ())]
-        items = self.of(schema.get("items"))
+        first = [self.build_conversion(inner) for inner in schema.get("prefixItems", ())]
+        items = self.build_conversion(schema.get("items"))
         if not (any([*properties.values(), *first]) or additional or name_conversion or items):
             return None
         if items is int and not first:  # CPUs of NUMA nodes: many numbers
@@ -457,12 +463,14 @@ class _ConversionBuilder:
 
         return convert
 
-    def _reference(self, reference: str) -> Conversion:
+    def _convert_reference(self, reference: str) -> Conversion:
         """Build the conversion for a referenced schema, at its first use."""
 
         def convert(value: Any) -> Any:
             if reference not in self._shared:
-                self._shared[reference] = self.of(resolve_reference(self._root, reference))
+                self._shared[reference] = self.build_conversion(
+                    resolve_reference(self._root, reference)
+                )
             inner = self._shared[reference]
             return value if inner is None else inner(value)
 

@@ -15,7 +15,7 @@ Reports of 10 000 hosts per minute must not wait for a single row, and a reader 
 rows to find out that nothing changed. Hosts are therefore divided into groups (parts), each with a
 change counter. Every transaction that changes a node or service of a group increments the counter.
 Only this service writes the tables of nodes and services, and their store modules record each
-change here (:func:`note_host_changes`).
+change here (:func:`bump_hosts`).
 """
 
 import random
@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Column, Connection, Integer, Update, func, select, text, update
 
 from placement_sched.db import sql
-from placement_sched.db.failover import ServerEpoch, epoch_of
+from placement_sched.db.failover import ServerEpoch, get_epoch
 from placement_sched.db.sql import insert_missing, is_certification_based
 from placement_sched.db.tables import change_counters
 
@@ -47,7 +47,7 @@ HOST_PARTS = 64
 _HOSTS = "hosts/"
 
 
-def version(connection: Connection, subject: str) -> int:
+def get_version(connection: Connection, subject: str) -> int:
     """Return the version of a subject, 0 before its first change."""
     value = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
     return int(value or 0)
@@ -65,9 +65,9 @@ class VersionedCache(Generic[T]):
         self._subject, self._load = subject, load
         self._cached: tuple[SubjectVersion, T] | None = None
 
-    def current(self, connection: Connection) -> T:
+    def get_current(self, connection: Connection) -> T:
         """Return the value, loaded again if the version has changed."""
-        current_version = epoch_of(connection), version(connection, self._subject)
+        current_version = get_epoch(connection), get_version(connection, self._subject)
         cached = self._cached
         if cached is None or cached[0] != current_version:
             cached = self._cached = current_version, self._load(connection, current_version)
@@ -79,7 +79,7 @@ class VersionedCache(Generic[T]):
         return self._cached and self._cached[1]
 
 
-def versions(connection: Connection, prefix: str) -> dict[str, int]:
+def map_versions(connection: Connection, prefix: str) -> dict[str, int]:
     """Map the changed subjects with a prefix to their versions."""
     has_prefix = _COLUMNS.subject.startswith(prefix, autoescape=True)
     rows = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(has_prefix))
@@ -184,21 +184,21 @@ def make_lock_visible(connection: Connection, column: Column[Any], rows: sql.Con
         connection.execute(update(column.table).where(rows).values({column.name: value}))
 
 
-def host_part(host: str) -> int:
+def compute_host_part(host: str) -> int:
     """Return the number of the group that a host belongs to, which never changes."""
     return zlib.crc32(host.encode()) % HOST_PARTS
 
 
-def host_versions(connection: Connection) -> Mapping[int, int]:
+def map_host_versions(connection: Connection) -> Mapping[int, int]:
     """Map the groups of hosts that have ever changed to their versions.
 
     Data read afterwards is current as long as the versions of its groups are the same.
     """
-    rows = versions(connection, _HOSTS)
+    rows = map_versions(connection, _HOSTS)
     return {int(subject.removeprefix(_HOSTS)): version for subject, version in rows.items()}
 
 
-def note_host_changes(connection: Connection, hosts: Iterable[str]) -> None:
+def bump_hosts(connection: Connection, hosts: Iterable[str]) -> None:
     """Record a change of hosts' nodes or services, in the transaction of the change."""
-    parts = {host_part(host) for host in hosts}
+    parts = {compute_host_part(host) for host in hosts}
     bump_all(connection, [f"{_HOSTS}{part}" for part in sorted(parts)])

@@ -145,7 +145,7 @@ def _over_capacity() -> Select[Any]:
     return query.where(is_over_capacity(inventories, used)).order_by(reduced)
 
 
-def _without_inventory() -> Select[Any]:
+def _select_without_inventory() -> Select[Any]:
     query = select(*_NAMES, _HELD.consumer_id.label("consumer"), _HELD.used)
     query = query.select_from(allocations).outerjoin(inventories, _SAME_INVENTORY)
     return with_names(query, _HELD).where(_OWNED.id.is_(None))
@@ -160,7 +160,9 @@ def with_names(query: Select[Any], of: Any) -> Select[Any]:
     return query.join(resource_classes, resource_classes.c.id == of.resource_class_id)
 
 
-def rows_without(owner: Table, column: Column[Any], *shown: Any, by: str = "id") -> Select[Any]:
+def select_rows_without(
+    owner: Table, column: Column[Any], *shown: Any, by: str = "id"
+) -> Select[Any]:
     """Build the query of rows whose ``column`` refers to no row of ``owner``."""
     query = select(*shown).select_from(column.table).outerjoin(owner, owner.c[by] == column)
     return query.where(owner.c[by].is_(None), column.is_not(None))
@@ -174,7 +176,7 @@ def spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
     return query.having(func.count() > 1)
 
 
-def _allocated_twice() -> Select[Any]:
+def _select_allocated_twice() -> Select[Any]:
     # Grouped before the names are joined: MariaDB takes four times as long in the other order.
     place = (_HELD.consumer_id, _HELD.resource_provider_id, _HELD.resource_class_id)
     query = select(*place, func.count().label("times")).group_by(*place)
@@ -182,7 +184,7 @@ def _allocated_twice() -> Select[Any]:
     return with_names(select(twice.consumer_id.label("consumer"), *_NAMES, twice.times), twice)
 
 
-def _without_allocations() -> Select[Any]:
+def _select_without_allocations() -> Select[Any]:
     query = select(_CONSUMERS.uuid.label("consumer"))
     query = query.outerjoin(allocations, _HELD.consumer_id == _CONSUMERS.uuid)
     return query.where(_HELD.id.is_(None))
@@ -213,7 +215,7 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
     }
 
 
-def _not_claimed() -> Select[Any]:
+def _select_not_claimed() -> Select[Any]:
     """Build the query of instances that a decision placed and that have no allocations."""
     holds = sa.exists().where(is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
@@ -228,7 +230,7 @@ def _not_claimed() -> Select[Any]:
     )
 
 
-def _not_recorded() -> Select[Any]:
+def _select_not_recorded() -> Select[Any]:
     """Build the query of unrecorded instances with allocations of a claim.
 
     A consumer created after the decision does not belong to its claim: the instance was deleted
@@ -262,26 +264,26 @@ def _not_recorded() -> Select[Any]:
 #: The statement of each invariant, which returns a row for each violation.
 _QUERIES: Mapping[Invariant, Select[Any]] = {
     Invariant.OVER_CAPACITY: _over_capacity(),
-    Invariant.NO_INVENTORY: _without_inventory(),
-    Invariant.NO_PROVIDER: rows_without(
+    Invariant.NO_INVENTORY: _select_without_inventory(),
+    Invariant.NO_PROVIDER: select_rows_without(
         resource_providers,
         _HELD.resource_provider_id,
         _HOLDER,
         _HELD.resource_provider_id.label("number"),
     ),
-    Invariant.NO_CONSUMER: rows_without(
+    Invariant.NO_CONSUMER: select_rows_without(
         consumers, _HELD.consumer_id, _HOLDER, by="uuid"
     ).distinct(),
-    Invariant.ALLOCATED_TWICE: _allocated_twice(),
-    Invariant.NO_ALLOCATIONS: _without_allocations(),
+    Invariant.ALLOCATED_TWICE: _select_allocated_twice(),
+    Invariant.NO_ALLOCATIONS: _select_without_allocations(),
     Invariant.PROVIDER_TWICE: spelled_twice(_PROVIDERS.uuid, "provider"),
     **_group_queries(),
-    Invariant.NOT_CLAIMED: _not_claimed(),
-    Invariant.NOT_RECORDED: _not_recorded(),
+    Invariant.NOT_CLAIMED: _select_not_claimed(),
+    Invariant.NOT_RECORDED: _select_not_recorded(),
 }
 
 
-def violations(
+def iterate_violations(
     connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
     """Yield each invariant with at most ``limit`` of its violations.
@@ -305,7 +307,7 @@ def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[s
     cell is reported only if its cell was read after its allocations were written.
     """
     count = 0
-    for row in connection.execute(_misplaced_instances()).mappings():
+    for row in connection.execute(_select_misplaced_instances()).mappings():
         if count == limit:
             return
         has_times = row["written"] is not None and row["read_at"] is not None
@@ -315,7 +317,7 @@ def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[s
         yield {name: row[name] for name in ("instance", "host", "node", "there")}
 
 
-def _misplaced_instances() -> Select[Any]:
+def _select_misplaced_instances() -> Select[Any]:
     # nova moves an ironic node to another nova-compute, but its instances stay recorded on the
     # first one. For them only the node is compared.
     is_baremetal = _NODES.report.like('%"hypervisor_type":"ironic"%')
@@ -345,7 +347,7 @@ def _misplaced_instances() -> Select[Any]:
     )
 
 
-def _broken_trees() -> Select[Any]:
+def _select_broken_trees() -> Select[Any]:
     """Build the query of unknown parents, loops, and roots below another provider.
 
     A tree begins with a provider without an existing parent. A loop belongs to no tree.
@@ -369,7 +371,7 @@ def _iterate_broken_trees(
     connection: Connection,
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
     for uuid, name, lacks_parent, parent_id, root_id, topmost_id in connection.execute(
-        _broken_trees()
+        _select_broken_trees()
     ):
         values = {"provider": uuid, "name": name}
         if lacks_parent:
@@ -380,24 +382,24 @@ def _iterate_broken_trees(
             yield Invariant.WRONG_ROOT, {**values, "number": root_id, "real": topmost_id}
 
 
-def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
+def list_orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
     """Return the orphans with allocations from a provider, or from any compute node.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
     not belong to compute and are never orphans.
     """
-    return tuple(connection.scalars(_orphans(provider_id).order_by(_CONSUMER_ID)))
+    return tuple(connection.scalars(_select_orphans(provider_id).order_by(_CONSUMER_ID)))
 
 
-def still_orphans(
+def filter_orphans(
     connection: Connection, uuids: Collection[str], provider_id: int | None = None
 ) -> frozenset[str]:
     """Return the consumers that are still orphans."""
-    query = _orphans(provider_id)
-    return frozenset(sql.scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
+    query = _select_orphans(provider_id)
+    return frozenset(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
 
 
-def _orphans(provider_id: int | None) -> Select[Any]:
+def _select_orphans(provider_id: int | None) -> Select[Any]:
     query = (
         select(_CONSUMER_ID)
         .distinct()
@@ -418,14 +420,14 @@ def _orphans(provider_id: int | None) -> Select[Any]:
     )
 
 
-def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
+def list_consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
     """Return the consumers with allocations from trees with these roots."""
     query = select(_CONSUMER_ID).distinct().join(resource_providers, _OF_PROVIDER)
     query = query.join(_ROOT, _OF_ROOT)
-    return tuple(sorted(set(sql.scalars_in_batches(connection, query, _ROOT.c.uuid, roots))))
+    return tuple(sorted(set(sql.select_scalars_in_batches(connection, query, _ROOT.c.uuid, roots))))
 
 
-def on_other_hosts(
+def find_allocated_elsewhere(
     connection: Connection, uuids: Collection[str] | None = None
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Find recorded instances that also have allocations from other hosts.

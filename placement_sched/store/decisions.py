@@ -130,22 +130,22 @@ def record_shadow_verdicts(
         connection.execute(_UPDATE_VERDICT, rows)
 
 
-def pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
+def list_pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
     """Return the results without a verdict, sorted by decision and position."""
     query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.verdict == PENDING)
     order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
-    return tuple(map(_shadow_result, connection.execute(query.order_by(*order))))
+    return tuple(map(_build_shadow_result, connection.execute(query.order_by(*order))))
 
 
-def shadow_results_of(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
+def list_shadow_results(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
     """Return the results of a decision, sorted by position."""
     query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.decision_uuid == uuid).order_by(
         _SHADOW_COLUMNS.position
     )
-    return tuple(map(_shadow_result, connection.execute(query)))
+    return tuple(map(_build_shadow_result, connection.execute(query)))
 
 
-def shadow_results_since(
+def list_shadow_results_since(
     connection: Connection, moment: datetime | None
 ) -> tuple[ShadowResult, ...]:
     """Return the results of requests since a time (None: all), oldest first."""
@@ -155,7 +155,7 @@ def shadow_results_since(
         else _SHADOW_RESULTS.where(_SHADOW_COLUMNS.created_at >= moment)
     )
     order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
-    return tuple(map(_shadow_result, connection.execute(query.order_by(*order))))
+    return tuple(map(_build_shadow_result, connection.execute(query.order_by(*order))))
 
 
 def purge_shadow_results(
@@ -171,7 +171,7 @@ def purge_shadow_results(
     connection.execute(delete(shadow_results).where(*is_failed))
 
 
-def _shadow_result(row: Row[Any]) -> ShadowResult:
+def _build_shadow_result(row: Row[Any]) -> ShadowResult:
     return ShadowResult(
         **{name: getattr(row, column) for name, column in _SHADOW_FIELDS.items()},
         detail=orjson.loads(row.detail) if row.detail else {},
@@ -186,8 +186,8 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
     connection.execute(
         insert(decisions).values(
             **{name: getattr(decision, name) for name in _KEPT}
-            | {"flavor": _storable_name(connection, decision.flavor)},
-            **_obstacle(connection, decision.funnel),
+            | {"flavor": _make_storable(connection, decision.flavor)},
+            **_build_obstacle(connection, decision.funnel),
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
             request=to_storable(decision.request),
@@ -211,12 +211,12 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         connection.execute(_PLACE, rows)
 
 
-def by_uuid(connection: Connection, uuid: str) -> Decision:
+def get_by_uuid(connection: Connection, uuid: str) -> Decision:
     """Return a decision, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(select(decisions).where(_COLUMNS.uuid == uuid)).first()
     if row is None:
         raise NotFound(f"No decision with uuid {uuid} found", code="scheduler.not_found")
-    return _decision(row, _places(connection, [uuid]).get(uuid, ()))
+    return _build_decision(row, _map_places(connection, [uuid]).get(uuid, ()))
 
 
 def search(
@@ -234,10 +234,10 @@ def search(
     query = _filter(select(*_SUMMARY), wanted)
     marker_id = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [marker_id]
-    query = sql.page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
+    query = sql.select_page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
     rows = connection.execute(query).all()
-    places = _places(connection, [row.uuid for row in rows])
-    return tuple(DecisionSummary(**_summary(row, places.get(row.uuid, ()))) for row in rows)
+    places = _map_places(connection, [row.uuid for row in rows])
+    return tuple(DecisionSummary(**_build_summary(row, places.get(row.uuid, ()))) for row in rows)
 
 
 def count(connection: Connection, wanted: DecisionQuery) -> int:
@@ -245,7 +245,7 @@ def count(connection: Connection, wanted: DecisionQuery) -> int:
     return connection.scalar(_filter(select(func.count()), wanted)) or 0
 
 
-def oldest(connection: Connection, wanted: DecisionQuery) -> datetime | None:
+def find_oldest_time(connection: Connection, wanted: DecisionQuery) -> datetime | None:
     """Return the time of the oldest matching decision, or None."""
     time: datetime | None = connection.scalar(
         _filter(select(func.min(_COLUMNS.created_at)), wanted)
@@ -288,7 +288,7 @@ def _read_time(parts: Sequence[Any]) -> datetime:
     return datetime(year, month, day, hour, minute, tzinfo=UTC).replace(tzinfo=None)
 
 
-def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
+def list_recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
     """Return the flavors, policies or hosts in the ``limit`` newest decisions.
 
     ``column`` is ``flavor``, ``policy`` or ``host``.
@@ -302,7 +302,7 @@ def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[
     return {name for name in connection.scalars(query.distinct()) if name is not None}
 
 
-def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, RecordedFunnel]:
+def map_funnels(connection: Connection, uuids: Collection[str]) -> dict[str, RecordedFunnel]:
     """Map the uuids of decisions to their recorded funnels and best hosts."""
     query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)
     return {
@@ -331,26 +331,26 @@ def _filter(query: Select[Any], wanted: DecisionQuery) -> Select[Any]:
     return query.where(*conditions)
 
 
-def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
+def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
     """Map the uuids of instances to the decisions that placed them."""
-    placed_by = _decision_uuids(connection, uuids)
+    placed_by = _map_decision_uuids(connection, uuids)
     rows = sql.select_in_batches(
         connection, select(decisions), _COLUMNS.uuid, set(placed_by.values())
     )
-    loaded = {row.uuid: _decision(row) for row in rows}
+    loaded = {row.uuid: _build_decision(row) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 
-def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
+def map_requests_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
     """Map the uuids of instances to the requests that placed them."""
-    placed_by = _decision_uuids(connection, uuids)
+    placed_by = _map_decision_uuids(connection, uuids)
     query = select(_COLUMNS.uuid, _COLUMNS.request)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(placed_by.values()))
     loaded: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 
-def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+def _map_decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Map the uuids of placed instances to the uuids of their decisions.
 
     Instances may share a large decision, which callers then read only once.
@@ -379,18 +379,18 @@ def purge(
     return len(oldest)
 
 
-def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
+def _map_places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
     query = select(decision_places).order_by(_PLACES.decision_uuid, _PLACES.position)
     rows = sql.select_in_batches(connection, query, _PLACES.decision_uuid, uuids)
-    return sql.grouped(
+    return sql.group_rows(
         (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in rows
     )
 
 
-def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decision:
+def _build_decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decision:
     conditions = _from_json(row.conditions)
     return Decision(
-        **_summary(row, places),
+        **_build_summary(row, places),
         digest=row.request_digest,
         request=orjson.loads(row.request),
         answer=orjson.loads(row.selections),
@@ -400,7 +400,7 @@ def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decisio
     )
 
 
-def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any]:
+def _build_summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any]:
     return {
         **{name: getattr(row, name) for name in _LISTED},
         "places": tuple(places),
@@ -409,14 +409,16 @@ def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any
     }
 
 
-def _storable_name(connection: Connection, name: str | None) -> str | None:
+def _make_storable(connection: Connection, name: str | None) -> str | None:
     """Replace characters of a name that the database cannot store by placeholders."""
     if name is None or name.isascii():
         return name
-    return Characters.of(connection).shown(name)
+    return Characters.read_from(connection).replace_unstorable(name)
 
 
-def _obstacle(connection: Connection, funnel: Mapping[str, Any] | None) -> dict[str, str | None]:
+def _build_obstacle(
+    connection: Connection, funnel: Mapping[str, Any] | None
+) -> dict[str, str | None]:
     """Return the columns about the stage that left no host."""
     obstacle = (funnel or {}).get("obstacle")
     if obstacle is None:
@@ -424,8 +426,8 @@ def _obstacle(connection: Connection, funnel: Mapping[str, Any] | None) -> dict[
     # Without the requested amounts, so that equal obstacles of several flavors are grouped.
     stage = _AMOUNT.sub("", obstacle["name"] or obstacle["stage"])[:_MAX_STAGE]
     return {
-        "stage": _storable_name(connection, stage),
-        "reason": _storable_name(connection, obstacle["reason"]),
+        "stage": _make_storable(connection, stage),
+        "reason": _make_storable(connection, obstacle["reason"]),
     }
 
 
@@ -437,7 +439,7 @@ def _from_json(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)
 
 
-def waiting_for_notice(
+def list_waiting_for_notice(
     connection: Connection, policies: Collection[str], since: datetime, limit: int
 ) -> list[str]:
     """Return the newest decisions without a host that still wait for a notice.

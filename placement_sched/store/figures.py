@@ -31,7 +31,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.figures import CloudFigures, FailoverResult, ZonedAmounts
 from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_classes
-from placement_sched.store.placement.capacity import is_over_capacity, whole_capacity
+from placement_sched.store.placement.capacity import build_whole_capacity, is_over_capacity
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 
 _PROVIDERS = tables.resource_providers.c
@@ -102,12 +102,12 @@ def count_rows(connection: Connection) -> RowCounts:
     return RowCounts(**{name: int(count) for name, count in counts.items()})
 
 
-def without_root(connection: Connection) -> int:
+def count_without_root(connection: Connection) -> int:
     """Return the number of providers without a root."""
     return int(connection.scalars(select(_count(_ROOTLESS))).one())
 
 
-def incomplete_consumers(connection: Connection) -> int:
+def count_incomplete_consumers(connection: Connection) -> int:
     """Return the number of consumers with allocations but without a record."""
     return int(connection.scalars(select(_count(_INCOMPLETE))).one())
 
@@ -116,7 +116,7 @@ def _count(rows: Select[Any]) -> ColumnElement[int]:
     return select(func.count()).select_from(rows.subquery()).scalar_subquery()
 
 
-def cloud_figures(
+def read_cloud_figures(
     connection: Connection, now: datetime, down_time: int, default_zone: str
 ) -> CloudFigures:
     """Return the current figures, in five statements.
@@ -125,14 +125,14 @@ def cloud_figures(
     zone, and providers that belong to no compute node, are counted in ``default_zone``.
     """
     used_columns, columns = allocations.c, inventories.c
-    total_capacity = func.sum(whole_capacity(connection, inventories))
-    capacity = _by_zone(connection, columns, total_capacity, default_zone)
-    used = _by_zone(connection, used_columns, func.sum(used_columns.used), default_zone)
-    hosts = _hosts(connection, now - timedelta(seconds=down_time))
+    total_capacity = func.sum(build_whole_capacity(connection, inventories))
+    capacity = _sum_by_zone(connection, columns, total_capacity, default_zone)
+    used = _sum_by_zone(connection, used_columns, func.sum(used_columns.used), default_zone)
+    hosts = _count_hosts(connection, now - timedelta(seconds=down_time))
     return CloudFigures(hosts, capacity, {**dict.fromkeys(capacity, 0), **used})
 
 
-def _hosts(connection: Connection, since: datetime) -> dict[str, int]:
+def _count_hosts(connection: Connection, since: datetime) -> dict[str, int]:
     service = services.c
     is_up = sa.and_(service.forced_down == 0, service.last_seen_up >= since)
     state = sa.case((service.disabled != 0, "disabled"), (is_up, "up"), else_="down")
@@ -141,7 +141,7 @@ def _hosts(connection: Connection, since: datetime) -> dict[str, int]:
     return {name: counts.get(name, 0) for name in ("up", "down", "disabled")}
 
 
-def _zones() -> sa.Subquery:
+def _select_zones() -> sa.Subquery:
     """Build the subquery that maps compute node uuids to zones."""
     node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
     return (
@@ -154,15 +154,15 @@ def _zones() -> sa.Subquery:
     )
 
 
-def _by_zone(
+def _sum_by_zone(
     connection: Connection,
     columns: sa.ColumnCollection[str, sa.ColumnElement[int]],
     amount: sa.ColumnElement[int],
     default_zone: str,
 ) -> ZonedAmounts:
     """Sum an amount per resource class and zone of the provider's tree."""
-    names = resource_classes.all_by_id(connection)
-    provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _zones()
+    names = resource_classes.map_names_by_id(connection)
+    provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _select_zones()
     query = (
         select(columns.resource_class_id, zones.c.zone, amount)
         .join(resource_providers, provider.id == columns.resource_provider_id)
@@ -180,7 +180,7 @@ def _by_zone(
 def replace_failover_result(connection: Connection, answer: Json) -> None:
     """Replace the result by the answer of a new computation."""
     change_counters.bump(connection, FAILOVER_SUBJECT)
-    moment = FailoverResult.of(answer).computed_at
+    moment = FailoverResult.from_answer(answer).computed_at
     text = orjson.dumps(answer).decode()
     connection.execute(delete(failover_results))
     connection.execute(
@@ -188,7 +188,7 @@ def replace_failover_result(connection: Connection, answer: Json) -> None:
     )
 
 
-def failover_result(connection: Connection) -> FailoverResult | None:
+def read_failover_result(connection: Connection) -> FailoverResult | None:
     """Return the result, or None before the first computation."""
     text: Any = connection.scalar(select(failover_results.c.result))
-    return None if text is None else FailoverResult.of(orjson.loads(text))
+    return None if text is None else FailoverResult.from_answer(orjson.loads(text))

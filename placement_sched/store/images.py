@@ -61,14 +61,14 @@ def add(connection: Connection, image: StoredImage) -> None:
 
     Raises :class:`Duplicate` if the uuid is already used.
     """
-    with sql.rejected_as(Duplicate(f"Image ID {image.uuid} already exists!")):
+    with sql.translate_rejection(Duplicate(f"Image ID {image.uuid} already exists!")):
         add_many(connection, [image])
 
 
 def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
     """Create images, whose uuids must be unused."""
-    sql.insert_rows(connection, images, [_values(image, int) for image in new])
-    ids = sql.ids_by(connection, _IMAGES.uuid, [image.uuid for image in new])
+    sql.insert_rows(connection, images, [_build_values(image, int) for image in new])
+    ids = sql.map_ids(connection, _IMAGES.uuid, [image.uuid for image in new])
     numbered = [(ids[image.uuid], image) for image in new]
     _add_details(
         connection,
@@ -91,7 +91,7 @@ def _add_details(
     sql.insert_rows(connection, image_tags, rows)
 
 
-def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
+def find_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
     """Return the image with this uuid, or None.
 
     ``lock`` locks its row until the transaction ends.
@@ -103,7 +103,7 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
     return next(iter(_load(connection, rows)), None)
 
 
-def by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
+def list_by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
     """Return the image with this uuid, else all images with this name, sorted by uuid."""
     # Stored uuids are in lower case.
     uuid = name_or_uuid.lower()
@@ -112,12 +112,12 @@ def by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredIm
     return _load(connection, [row for row in rows if row.uuid == uuid] or rows)
 
 
-def all_images(connection: Connection) -> tuple[StoredImage, ...]:
+def list_images(connection: Connection) -> tuple[StoredImage, ...]:
     """Return all images, sorted by uuid."""
     return _load(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
 
 
-def all_names(connection: Connection) -> tuple[str, ...]:
+def list_names(connection: Connection) -> tuple[str, ...]:
     """Return the names of all images that have a name."""
     return tuple(connection.scalars(select(_IMAGES.name).where(_IMAGES.name.is_not(None))))
 
@@ -126,11 +126,13 @@ def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage
     """Build the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
-    properties = sql.nested(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
-    tags = sql.grouped(sql.select_in_batches(connection, select(image_tags), _TAGS.image_id, ids))
+    properties = sql.nest_rows(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
+    tags = sql.group_rows(
+        sql.select_in_batches(connection, select(image_tags), _TAGS.image_id, ids)
+    )
     return tuple(
         StoredImage(
-            **_values(row, bool),
+            **_build_values(row, bool),
             id=row.id,
             tags=frozenset(tags.get(row.id, ())),
             properties=properties.get(row.id, {}),
@@ -141,8 +143,8 @@ def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage
 
 def change(connection: Connection, old: StoredImage, new: StoredImage) -> None:
     """Update an image from ``old``, which the caller has locked, to ``new``."""
-    image_id = _id_of(old)
-    connection.execute(update(images).where(_IMAGES.id == image_id).values(_values(new, int)))
+    image_id = _get_id(old)
+    connection.execute(update(images).where(_IMAGES.id == image_id).values(_build_values(new, int)))
     old_properties, new_properties = old.properties.items(), new.properties.items()
     if removed := {name for name, _ in old_properties - new_properties}:
         rows = delete(image_properties).where(_PROPERTIES.image_id == image_id)
@@ -156,19 +158,19 @@ def change(connection: Connection, old: StoredImage, new: StoredImage) -> None:
 
 def remove(connection: Connection, image: StoredImage) -> None:
     """Delete an image, which the caller has locked, with its properties and tags."""
-    image_id = _id_of(image)
+    image_id = _get_id(image)
     for table in (image_properties, image_tags):
         connection.execute(delete(table).where(table.c.image_id == image_id))
     connection.execute(delete(images).where(_IMAGES.id == image_id))
 
 
-def _id_of(image: StoredImage) -> int:
+def _get_id(image: StoredImage) -> int:
     if image.id is None:
         raise ValueError(f"Image {image.uuid} was not read from the database")
     return image.id
 
 
-def _values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
+def _build_values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
     """Return the columns that rows and images share, with flags as bool or int."""
     values = {name: getattr(source, name) for name in _COLUMNS}
     return values | {name: flag(values[name]) for name in _FLAGS}
@@ -180,15 +182,15 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
     A page may end before its limit, at ``MAX_IMAGE_PAGE_CHARACTERS``. Raises :class:`Invalid` if
     the marker is not an image that the viewer may see.
     """
-    order = [(_column(key), descends) for key, descends in filters.order]
+    order = [(_get_column(key), descends) for key, descends in filters.order]
     all_visible = ImageSearch(viewer=filters.viewer, visibility="all")
     is_marker = and_(_IMAGES.uuid == filters.marker, _is_visible(all_visible))
     limit = filters.limit
     is_small = limit is not None and limit <= _MAX_UNMEASURED
     length = sa.literal(0) if is_small else _measure(connection)
-    query = sql.page(
+    query = sql.select_page(
         connection,
-        select(images, length.label("length")).where(*_conditions(filters)),
+        select(images, length.label("length")).where(*_build_conditions(filters)),
         [
             (sa.func.coalesce(key, _NULLS[key.name]) if key.name in _NULLS else key, descends)
             for key, descends in order
@@ -221,12 +223,12 @@ def _measure(connection: Connection) -> ColumnElement[int]:
     return properties_size + tags_size
 
 
-def _conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
+def _build_conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
     return [
         _is_visible(filters),
         # Booleans are stored as integers.
         *(
-            _column(name).in_([int(v) if isinstance(v, bool) else v for v in values])
+            _get_column(name).in_([int(v) if isinstance(v, bool) else v for v in values])
             for name, values in filters.anyof.items()
         ),
         *_with_all(_TAGS.image_id, _TAGS.tag, filters.tags),
@@ -262,5 +264,5 @@ def _is_visible(filters: ImageSearch) -> ColumnElement[bool]:
     return and_(is_allowed, has_visibility)
 
 
-def _column(attribute: str) -> ColumnElement[Any]:
+def _get_column(attribute: str) -> ColumnElement[Any]:
     return _IMAGES["uuid" if attribute == "id" else attribute]

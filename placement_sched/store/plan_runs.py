@@ -37,7 +37,7 @@ _OF_MOVE = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields
 
 def record(connection: Connection, run: PlanRun, now: datetime) -> None:
     """Record a new run and its moves."""
-    values = _listed(run) | {"created_at": now, "updated_at": now}
+    values = _build_listed(run) | {"created_at": now, "updated_at": now}
     values |= {"executor": run.executor, "request": to_storable(run.request)}
     values["stuck"] = to_storable(list(run.stuck))
     connection.execute(insert(plan_runs).values(**values))
@@ -52,7 +52,7 @@ def record(connection: Connection, run: PlanRun, now: datetime) -> None:
     sql.insert_rows(connection, plan_moves, rows)
 
 
-def by_uuid(connection: Connection, uuid: str) -> PlanRun:
+def get_by_uuid(connection: Connection, uuid: str) -> PlanRun:
     """Return a run with its moves, or raise :class:`NotFound`, in two statements."""
     row = connection.execute(select(plan_runs).where(_RUNS.uuid == uuid)).first()
     if row is None:
@@ -63,7 +63,7 @@ def by_uuid(connection: Connection, uuid: str) -> PlanRun:
         for move in connection.execute(query)
     )
     return PlanRun(
-        **_listed(row),
+        **_build_listed(row),
         counts=Counter(move.state for move in moves),
         executor=row.executor,
         request=orjson.loads(row.request),
@@ -86,9 +86,11 @@ def search(
     query = select(*_SUMMARY).where(*(_RUNS[name] == value for name, value in filters.items()))
     marker_id = select(_RUNS.id).where(_RUNS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [marker_id]
-    rows = connection.execute(sql.page_after(query, [(_RUNS.id, True)], keys, limit=limit)).all()
+    rows = connection.execute(
+        sql.select_page_after(query, [(_RUNS.id, True)], keys, limit=limit)
+    ).all()
     counts = _count_states(connection, [row.uuid for row in rows])
-    return [PlanRunSummary(**_listed(row), counts=counts[row.uuid]) for row in rows]
+    return [PlanRunSummary(**_build_listed(row), counts=counts[row.uuid]) for row in rows]
 
 
 def change_run(connection: Connection, uuid: str, state: str, executor: str, now: datetime) -> None:
@@ -103,10 +105,10 @@ def change_run(connection: Connection, uuid: str, state: str, executor: str, now
         condition &= _RUNS.executor == executor
     values = {"state": state, "executor": executor, "updated_at": now}
     if not connection.execute(update(plan_runs).where(condition).values(**values)).rowcount:
-        run = by_uuid(connection, uuid)
+        run = get_by_uuid(connection, uuid)
         if run.state == DONE:
             raise Conflict(f"Run {uuid} is already done")
-        raise other_executor(uuid)
+        raise build_executor_conflict(uuid)
     if state == DONE:
         # The row is locked now, and no move changes before the end of the transaction.
         counts = _count_states(connection, [uuid])[uuid]
@@ -127,8 +129,12 @@ def lock_run(
     if is_start:
         condition &= _RUNS.state == RUNNING
     if not connection.execute(update(plan_runs).where(condition).values(updated_at=now)).rowcount:
-        run = by_uuid(connection, uuid)
-        raise other_executor(uuid) if run.executor != executor else not_running(run)
+        run = get_by_uuid(connection, uuid)
+        raise (
+            build_executor_conflict(uuid)
+            if run.executor != executor
+            else build_not_running_conflict(run)
+        )
 
 
 def change_move(
@@ -139,11 +145,11 @@ def change_move(
     Raises :class:`Conflict` if the state of the move is final.
     """
     if (error := values.get("error")) is not None:
-        values = {**values, "error": Characters.of(connection).shown(error)}
+        values = {**values, "error": Characters.read_from(connection).replace_unstorable(error)}
     is_open = _MOVES.state.not_in(FINAL_STATES)
     condition = (_MOVES.run_uuid == uuid) & (_MOVES.instance_uuid == instance) & is_open
     if not connection.execute(update(plan_moves).where(condition).values(**values)).rowcount:
-        raise closed_move(instance)
+        raise build_closed_move_conflict(instance)
 
 
 def purge(connection: Connection, before: datetime, limit: int) -> None:
@@ -155,7 +161,7 @@ def purge(connection: Connection, before: datetime, limit: int) -> None:
     sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
 
 
-def other_executor(uuid: str) -> Conflict:
+def build_executor_conflict(uuid: str) -> Conflict:
     """Build the error for a process that is not the executor of a run."""
     return Conflict(
         f"Run {uuid} has another executor, which resumed it: see its state before you resume it "
@@ -163,7 +169,7 @@ def other_executor(uuid: str) -> Conflict:
     )
 
 
-def not_running(run: PlanRun) -> Conflict:
+def build_not_running_conflict(run: PlanRun) -> Conflict:
     """Return the error for starting a move in a run that is not running."""
     return Conflict(
         f"Run {run.uuid} is {run.state}, and starts moves only while it is running: set its state "
@@ -171,7 +177,7 @@ def not_running(run: PlanRun) -> Conflict:
     )
 
 
-def closed_move(instance: str) -> Conflict:
+def build_closed_move_conflict(instance: str) -> Conflict:
     """Build the error for a change of a move whose state is final."""
     return Conflict(f"The move of instance {instance} is already done or skipped")
 
@@ -185,5 +191,5 @@ def _count_states(connection: Connection, uuids: Collection[str]) -> dict[str, C
     return counts
 
 
-def _listed(row: object) -> dict[str, Any]:
+def _build_listed(row: object) -> dict[str, Any]:
     return {name: getattr(row, name) for name in _LISTED}

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from placement_sched.db import sql, tables
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
-from placement_sched.model.provider import Inventory, Provider, capacity_of
+from placement_sched.model.provider import Inventory, Provider, compute_capacity
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement import resource_classes as classes
@@ -33,14 +33,14 @@ def disable(
     statement = compute_services.values(disabled=1, disabled_reason=reason)
     sql.change_in_batches(connection, statement, _SERVICES.host, sorted(hosts))
     trait_id = traits.CARRIED.ensure(connection, [trait], now)[trait]
-    roots = sorted(host_aggregates.provider_ids_of_hosts(connection, hosts))
+    roots = sorted(host_aggregates.find_provider_ids(connection, hosts))
     rows = [{"resource_provider_id": r, "trait_id": trait_id, "created_at": now} for r in roots]
     sql.insert_missing(connection, tables.resource_provider_traits, rows)
 
 
-def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider, ...]:
+def list_tree_providers(connection: Connection, roots: Iterable[str]) -> tuple[Provider, ...]:
     """Return all providers of the trees with these roots, sorted by id."""
-    ids = [provider.id for provider in resource_providers.by_uuids(connection, roots).values()]
+    ids = [provider.id for provider in resource_providers.map_by_uuid(connection, roots).values()]
     query = resource_providers.PROVIDERS
     rows = sql.select_in_batches(connection, query, _PROVIDERS.root_provider_id, ids)
     return tuple(sorted(map(Provider._make, rows)))
@@ -53,7 +53,7 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
         sql.change_in_batches(connection, delete(table), table.c.host, names)
     compute_services = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     sql.change_in_batches(connection, compute_services, _SERVICES.host, names)
-    ids = [provider.id for provider in providers_of(connection, roots)]
+    ids = [provider.id for provider in list_tree_providers(connection, roots)]
     statement, provider = delete(tables.allocations), tables.allocations.c.resource_provider_id
     sql.change_in_batches(connection, statement, provider, ids)
     resource_providers.delete_rows(connection, ids)
@@ -73,14 +73,16 @@ def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime
 def add_nodes(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> None:
     """Create compute nodes with new names and uuids."""
     stamps = {"version": 0, "created_at": now, "updated_at": now}
-    rows = [{**compute_nodes.row_of(node), **stamps} for node in nodes]
+    rows = [{**compute_nodes.build_row(node), **stamps} for node in nodes]
     sql.insert_rows(connection, tables.compute_nodes, rows)
 
 
 def change_nodes(connection: Connection, nodes: Iterable[ComputeNode]) -> None:
     """Replace the reports of compute nodes."""
     column = tables.compute_nodes.c.uuid
-    rows = [{"b_uuid": node.uuid, "report": compute_nodes.row_of(node)["report"]} for node in nodes]
+    rows = [
+        {"b_uuid": node.uuid, "report": compute_nodes.build_row(node)["report"]} for node in nodes
+    ]
     statement = update(tables.compute_nodes).where(column == bindparam("b_uuid"))
     if rows:
         connection.execute(statement.values(report=bindparam("report")), rows)
@@ -105,7 +107,7 @@ def add_trees(
     ]
     created = resource_providers.create_trees(connection, rows, now)
     ids = {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
-    inventories_by_id = inventories.by_provider_id(connection, ids)
+    inventories_by_id = inventories.map_by_provider_id(connection, ids)
     inventories.put(
         connection,
         {
@@ -123,7 +125,7 @@ def add_trees(
         pairs = sql.select_in_batches(connection, select(column, member), column, ids)
         members = [{column.name: copy, member.name: m} for owner, m in pairs for copy in ids[owner]]
         if table is tables.resource_provider_traits:
-            excluded_ids = traits.ids_by_name(connection, [without]).values()
+            excluded_ids = traits.map_ids(connection, [without]).values()
             members = [row for row in members if row["trait_id"] not in excluded_ids]
         sql.insert_rows(connection, table, [{**row, "created_at": now} for row in members])
 
@@ -136,7 +138,7 @@ def put_inventory(
         inventories.put(connection, {provider_id: [inventory]}, now)
         return
     name = inventory.resource_class
-    class_id = classes.ids_by_name(connection, [name])[name]
+    class_id = classes.map_ids(connection, [name])[name]
     statement = delete(tables.inventories).filter_by(
         resource_provider_id=provider_id, resource_class_id=class_id
     )
@@ -184,8 +186,8 @@ def move(
     """
     table, key = tables.allocations, tables.allocations.c.consumer_id
     sql.change_in_batches(connection, delete(table), key, sorted(places))
-    ids = sql.ids_by(connection, _PROVIDERS.uuid, {allocation.provider for allocation in held})
-    class_ids = classes.ids_by_name(connection, {allocation.resource_class for allocation in held})
+    ids = sql.map_ids(connection, _PROVIDERS.uuid, {allocation.provider for allocation in held})
+    class_ids = classes.map_ids(connection, {allocation.resource_class for allocation in held})
     rows = [
         {
             "consumer_id": allocation.consumer,
@@ -197,7 +199,9 @@ def move(
         for allocation in held
     ]
     sql.insert_rows(connection, table, rows)
-    for (host, node), uuids in sql.grouped((place, uuid) for uuid, place in places.items()).items():
+    for (host, node), uuids in sql.group_rows(
+        (place, uuid) for uuid, place in places.items()
+    ).items():
         statement = update(tables.instances).values(host=host, node=node)
         sql.change_in_batches(connection, statement, _INSTANCES.uuid, sorted(uuids))
 
@@ -217,11 +221,11 @@ class HostLoad(NamedTuple):
         return self.capacity - self.used
 
 
-def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
+def list_loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
     """Return the load of each node per resource class, in two statements."""
     nodes, inventory, allocation = tables.compute_nodes, tables.inventories.c, tables.allocations.c
     root = tables.resource_providers.alias("root")
-    class_names = {key: name for name, key in classes.ids_by_name(connection, names).items()}
+    class_names = {key: name for name, key in classes.map_ids(connection, names).items()}
     query = (
         select(
             nodes.c.host,
@@ -247,7 +251,7 @@ def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
         place = (host, uuid, class_names[class_id])
         load = loads_by_place.get(place, HostLoad(*place, capacity=0, used=0))
         loads_by_place[place] = load._replace(
-            capacity=load.capacity + capacity_of(total, reserved, ratio),
+            capacity=load.capacity + compute_capacity(total, reserved, ratio),
             used=load.used + used.get((provider, class_id), 0),
         )
     return list(loads_by_place.values())

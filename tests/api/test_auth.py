@@ -10,7 +10,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.api.middleware import AccessLog
-from placement_sched.app import create_app, make_services, placement_app
+from placement_sched.app import create_app, create_placement_app, make_services
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError
@@ -228,7 +228,7 @@ def test_application_with_only_the_placement_api_validates_tokens(
     make_configured_settings, keystone
 ):
     services = make_services(make_configured_settings(build_keystone_config(keystone.url)))
-    app = TestApp(placement_app(services))
+    app = TestApp(create_placement_app(services))
     token = keystone.issue_token("ann", "shop", "service")
     assert app.get("/").status_int == 200
     assert app.get("/resource_providers", headers=build_headers(token)).status_int == 200

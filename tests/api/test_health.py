@@ -126,9 +126,9 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
 
     def record_cell_as_unreachable(connection):
         cells.put(connection, [one, two], utcnow())
-        cells.note_read(connection, [one.uuid], utcnow())
-        cells.note_read(connection, [two.uuid], before)
-        cells.note_away(connection, one.uuid, "connection refused", utcnow())
+        cells.record_read(connection, [one.uuid], utcnow())
+        cells.record_read(connection, [two.uuid], before)
+        cells.record_failure(connection, one.uuid, "connection refused", utcnow())
 
     services.database.write(record_cell_as_unreachable)
     age = read_nova_sync_status()

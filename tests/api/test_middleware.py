@@ -14,7 +14,7 @@ from oslo_context import context
 from webtest import TestApp
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.middleware import AccessLog, context_of, set_request_context
+from placement_sched.api.middleware import AccessLog, find_context, set_request_context
 from placement_sched.api.serving import BodyReader
 
 JSON_RESPONSE_HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
@@ -29,7 +29,7 @@ def build_authenticating_application(inner, user):
     """An application behind a middleware that has authenticated ``user``."""
 
     def confirm_user_and_call_application(environ, start_response):
-        context_of(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
+        find_context(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
         return inner(environ, start_response)
 
     return confirm_user_and_call_application

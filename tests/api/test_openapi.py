@@ -19,7 +19,7 @@ MICROVERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 
 
 @cache
 def build_openapi_document(version: Version) -> dict:
-    return openapi.document(describe_openapi(API.routes), version, "/placement")
+    return openapi.build_document(describe_openapi(API.routes), version, "/placement")
 
 
 def index_operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
@@ -50,7 +50,7 @@ def test_every_success_response_of_the_openapi_document_describes_its_body():
         assert with_body == (route.answer is not None), route
         if route.answer is not None:
             first = max(route.since, VERSIONING.oldest)
-            assert route.answer.at(first) is not None, route
+            assert route.answer.find_schema(first) is not None, route
 
 
 def test_documented_error_statuses_depend_on_policy_and_body_of_the_route():

@@ -15,7 +15,7 @@ from placement_sched.api import request as module
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
-from placement_sched.api.request import Response, origin_of
+from placement_sched.api.request import Response, build_origin
 from placement_sched.api.routing import ApiResponse
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
@@ -188,11 +188,9 @@ def test_request_origin_is_the_requested_host():
         ("http", None, "http://127.0.0.1:8778"),
     ]:
         named = {} if host is None else {"HTTP_HOST": host}
-        assert origin_of({"wsgi.url_scheme": scheme, **WSGI_SERVER_ENVIRON, **named}) == origin, (
-            scheme,
-            host,
-            origin,
-        )
+        assert (
+            build_origin({"wsgi.url_scheme": scheme, **WSGI_SERVER_ENVIRON, **named}) == origin
+        ), (scheme, host, origin)
 
 
 def test_location_of_a_created_object_repeats_even_an_invalid_host_header(sqlite_app):

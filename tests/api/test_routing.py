@@ -14,7 +14,7 @@ from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import PlacementStyle
 from placement_sched.api.routing import Api, ApiResponse, Blueprint
 from placement_sched.api.versions import Version
-from placement_sched.app import make_services, placement_app
+from placement_sched.app import create_placement_app, make_services
 from tests.support.versions import LATEST
 
 things_blueprint = Blueprint("things", __name__)
@@ -140,7 +140,7 @@ def test_links_start_with_the_server_and_the_prefix_of_the_api(client):
 def test_api_prefix_without_a_slash_is_not_its_root(sqlite_settings):
     services = make_services(sqlite_settings)
     environ = {**create_environ(headers={"X-Auth-Token": "admin"}), "PATH_INFO": ";x=1"}
-    _, status, _ = run_wsgi_app(placement_app(services), environ)
+    _, status, _ = run_wsgi_app(create_placement_app(services), environ)
     services.database.dispose()
     assert status == "404 Not Found"
 

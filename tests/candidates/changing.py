@@ -37,7 +37,7 @@ class FakeChangeLog:
     late_ids: frozenset[int] = frozenset()
     has_late_rows: bool = False
 
-    def reason_without_log(self, connection):
+    def find_defect(self, connection):
         return None if self.is_available else "it is not"
 
     def begin(self, connection):
@@ -118,7 +118,7 @@ class RandomCloudChanger:
         name = self.random.choice(CHILD_RESOURCE_CLASSES)
         row = {
             "resource_provider_id": provider_id,
-            "resource_class_id": resource_classes.ids_by_name(connection, [name])[name],
+            "resource_class_id": resource_classes.map_ids(connection, [name])[name],
             "consumer_id": uuid_of(f"another {self._number}"),
             "used": self.random.randint(1, 3),
         }

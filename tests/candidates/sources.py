@@ -30,7 +30,7 @@ class ChangeLogWithEveryProvider:
 
     provider_ids: set[int] = field(default_factory=set)
 
-    def reason_without_log(self, connection):
+    def find_defect(self, connection):
         return None
 
     def begin(self, connection):

@@ -16,7 +16,7 @@ from placement_sched.candidates.combine import (
     ProviderTree,
     WorkBudget,
     can_serve,
-    combinations,
+    iterate_combinations,
 )
 from placement_sched.candidates.request import Rules
 from placement_sched.errors import TooComplex, Unavailable
@@ -172,7 +172,7 @@ def test_search_over_its_work_budget_is_stopped():
     slots = tuple(build_request_slot(str(n), (1, 3 if n else 2)) for n in range(14))
     tree = _build_tree_of_equal_providers(13, 14, 4)
     with pytest.raises(TooComplex):
-        list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
+        list(iterate_combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
 
 def _find_smallest_sufficient_budget(subtrees):
@@ -184,7 +184,9 @@ def _find_smallest_sufficient_budget(subtrees):
     tree = ProviderTree(options=options, lineage=lines)
     for steps in (2_000 * 2**doubled for doubled in range(12)):
         try:
-            found_combinations = list(islice(combinations(tree, rules, WorkBudget(steps)), 1000))
+            found_combinations = list(
+                islice(iterate_combinations(tree, rules, WorkBudget(steps)), 1000)
+            )
         except TooComplex:
             continue
         assert len(found_combinations) == 1000

@@ -7,7 +7,12 @@ from random import Random
 import pytest
 
 from placement_sched.candidates import combine
-from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
+from placement_sched.candidates.combine import (
+    FreeCapacity,
+    ProviderTree,
+    WorkBudget,
+    iterate_combinations,
+)
 from placement_sched.candidates.request import Rules, Slot
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import RequestGroup
@@ -33,7 +38,7 @@ def _find_provider_combinations(options, suffixes, carried, choices, budget=0):
     tree = ProviderTree(
         options=tuple(map(tuple, options)), covers=_find_met_trait_sets(carried, choices)
     )
-    return list(combinations(tree, rules, WorkBudget(budget)))
+    return list(iterate_combinations(tree, rules, WorkBudget(budget)))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,7 @@ def test_same_subtree_groups_are_served_by_one_device_within_the_budget():
         free=_build_free_capacities(8, amount=8),
         lineage=_build_ancestors_of_devices(8),
     )
-    found = list(combinations(tree, _build_same_subtree_rules(8), WorkBudget(2000)))
+    found = list(iterate_combinations(tree, _build_same_subtree_rules(8), WorkBudget(2000)))
     assert found == [(device,) * 8 for device in range(8)]
 
 
@@ -104,7 +109,7 @@ def test_isolated_groups_cannot_share_a_single_device():
         lineage=_build_ancestors_of_devices(60),
     )
     assert not list(
-        combinations(tree, _build_same_subtree_rules(6, isolate=True), WorkBudget(5000))
+        iterate_combinations(tree, _build_same_subtree_rules(6, isolate=True), WorkBudget(5000))
     )
 
 
@@ -112,7 +117,7 @@ def test_numa_nodes_with_too_few_devices_are_skipped():
     options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
     tree = ProviderTree(options=options, lineage=_build_ancestors_of_devices(56))
     assert not list(
-        combinations(tree, _build_same_subtree_rules(10, isolate=True), WorkBudget(5000))
+        iterate_combinations(tree, _build_same_subtree_rules(10, isolate=True), WorkBudget(5000))
     )
 
 
@@ -166,7 +171,7 @@ def test_provider_combinations_equal_an_exhaustive_search(many, isolate, monkeyp
             for chosen in product(*tree.options)
             if _is_valid_combination(tree, rules, chosen)
         }
-        combined = list(combinations(tree, rules, WorkBudget(0)))
+        combined = list(iterate_combinations(tree, rules, WorkBudget(0)))
         assert len(combined) == len(set(combined))
         assert set(combined) == expected
         found_any += bool(combined)

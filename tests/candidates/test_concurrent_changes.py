@@ -81,7 +81,7 @@ def _search_and_explain_candidates(connection, query, options):
     search = prepare(make_provider_source(connection), query)
     result = find(make_provider_source(connection), search, options, Random(1))
     shown = (
-        make_provider_source(connection).whole_trees(result.providers)
+        make_provider_source(connection).list_tree_providers(result.providers)
         if result.trees is None
         else result.trees
     )

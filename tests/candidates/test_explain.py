@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from sqlalchemy import select
 
-from placement_sched.candidates.explain import SearchRun, explain, iterate_steps, rejections_by_root
+from placement_sched.candidates.explain import (
+    SearchRun,
+    explain,
+    iterate_steps,
+    map_rejections_by_root,
+)
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import (
@@ -75,14 +80,14 @@ def explain_search(database, query, settings, view=EVERYTHING):
 class NodeNamesOfAllProviders(NodeNames):
     """Every provider is a compute node of its own name."""
 
-    def current(self, connection):
+    def get_current(self, connection):
         names = select(resource_providers.c.uuid, resource_providers.c.name)
         return {uuid: (name, name) for uuid, name in connection.execute(names)}
 
 
 def _check_steps_without_reasons(run, reported):
     """Compare the steps without reasons with the steps of the explanation."""
-    names, removed = run.names.current(run.connection), defaultdict(list)
+    names, removed = run.names.get_current(run.connection), defaultdict(list)
     for step, uuids in iterate_steps(run):
         removed[step] += [names[uuid][0] for uuid in uuids]
     expected = defaultdict(list)
@@ -191,7 +196,7 @@ def _list_suggested_changes_for_single_tree(database, settings, cloud, query):
         run = SearchRun(
             connection, make_provider_source(connection), search, result, settings, NodeNames()
         )
-        steps = rejections_by_root(run, [uuid_of("CN")])
+        steps = map_rejections_by_root(run, [uuid_of("CN")])
     return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
 
 

@@ -69,7 +69,7 @@ def test_loader_reads_only_returned_providers(database, settings, terms, limit):
         source = LoadedProviders(connection)
         search = prepare(source, build_candidates_query(**terms, limit=limit))
         result = find(source, search, settings, Random(1))
-        with source.held() as (cloud, _):
+        with source.open_columns() as (cloud, _):
             assert len(cloud) == len(result.providers) > 0
 
 
@@ -87,7 +87,7 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         result = find(source, prepare(source, query), sqlite_settings, Random(1))
-        with source.held() as (cloud, _):
+        with source.open_columns() as (cloud, _):
             assert len(cloud) < 40
     assert len(result.requests) == 5
 
@@ -100,7 +100,7 @@ def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_s
         search = prepare(source, query)
         result = find(source, search, sqlite_settings, Random(1))
         with record_statements(sqlite_database) as seen:
-            described = source.whole_trees(result.providers)
+            described = source.list_tree_providers(result.providers)
     assert len(result.requests) == 10
     assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {
         provider.uuid for provider in described

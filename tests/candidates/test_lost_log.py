@@ -11,7 +11,7 @@ from placement_sched.candidates.cache import ProviderCache
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
-from placement_sched.db.triggers import missing_triggers
+from placement_sched.db.triggers import find_missing_triggers
 from placement_sched.store.placement import change_log
 from tests.candidates.reload import replace_cloud
 from tests.candidates.test_cache import CLOUD_OF_THREE_HOSTS
@@ -69,7 +69,7 @@ def test_dropped_triggers_of_the_change_log_are_detected(database_with_hosts, ca
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
     sync_schema(database_with_hosts)
     with database_with_hosts.read() as connection:
-        assert not missing_triggers(connection)
+        assert not find_missing_triggers(connection)
     clock.now += 61
     assert refresh_cache(cache, database_with_hosts)
     assert is_cache_equal_to_database(cache, database_with_hosts)

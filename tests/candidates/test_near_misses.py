@@ -7,7 +7,7 @@ from os_resource_classes import STANDARDS
 from placement_sched.candidates import near_misses as near_misses_module
 from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.explain_stages import CheckedTrees
-from placement_sched.candidates.near_misses import explanation_budget, near_misses
+from placement_sched.candidates.near_misses import build_explanation_budget, find_near_misses
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
@@ -89,7 +89,7 @@ def _find_near_misses(database, query, budget):
     with database.read() as connection:
         search = prepare(make_provider_source(connection), query)
         source = make_provider_source(connection)
-        return near_misses(source, search, CheckedTrees.of(source, search), budget)
+        return find_near_misses(source, search, CheckedTrees.check(source, search), budget)
 
 
 def test_near_misses_share_one_work_budget(sqlite_database):
@@ -135,13 +135,13 @@ def test_impossible_request_is_explained_within_part_of_the_budget(app):
 
 def test_explanation_uses_a_quarter_of_the_search_budget(settings):
     steps = settings.placement.allocation_candidates_budget
-    budget = explanation_budget(settings, 0)
+    budget = build_explanation_budget(settings, 0)
     budget.consume(steps // 4)
     with pytest.raises(TooComplex):
         budget.consume(1)
-    explanation_budget(settings, 7).consume(steps // 4 + 700)
-    explanation_budget(settings.with_overrides({BUDGET_OPTION: 0}), 0).consume(steps)
-    explanation_budget(settings.with_overrides({BUDGET_OPTION: 1}), 0).consume(1)
+    build_explanation_budget(settings, 7).consume(steps // 4 + 700)
+    build_explanation_budget(settings.with_overrides({BUDGET_OPTION: 0}), 0).consume(steps)
+    build_explanation_budget(settings.with_overrides({BUDGET_OPTION: 1}), 0).consume(1)
 
 
 #: Six children of four units cannot serve seven groups. The search needs 14 000 steps to find that.

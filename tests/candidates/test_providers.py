@@ -60,11 +60,11 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
         alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
     except TooComplex as rejection:
         return str(rejection)
-    trees = source.whole_trees(result.providers) if result.trees is None else result.trees
+    trees = source.list_tree_providers(result.providers) if result.trees is None else result.trees
     shown = [b"".join(render_summaries(source, trees, fields)) for fields in SUMMARY_FIELDS]
     ids = [*(provider.id for provider in trees), 10**6]
-    columns = source.free_columns(ids, search.names.classes.values())
-    free = source.free([(key, class_id) for key in ids for class_id in columns])
+    columns = source.read_free_columns(ids, search.names.classes.values())
+    free = source.read_free_capacity([(key, class_id) for key in ids for class_id in columns])
     for class_id, column in columns.items():
         amounts = [free[key, class_id].amount if (key, class_id) in free else 0 for key in ids]
         assert column.tolist() == amounts

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.request import distinct_subtrees, minimal_sets
+from placement_sched.candidates.request import drop_duplicate_subtrees, select_minimal_sets
 
 RANDOM_TRAIT_SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
 @given(sets=RANDOM_TRAIT_SETS, held=st.frozensets(st.integers(0, 4)))
 def test_minimal_trait_sets_imply_all_requested_sets(sets, held):
-    minimal = minimal_sets(sets)
+    minimal = select_minimal_sets(sets)
     assert all(names & held for names in minimal) == all(names & held for names in sets)
     assert not any(names < other for names in minimal for other in minimal)
     assert len(set(minimal)) == len(minimal)
@@ -29,4 +29,4 @@ def test_minimal_trait_sets_imply_all_requested_sets(sets, held):
     ],
 )
 def test_equal_subtree_rules_are_merged(ties, expected):
-    assert list(distinct_subtrees(ties)) == expected
+    assert list(drop_duplicate_subtrees(ties)) == expected

@@ -269,11 +269,11 @@ def test_trait_and_class_names_with_percent_signs_are_unchanged(
 @given(cloud=random_tree_clouds(), query=random_queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     replace_cloud(app.app.services.database, cloud)
-    parameters = replace(query, limit=limit).querystring()
+    parameters = replace(query, limit=limit).as_querystring()
     # The API rejects same_subtree of a suffix without an underscore,
     assume("same_subtree=1" not in parameters and "same_subtree=2" not in parameters)
     # a group without parameters,
-    assume(all(group.parameters() for group in query.groups))
+    assume(all(group.as_parameters() for group in query.groups))
     # and a trait that is both required and forbidden.
     terms = [group.traits for group in query.groups]
     assume(not any(names <= each.forbidden for each in terms for names in each.required))

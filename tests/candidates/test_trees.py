@@ -65,8 +65,8 @@ def _find_candidates(database, query, options, *, alike=True, batch=None):
     """Return the candidates. Unless ``alike``, no two trees count as equal."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         if batch is not None:
-            patch.setattr(CandidateBatches, "_first_size", lambda _self: batch)
-            patch.setattr(CandidateBatches, "_next_size", lambda *_: batch)
+            patch.setattr(CandidateBatches, "_compute_first_size", lambda _self: batch)
+            patch.setattr(CandidateBatches, "_estimate_next_size", lambda *_: batch)
         if not alike:
             keys = property(lambda trees: [b"%d" % root for root in trees.roots.tolist()])
             patch.setattr(ProviderTrees, "keys", keys)

@@ -99,7 +99,7 @@ def test_acknowledged_writes_remain_and_rejected_writes_are_absent(
 def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:
     with database.read() as connection:
         names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
-        rows = allocations.of_consumers(connection, names)
+        rows = allocations.list_by_consumers(connection, names)
         number = connection.scalar(select(func.count()).select_from(allocations_table))
     used_amounts = {(row.consumer.uuid, row.provider_uuid): row.used for row in rows}
     assert len(used_amounts) == number, "an allocation is duplicate or lacks its consumer"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli import completion
-from placement_sched.cli.completion import SHELLS, all_commands, find_names
+from placement_sched.cli.completion import SHELLS, find_names, iterate_commands
 from placement_sched.cli.main import GROUPS, main, make_parser
 from tests.deploy import find_program
 from tests.support.commands import run_captured
@@ -231,7 +231,7 @@ def test_bash_completes_file_names_for_options_that_take_files(complete_in_bash,
 def test_completion_script_contains_every_command_and_option(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for name, parser in all_commands(make_parser((), whole=True)):
+    for name, parser in iterate_commands(make_parser((), whole=True)):
         assert name.rpartition(" ")[2] in script
         for action in parser._actions:
             for option in action.option_strings:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import inspect
 from sqlalchemy.engine import make_url
 
-from placement_sched.db.migrate import TRAIN, XENA, newest_revision
+from placement_sched.db.migrate import TRAIN, XENA, get_newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
@@ -35,7 +35,7 @@ def test_db_sync_creates_the_embedded_database(run_command, tmp_path):
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout == (
-        f"sqlite:///placement_sched.db: schema brought to revision {newest_revision()}\n"
+        f"sqlite:///placement_sched.db: schema brought to revision {get_newest_revision()}\n"
     )
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as database:
         query = "SELECT COUNT(*) FROM traits WHERE name = 'HW_CPU_X86_AVX2'"
@@ -48,11 +48,11 @@ def test_db_sync_of_a_synced_database_changes_nothing(
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     report = run_db_command("sync")
-    assert report["before"] == report["revision"] == newest_revision()
+    assert report["before"] == report["revision"] == get_newest_revision()
     report = run_db_command("version")
-    assert report["revision"] == report["newest"] == newest_revision()
+    assert report["revision"] == report["newest"] == get_newest_revision()
     assert (report["adopted"], report["openstack"]) == (False, None)
-    assert run_main("db", "version")[1].endswith(f"newest {newest_revision()}\n")
+    assert run_main("db", "version")[1].endswith(f"newest {get_newest_revision()}\n")
 
 
 def test_db_version_of_an_empty_database_is_none(run_command, tmp_path):
@@ -61,7 +61,7 @@ def test_db_version_of_an_empty_database_is_none(run_command, tmp_path):
     assert "there is no database placement_sched.db" in refused.stderr
     (tmp_path / "placement_sched.db").touch()
     assert run_command("db", "version").stdout == (
-        f"sqlite:///placement_sched.db: schema at revision none, newest {newest_revision()}\n"
+        f"sqlite:///placement_sched.db: schema at revision none, newest {get_newest_revision()}\n"
     )
 
 
@@ -112,7 +112,7 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_db_com
     assert "found: 0 resource providers (0 roots)" in printed
     assert "note: its schema is now at 422ece571366 (Xena)" in printed
     # Adopted again, after an upgrade of this service.
-    before, later = newest_revision(), add_revision()
+    before, later = get_newest_revision(), add_revision()
     assert run_main("db", "adopt")[1].splitlines()[1:-1] == [
         f"own schema: brought from revision {before} to {later}"
     ]
@@ -122,7 +122,7 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_db_com
     # Adopted again, without a change.
     report = run_db_command("adopt")
     assert (report["changed"], report["created_tables"]) == (False, [])
-    assert report["before"] == newest_revision()
+    assert report["before"] == get_newest_revision()
     assert "already adopted, nothing to do" in run_main("db", "adopt")[1]
 
 
@@ -167,7 +167,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
         f"{NEWEST_REVISION}"
     )
     assert run_main("db", "version")[1].endswith(
-        f"schema at revision none, newest {newest_revision()}, {owner}, not adopted "
+        f"schema at revision none, newest {get_newest_revision()}, {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
     )
     tables_before = list_table_names(url_of_openstack_database)

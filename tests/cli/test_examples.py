@@ -9,8 +9,8 @@ from contextlib import closing, redirect_stdout
 import pytest
 
 from placement_sched.app import create_app
-from placement_sched.cli.completion import all_commands
-from placement_sched.cli.main import current_spelling, main, make_parser
+from placement_sched.cli.completion import iterate_commands
+from placement_sched.cli.main import convert_spelling, main, make_parser
 from placement_sched.scheduler.plugins import read_settings
 from tests.conftest import AdminClient
 from tests.support.loopback import serve_application
@@ -79,7 +79,7 @@ def list_examples_in_help(text: str) -> list[str]:
 
 EXAMPLES_BY_COMMAND = {
     name.removeprefix(PROGRAM_PREFIX): list_examples_in_help(parser.format_help())
-    for name, parser in all_commands(make_parser((), whole=True))
+    for name, parser in iterate_commands(make_parser((), whole=True))
     if parser.get_default("run") and " " in name
 }
 HELP_EXAMPLES = [example for examples in EXAMPLES_BY_COMMAND.values() for example in examples]
@@ -120,7 +120,7 @@ def test_help_of_every_command_has_an_example(command):
 @pytest.mark.parametrize("example", HELP_EXAMPLES)
 def test_example_in_the_help_runs_or_is_parsed(example, folder_and_url_of_cloud, monkeypatch):
     folder, url = folder_and_url_of_cloud
-    arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
+    arguments = convert_spelling(shlex.split(example.partition(" > ")[0]))
     if example in ONLY_PARSED_EXAMPLES:
         assert make_parser(arguments).parse_args(arguments).run
         return

@@ -10,7 +10,7 @@ import yaml
 
 from placement_sched.cli import login
 from placement_sched.cli.main import main, parse_arguments
-from placement_sched.cli.scheduler.decisions import new_decisions
+from placement_sched.cli.scheduler.decisions import iterate_new_decisions
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from tests.support import identity
 from tests.support.loopback import serve_application
@@ -135,7 +135,7 @@ def test_followed_decision_list_renews_an_invalid_token(catalogue_service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)
-    decisions = new_decisions(client, {}, client.get("decisions", query={})["decisions"])
+    decisions = iterate_new_decisions(client, {}, client.get("decisions", query={})["decisions"])
     catalogue_service.keystone.revoke_token(catalogue_service.tokens[0])
     assert next(decisions) == []
     first, refused, renewed = catalogue_service.tokens

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from placement_sched.cli import main as program
-from placement_sched.cli.main import EARLIER, current_spelling, main
+from placement_sched.cli.main import EARLIER, convert_spelling, main
 from placement_sched.errors import Invalid
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, build_environment, wait_until
@@ -207,7 +207,7 @@ def test_os_error_of_a_command_is_printed_without_the_debug_option(run_failing_c
     ],
 )
 def test_deprecated_command_runs_the_current_command(deprecated_command, current):
-    assert current_spelling(deprecated_command.split()) == current.split()
+    assert convert_spelling(deprecated_command.split()) == current.split()
 
 
 @pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
@@ -225,9 +225,9 @@ def test_guide_lists_every_deprecated_command():
 
 def test_deprecated_command_name_as_an_argument_is_unchanged():
     typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
-    assert current_spelling(typed) == typed
-    assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
-    assert current_spelling(["placement", ""]) == ["placement", ""]
+    assert convert_spelling(typed) == typed
+    assert convert_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
+    assert convert_spelling(["placement", ""]) == ["placement", ""]
 
 
 def test_help_command_equals_the_help_option(capsys):

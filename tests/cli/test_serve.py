@@ -171,9 +171,9 @@ def create_resource_class(server, name="CUSTOM_WAITED") -> int:
 
 def test_connection_limit_leaves_file_descriptors_for_other_files():
     code = (
-        "from placement_sched.cli.service import connections;"
+        "from placement_sched.cli.service import raise_connection_limit;"
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
-        "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
+        "print(raise_connection_limit(), *r.getrlimit(r.RLIMIT_NOFILE))"
     )
     for hard, limits in ((700, "444 700 700"), (4000, "1024 1280 4000")):
         command = [sys.executable, "-c", code.format(hard=hard)]

@@ -219,8 +219,8 @@ def test_check_for_options_without_effect_does_not_import_oslo_messaging(tmp_pat
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (
         "import sys; from placement_sched.scheduler.plugins import read_settings;"
-        "from placement_sched.operations.config_check import lines_without_effect;"
-        "print(lines_without_effect(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
+        "from placement_sched.operations.config_check import list_ineffective_lines;"
+        "print(list_ineffective_lines(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
     )
     done = run_captured(
         [PROGRAM.with_name("python"), "-c", code], cwd=tmp_path, check=True, env={**os.environ}

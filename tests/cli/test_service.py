@@ -151,8 +151,8 @@ def test_systemd_socket_with_a_public_address_is_rejected_with_noauth2(tmp_path)
 
 
 def test_systemd_socket_for_another_process_is_ignored(monkeypatch):
-    from placement_sched.cli.service import inherited_socket
+    from placement_sched.cli.service import take_inherited_socket
 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
     monkeypatch.setenv("LISTEN_FDS", "1")
-    assert inherited_socket() is None
+    assert take_inherited_socket() is None

@@ -10,7 +10,7 @@ from oslo_log import _options
 
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.service import add_log_options, apply_log_options
-from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.conf import create_conf, read_files
 from tests.support.servers import wait_until
 
 LOG_OPTION_NAMES = [option.name for option in _options.common_cli_opts + _options.logging_cli_opts]
@@ -31,7 +31,7 @@ def read_log_options(tmp_path, monkeypatch):
         parser = argparse.ArgumentParser()
         add_log_options(parser)
         apply_log_options(parser.parse_args(words))
-        return read_files(new_conf(), [str(file)])
+        return read_files(create_conf(), [str(file)])
 
     return parse_and_read_conf
 

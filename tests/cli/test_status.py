@@ -171,7 +171,7 @@ def test_outdated_sync_of_nova_is_an_upgrade_warning(database, settings):
     def record_sync_of_nova(seconds):
         def write_rows(connection):
             cells.put(connection, [cell], utcnow())
-            cells.note_read(connection, [cell.uuid], utcnow() - timedelta(seconds=seconds))
+            cells.record_read(connection, [cell.uuid], utcnow() - timedelta(seconds=seconds))
 
         database.write(write_rows)
 
@@ -184,7 +184,7 @@ def test_outdated_sync_of_nova_is_an_upgrade_warning(database, settings):
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
-    database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
+    database.write(lambda connection: cells.record_failure(connection, cell.uuid, "gone", utcnow()))
     assert check_nova_sync() == (Code.WARNING, "The databases of these cells are unavailable: one.")
 
 

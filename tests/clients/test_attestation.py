@@ -179,7 +179,7 @@ def get_trust_levels_at(fake_attestation):
 
     def get_trust_levels_after_seconds(seconds, *hosts):
         now[0] = TRUST_TIME + timedelta(seconds=seconds)
-        return [attested.levels(hosts)[host].level.trust for host in hosts]
+        return [attested.get_levels(hosts)[host].level.trust for host in hosts]
 
     get_trust_levels_after_seconds.attested = attested
     return get_trust_levels_after_seconds
@@ -228,7 +228,7 @@ def test_unavailable_attestation_is_polled_again_after_a_pause(
 ):
     fake_attestation.is_down = True
     assert get_trust_levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
-    assert get_trust_levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
+    assert get_trust_levels_at.attested.get_levels(["cn1"])["cn1"].failure == "it is down"
     assert list_seconds_with_a_poll(fake_attestation, get_trust_levels_at, 1, 4) == []
     fake_attestation.is_down = False
     assert get_trust_levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
@@ -258,6 +258,8 @@ def test_trust_levels_of_no_hosts_are_returned_without_a_poll(
 def test_concurrent_threads_share_one_attestation_poll(fake_attestation, get_trust_levels_at):
     hosts = [f"cn{number}" for number in range(100)]
     with ThreadPoolExecutor(8) as threads:
-        levels = list(threads.map(lambda _: get_trust_levels_at.attested.levels(hosts), range(64)))
+        levels = list(
+            threads.map(lambda _: get_trust_levels_at.attested.get_levels(hosts), range(64))
+        )
     assert len(fake_attestation.polled_hosts) == 1
     assert all(each == levels[0] for each in levels)

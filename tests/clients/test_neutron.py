@@ -35,7 +35,7 @@ def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
     neutron_service.add_port(
         PORT, NETWORK, SUBNET, IPV6_SUBNET, **{"binding:vnic_type": "remote-managed"}
     )
-    assert neutron.port(PORT) == Port(
+    assert neutron.find_port(PORT) == Port(
         network_id=NETWORK, vnic_type="remote-managed", subnet_ids=(SUBNET, IPV6_SUBNET)
     )
     assert neutron_service.seen == [f"/ports/{PORT}"]
@@ -43,38 +43,38 @@ def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
 
 def test_port_without_vnic_type_is_read_with_type_normal(neutron_service, neutron):
     neutron_service.add_port(PORT, NETWORK, **{"binding:vnic_type": None, "fixed_ips": None})
-    assert neutron.port(PORT) == Port(network_id=NETWORK, vnic_type="normal")
+    assert neutron.find_port(PORT) == Port(network_id=NETWORK, vnic_type="normal")
 
 
 def test_unknown_neutron_port_is_read_as_none(neutron):
-    assert neutron.port(PORT) is None
-    assert neutron.port("../subnets/x") is None
+    assert neutron.find_port(PORT) is None
+    assert neutron.find_port("../subnets/x") is None
 
 
 def test_segments_of_a_network_are_returned_without_duplicates(neutron):
-    assert neutron.segments_of_network(NETWORK) == (SEGMENT, SEGMENT_2)
+    assert neutron.list_network_segments(NETWORK) == (SEGMENT, SEGMENT_2)
 
 
 def test_unrouted_or_unknown_network_has_no_segments(neutron):
     for network in (FLAT_NETWORK, "no-such-network"):
-        assert neutron.segments_of_network(network) == ()
+        assert neutron.list_network_segments(network) == ()
 
 
 def test_neutron_subnets_are_read_page_by_page(neutron_service, neutron):
     for page in (1, 2, 3, 4):
         neutron_service.page = page
-        assert neutron.segments_of_network(NETWORK) == (SEGMENT, SEGMENT_2), page
+        assert neutron.list_network_segments(NETWORK) == (SEGMENT, SEGMENT_2), page
 
 
 def test_segment_of_a_neutron_subnet_is_read(neutron):
     for subnet, segments in ((SUBNET_2, (SEGMENT_2,)), (FLAT_SUBNET, ()), ("no-such-subnet", None)):
-        assert neutron.segments_of_subnet(subnet) == segments
+        assert neutron.find_subnet_segments(subnet) == segments
 
 
 def test_networks_have_no_segments_without_the_segment_extension(neutron_service, neutron):
     neutron_service.extensions.remove("segment")
-    assert neutron.segments_of_network(NETWORK) == ()
-    assert neutron.segments_of_subnet(SUBNET) == ()
+    assert neutron.list_network_segments(NETWORK) == ()
+    assert neutron.find_subnet_segments(SUBNET) == ()
     assert neutron_service.seen == ["/extensions"]
 
 
@@ -83,14 +83,14 @@ def test_neutron_extensions_are_cached_for_600_seconds(neutron_service):
     neutron = build_neutron_client(neutron_service.url, clock=lambda: now[0])
     for moment, requests in ((0, 1), (599, 1), (600, 2), (700, 2)):
         now[0] = moment
-        neutron.segments_of_subnet(SUBNET)
+        neutron.find_subnet_segments(SUBNET)
         assert neutron_service.seen.count("/extensions") == requests, moment
 
 
 def test_neutron_endpoint_can_include_the_version(neutron_service):
     neutron_service.add_port(PORT, NETWORK)
     for suffix in ("", "/", "/v2.0", "/v2.0/"):
-        assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(
+        assert build_neutron_client(neutron_service.url + suffix).find_port(PORT) == Port(
             network_id=NETWORK
         )
     assert neutron_service.seen == [f"/ports/{PORT}"] * 4
@@ -105,14 +105,16 @@ def call_and_get_failure_detail(work) -> str:
 
 
 def test_unavailable_neutron_is_reported():
-    detail = call_and_get_failure_detail(lambda: build_neutron_client(UNREACHABLE_URL).port(PORT))
+    detail = call_and_get_failure_detail(
+        lambda: build_neutron_client(UNREACHABLE_URL).find_port(PORT)
+    )
     assert detail == f"{UNREACHABLE_URL} does not answer: Connection refused"
 
 
 def test_request_to_a_slow_neutron_times_out(neutron_service):
     neutron_service.awake.clear()
     detail = call_and_get_failure_detail(
-        lambda: build_neutron_client(neutron_service.url, timeout=0.05).port(PORT)
+        lambda: build_neutron_client(neutron_service.url, timeout=0.05).find_port(PORT)
     )
     assert detail.startswith(f"{neutron_service.url} does not answer: ")
     assert "timed out" in detail
@@ -133,7 +135,7 @@ def test_failed_response_of_neutron_is_reported(neutron_service, neutron):
         ("404 Not Found", {"message": "no route"}, "Check that it is the address of neutron"),
     ):
         neutron_service.failure = (status, body)
-        assert words in call_and_get_failure_detail(lambda: neutron.port(PORT)), status
+        assert words in call_and_get_failure_detail(lambda: neutron.find_port(PORT)), status
 
 
 MALFORMED_DOCUMENTS = {
@@ -150,8 +152,8 @@ def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
     for path, documents in MALFORMED_DOCUMENTS.items():
         if path == "/subnets":
             neutron_service.failure = None
-            neutron.segments_of_subnet(SUBNET)  # reads the extensions
-        read = neutron.port if "port" in path else neutron.segments_of_network
+            neutron.find_subnet_segments(SUBNET)  # reads the extensions
+        read = neutron.find_port if "port" in path else neutron.list_network_segments
         for document in documents:
             neutron_service.failure = ("200 OK", document)
             detail = call_and_get_failure_detail(partial(read, PORT if "port" in path else NETWORK))
@@ -161,6 +163,6 @@ def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
 def test_proxy_errors_of_neutron_are_retried(neutron_service):
     neutron_service.failure = ("503 Service Unavailable", b"")
     call_and_get_failure_detail(
-        lambda: build_neutron_client(neutron_service.url, retries=1).port(PORT)
+        lambda: build_neutron_client(neutron_service.url, retries=1).find_port(PORT)
     )
     assert len(neutron_service.seen) == 2

@@ -25,35 +25,35 @@ def nova(nova_service):
 
 
 def test_server_is_read_with_host_status_and_task_state(nova):
-    assert nova.server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")
+    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")
 
 
 def test_unknown_server_is_read_as_none(nova):
-    assert nova.server(make_uuid(2)) is None
+    assert nova.find_server(make_uuid(2)) is None
 
 
 def test_servers_on_a_host_are_listed(nova_service, nova):
     nova_service.add_server(make_uuid(2), "cn2")
-    assert nova.servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")]
-    assert nova.servers_on("cn9") == []
+    assert nova.list_servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")]
+    assert nova.list_servers_on("cn9") == []
 
 
 def test_live_migration_request_names_the_host_without_force(nova_service, nova):
     assert nova.live_migrate(INSTANCE_UUID, "cn2") is None
     body = {"os-migrateLive": {"host": "cn2", "block_migration": "auto"}}
     assert nova_service.seen[-1] == ("POST", f"/servers/{INSTANCE_UUID}/action", body)
-    assert nova.server(INSTANCE_UUID).task_state == "migrating"
-    assert nova.server(INSTANCE_UUID).host == "cn2"
-    assert nova.migration_status(INSTANCE_UUID) == "completed"
+    assert nova.find_server(INSTANCE_UUID).task_state == "migrating"
+    assert nova.find_server(INSTANCE_UUID).host == "cn2"
+    assert nova.find_migration_status(INSTANCE_UUID) == "completed"
 
 
 def test_cold_migration_is_confirmed(nova_service, nova):
     assert nova.cold_migrate(INSTANCE_UUID, "cn2") is None
     assert nova_service.seen[-1][2] == {"migrate": {"host": "cn2"}}
     nova_service.finish(INSTANCE_UUID)
-    assert nova.server(INSTANCE_UUID).status == "VERIFY_RESIZE"
+    assert nova.find_server(INSTANCE_UUID).status == "VERIFY_RESIZE"
     assert nova.confirm(INSTANCE_UUID) is None
-    assert nova.server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE")
+    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE")
 
 
 def test_rejected_server_action_returns_the_error_message_of_nova(nova_service, nova):
@@ -63,34 +63,34 @@ def test_rejected_server_action_returns_the_error_message_of_nova(nova_service, 
 
 
 def test_migration_status_of_an_instance_without_migrations_is_none(nova):
-    assert nova.migration_status(INSTANCE_UUID) is None
+    assert nova.find_migration_status(INSTANCE_UUID) is None
 
 
 def test_compute_service_is_disabled_with_a_reason_and_enabled(nova_service, nova):
-    service = nova.compute_service("cn1")
+    service = nova.find_compute_service("cn1")
     assert service == ComputeService("service of cn1", "cn1", is_disabled=False)
     nova.disable(service, "new fan")
-    disabled = nova.compute_service("cn1")
+    disabled = nova.find_compute_service("cn1")
     assert (disabled.is_disabled, disabled.disabled_reason) == (True, "new fan")
     nova.enable(disabled)
-    assert not nova.compute_service("cn1").is_disabled
+    assert not nova.find_compute_service("cn1").is_disabled
 
 
 def test_compute_service_of_an_unknown_host_is_read_as_none(nova):
     for host in ("cn9", "", "CN1"):
-        assert nova.compute_service(host) is None, host
+        assert nova.find_compute_service(host) is None, host
 
 
 def test_server_without_its_host_attribute_is_an_error(nova_service, nova):
     nova_service.is_admin = False
     with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
-        nova.server(INSTANCE_UUID)
+        nova.find_server(INSTANCE_UUID)
 
 
 def test_nova_below_microversion_2_56_is_an_error(nova_service, nova):
     nova_service.version = "compute 2.1"
     with pytest.raises(ServiceFailed, match=r"compute microversion 2.56 \(Queens\) is needed"):
-        nova.server(INSTANCE_UUID)
+        nova.find_server(INSTANCE_UUID)
 
 
 def test_failed_live_migration_request_is_not_repeated(nova_service, nova):

@@ -22,7 +22,7 @@ from placement_sched.errors import Invalid, ServiceFailed
 from placement_sched.model.aggregates import SyncCode
 from placement_sched.model.retry import MAX_ATTEMPTS
 from placement_sched.operations.provider_sync import (
-    by_name,
+    group_by_name,
     read_own_hosts,
     sync_aggregates,
     sync_traits,
@@ -71,7 +71,9 @@ def test_placement_aggregates_are_synchronised_with_nova(placement_app, placemen
     read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
     members = {"a": {node_1}, "b": {node_1, node_2}}
-    assert by_name(synced.added) == {aggregate_uuid(name): uuids for name, uuids in members.items()}
+    assert group_by_name(synced.added) == {
+        aggregate_uuid(name): uuids for name, uuids in members.items()
+    }
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
     assert {name: read_members(sqlite_database, name) for name in members} == members
     placement_app.seen.clear()
@@ -84,7 +86,7 @@ def test_stale_members_of_placement_aggregates_are_removed(placement, sqlite_dat
     add_aggregate(sqlite_database, "a", ["cn1"])
     placement.change(build_aggregate_join(aggregate_uuid("a"), node_1, node_2))
     synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
-    assert by_name(synced.removed) == {aggregate_uuid("a"): {node_2}}
+    assert group_by_name(synced.removed) == {aggregate_uuid("a"): {node_2}}
     assert read_members(sqlite_database, "a") == {node_1}
 
 
@@ -253,7 +255,7 @@ def test_malformed_response_of_placement_is_reported():
         answer = build_document_handler(documents, version=version, status=status)
         placement = RemotePlacement(placement_service(FunctionTransport(answer), PLACEMENT_URL))
         with pytest.raises(ServiceFailed) as failure:
-            placement.providers_with("aggregates", ["a"])
+            placement.map_providers("aggregates", ["a"])
         assert words in failure.value.detail
         assert failure.value.service == "placement", words
 

@@ -15,7 +15,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.request_spec import Port
 from placement_sched.scheduler.plugins import make_full_conf
-from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.request import create_neutron_client
 from tests.support import identity, neutron
 from tests.support.loopback import reserve_port, serve_application
 
@@ -45,7 +45,7 @@ def make_neutron(tmp_path):
                 for group, members in sections.items()
             )
         )
-        return neutron_of(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
+        return create_neutron_client(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
 
     return read_conf_and_make_client
 
@@ -68,7 +68,7 @@ def test_neutron_client_is_none_without_endpoint_or_auth_options(make_neutron):
 
 
 def test_neutron_client_without_auth_options_sends_no_token(make_neutron, neutron_service):
-    assert make_neutron({"endpoint_override": neutron_service.url}).port(PORT_ID) == Port(
+    assert make_neutron({"endpoint_override": neutron_service.url}).find_port(PORT_ID) == Port(
         network_id=NETWORK_ID
     )
 
@@ -76,7 +76,7 @@ def test_neutron_client_without_auth_options_sends_no_token(make_neutron, neutro
 def test_neutron_client_uses_catalogue_endpoint_and_token(make_neutron, keystone, neutron_service):
     keystone.services["network"] = neutron_service.url
     client = make_neutron({**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"})
-    assert client.port(PORT_ID) == Port(network_id=NETWORK_ID)
+    assert client.find_port(PORT_ID) == Port(network_id=NETWORK_ID)
     assert neutron_service.tokens[0] in keystone._tokens
 
 
@@ -86,7 +86,7 @@ def test_auth_section_option_names_the_group_of_auth_options(
     keystone.services["network"] = neutron_service.url
     elsewhere = {**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"}
     client = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
-    assert client.port(PORT_ID) == Port(network_id=NETWORK_ID)
+    assert client.find_port(PORT_ID) == Port(network_id=NETWORK_ID)
 
 
 def test_deprecated_names_of_keystone_auth_options_are_accepted(
@@ -96,7 +96,7 @@ def test_deprecated_names_of_keystone_auth_options_are_accepted(
     options = {**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3"}
     options["tenant_name"], options["user_name"] = options.pop("project_name"), identity.USER
     del options["username"]
-    assert make_neutron(options).port(PORT_ID) == Port(network_id=NETWORK_ID)
+    assert make_neutron(options).find_port(PORT_ID) == Port(network_id=NETWORK_ID)
 
 
 def test_invalid_neutron_options_are_reported_by_the_first_request(
@@ -111,7 +111,7 @@ def test_invalid_neutron_options_are_reported_by_the_first_request(
     ):
         client = make_neutron({**PASSWORD_OPTIONS, "auth_url": f"{keystone.url}/v3", **changes})
         with pytest.raises(ServiceFailed) as failure:
-            client.port(PORT_ID)
+            client.find_port(PORT_ID)
         assert words in failure.value.detail
         assert "\n" not in failure.value.detail, words
 
@@ -197,7 +197,9 @@ def test_webhook_to_an_address_without_response_times_out(monkeypatch):
 
 
 def test_shown_webhook_address_has_no_user_and_path():
-    assert session.shown_address("https://user:word@hooks.example:8443/secret?a=b") == (
+    assert session.format_address("https://user:word@hooks.example:8443/secret?a=b") == (
         "https://hooks.example:8443"
     )
-    assert session.webhook_digest("https://a/1") != session.webhook_digest("https://a/2")
+    assert session.compute_webhook_digest("https://a/1") != session.compute_webhook_digest(
+        "https://a/2"
+    )

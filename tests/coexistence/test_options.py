@@ -10,7 +10,7 @@ import yaml
 from placement_sched.api.policy_rules import PLACEMENT_RULES
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.operations.config_check import Catalogue
-from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.differential.comparison import PEER_PYTHON
 
@@ -68,7 +68,7 @@ def test_policy_names_and_defaults_equal_those_of_openstack_placement():
 
 
 def test_nova_accepts_all_our_extra_specs_except_preferred_traits():
-    names = {each.name for each in all_validators() if each.name.startswith("scheduler:")}
+    names = {each.name for each in list_validators() if each.name.startswith("scheduler:")}
     assert names == OUR_EXTRA_SPECS.keys()
     traits = {"trait:CUSTOM_A": "preferred", "trait:CUSTOM_B": "required"}
     printed = run_peer_program(

@@ -170,11 +170,11 @@ def race_changes_of_allocations(database: Database, shared_db_url: str) -> bool:
 
 def read_provider_id(database: Database, provider: str) -> int:
     with database.read() as connection:
-        return resource_providers.by_uuid(connection, provider).id
+        return resource_providers.get_by_uuid(connection, provider).id
 
 
 def read_amounts_by_consumer(database: Database, provider: str) -> dict[str, int]:
     with database.read() as connection:
-        _, rows = allocations.of_provider(connection, provider)
+        _, rows = allocations.get_by_provider_uuid(connection, provider)
     assert len({row.consumer for row in rows}) == len(rows)
     return {row.consumer: row.used for row in rows}

@@ -96,7 +96,7 @@ def test_documented_return_command_restores_the_schema_before_adoption(empty_db_
     database = Database(make_settings(empty_db_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
     with database.read() as connection:
-        assert change_log.reason_without_log(connection) is None
+        assert change_log.find_defect(connection) is None
     database.dispose()
     ours, peer = OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url))
     kept = [_create_provider_with_vcpus(ours), _create_provider_with_vcpus(peer)]

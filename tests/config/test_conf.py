@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.conf import CONF, in_effect, new_conf, read_files, share_files
+from placement_sched.config.conf import CONF, create_conf, in_effect, read_files, share_files
 from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf
 from tests.support.states import build_settings
 
@@ -65,14 +65,14 @@ def test_options_missing_in_settings_are_read_from_the_global_conf():
 def test_options_that_plugins_register_are_added_to_new_conf_objects():
     CONF.register_opts([cfg.IntOpt("brought_racks", default=3)], "brought_by_module")
     CONF.register_opts([cfg.IntOpt("brought_rows", default=2)])
-    fresh = new_conf()
+    fresh = create_conf()
     fresh.register_missing(CONF)
     fresh.register_missing(CONF)
     assert (fresh.brought_by_module.brought_racks, fresh.brought_rows) == (3, 2)
 
 
 def test_plugin_option_does_not_replace_an_option_of_the_same_name():
-    conf, other = new_conf(), Conf()
+    conf, other = create_conf(), Conf()
     other.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
     conf.register_missing(other)
     assert conf.cpu_allocation_ratio != 99.0
@@ -81,7 +81,7 @@ def test_plugin_option_does_not_replace_an_option_of_the_same_name():
 def test_global_conf_has_values_of_the_files_and_no_overrides(tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[brought_globally]\nracks = 8\n")
-    share_files(read_files(new_conf(), [str(file)]))
+    share_files(read_files(create_conf(), [str(file)]))
     cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_globally")
     with in_effect(build_settings(**OPTION_OVERRIDES)):
         assert cfg.CONF.brought_globally.racks == 8

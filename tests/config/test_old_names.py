@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.conf import create_conf, read_files
 from placement_sched.config.options import GROUPS
 from placement_sched.config.options.ignored import OF_NOVA, WITHOUT_MEANING
 from placement_sched.config.settings import AliasedBoolOpt, Settings
 from placement_sched.operations.config_check import check_lines, check_settings
-from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import get_plugins, list_opts, make_full_conf, read_settings
 from placement_sched.scheduler.weights import all_weighers
 
 pytestmark = pytest.mark.slow
@@ -175,7 +175,7 @@ def test_ignored_options_are_reported_with_line_and_reason(tmp_path):
 def test_no_option_is_both_supported_and_ignored():
     registered_options = {
         (group, name)
-        for conf in (new_conf(), make_full_conf())
+        for conf in (create_conf(), make_full_conf())
         for group, options in conf.registered.items()
         for name in options
     }
@@ -200,7 +200,7 @@ def test_old_filter_paths_map_to_the_current_filters():
         "nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter",
     ]
     settings = read_settings().with_overrides({"scheduler_default_filters": paths})
-    names = [type(plugin).__name__ for plugin in plugins_for(settings).filters]
+    names = [type(plugin).__name__ for plugin in get_plugins(settings).filters]
     assert names == [path.rpartition(".")[2] for path in paths]
 
 
@@ -210,7 +210,7 @@ def test_all_filters_and_standard_filters_make_all_filters_available(function_na
         "scheduler_available_filters": [f"nova.scheduler.filters.{function_name}"],
         "scheduler_default_filters": ["RamFilter", "JsonFilter"],
     }
-    filters = plugins_for(read_settings().with_overrides(overrides)).filters
+    filters = get_plugins(read_settings().with_overrides(overrides)).filters
     assert [type(plugin).__name__ for plugin in filters] == ["RamFilter", "JsonFilter"]
 
 
@@ -218,7 +218,7 @@ def test_old_weigher_paths_map_to_the_current_weighers():
     modules = {"ram": "RAMWeigher", "metrics": "MetricsWeigher", "io_ops": "IoOpsWeigher"}
     paths = [f"nova.scheduler.weights.{module}.{name}" for module, name in modules.items()]
     settings = read_settings().with_overrides({"scheduler_weight_classes": paths})
-    names = [type(plugin).__name__ for plugin in plugins_for(settings).weighers]
+    names = [type(plugin).__name__ for plugin in get_plugins(settings).weighers]
     assert names == list(modules.values())
 
 
@@ -236,7 +236,7 @@ def test_old_weigher_paths_map_to_the_current_weighers():
 )
 def test_old_driver_path_maps_to_the_current_driver(path, name):
     settings = read_settings().with_overrides({"scheduler_driver": path})
-    assert type(plugins_for(settings).driver).__name__ == name
+    assert type(get_plugins(settings).driver).__name__ == name
 
 
 # Whole files
@@ -254,7 +254,7 @@ def test_nova_conf_with_old_option_names_is_valid(era, monkeypatch):
 
 def test_icehouse_configuration_file_sets_filters_weighers_and_options():
     settings = read_settings([str(OLD_FILES_FOLDER / "icehouse.conf")], make_full_conf())
-    plugins = plugins_for(settings)
+    plugins = get_plugins(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == [
         "RetryFilter",
         "AvailabilityZoneFilter",
@@ -282,7 +282,7 @@ def test_icehouse_configuration_file_sets_filters_weighers_and_options():
 
 def test_stein_configuration_file_sets_filters_and_options():
     settings = read_settings([str(OLD_FILES_FOLDER / "stein.conf")], make_full_conf())
-    plugins = plugins_for(settings)
+    plugins = get_plugins(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == (
         settings.filter_scheduler.enabled_filters
     )

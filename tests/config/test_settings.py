@@ -7,14 +7,14 @@ Options with two names, neither deprecated, and options that are unregistered.
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.conf import create_conf, read_files
 from placement_sched.config.settings import AliasedBoolOpt, Settings, is_explicit
 from placement_sched.errors import Invalid
 
 
 @pytest.fixture
 def conf_with_old_option_names():
-    conf_with_old_option_names = new_conf()
+    conf_with_old_option_names = create_conf()
     old = [cfg.DeprecatedOpt("old_size"), cfg.DeprecatedOpt("older_size", group="DEFAULT")]
     conf_with_old_option_names.register_opts(
         [cfg.IntOpt("size", default=1, deprecated_opts=old)], group="boxes"
@@ -68,7 +68,7 @@ def test_old_option_name_is_unknown_in_another_group(conf_with_old_option_names,
 @pytest.fixture
 def conf_with_option_alias(monkeypatch):
     monkeypatch.setattr(cfg, "_report_deprecation", lambda *args: pytest.fail(str(args)))
-    conf = new_conf()
+    conf = create_conf()
     conf.register_opts([AliasedBoolOpt("wide", alias="broad", default=False)], group="boxes")
     return conf
 
@@ -110,7 +110,7 @@ def test_alias_sets_an_option_in_environment_and_overrides(
 
 
 def test_settings_lack_an_option_that_was_unregistered():
-    conf, option = new_conf(), cfg.StrOpt("racks", default="8")
+    conf, option = create_conf(), cfg.StrOpt("racks", default="8")
     conf.register_opt(option, group="acme")
     assert Settings.from_conf(read_files(conf)).acme.racks == "8"
     conf.reset()
@@ -120,7 +120,7 @@ def test_settings_lack_an_option_that_was_unregistered():
 
 def test_variable_sets_no_option_of_settings_without_environment(monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
-    conf = new_conf()
+    conf = create_conf()
     conf(args=[], default_config_files=[], default_config_dirs=[], use_env=False)
     settings = Settings.from_conf(conf)
     assert settings.scheduler.max_attempts == 3
@@ -128,6 +128,6 @@ def test_variable_sets_no_option_of_settings_without_environment(monkeypatch):
 
 
 def test_conf_takes_its_arguments_by_position():
-    conf = new_conf()
+    conf = create_conf()
     conf([], project="nova", default_config_files=[], default_config_dirs=[])
     assert Settings.from_conf(conf).scheduler.max_attempts == 3

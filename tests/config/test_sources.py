@@ -8,9 +8,9 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.cli.main import main
-from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.conf import create_conf, read_files
 from placement_sched.config.sources import check_number, describe_reason, with_directories
-from placement_sched.db.engine import database_url
+from placement_sched.db.engine import build_database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.plugins import read_settings
 
@@ -96,7 +96,9 @@ def test_database_connection_of_the_last_conf_directory_file_is_used(placement_c
     add_file_to_directory(
         placement_conf, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n"
     )
-    assert database_url(read_settings([str(placement_conf)], new_conf())).database == "second"
+    assert (
+        build_database_url(read_settings([str(placement_conf)], create_conf())).database == "second"
+    )
 
 
 def test_configuration_without_connection_is_a_one_line_error(placement_conf, monkeypatch, capsys):
@@ -105,16 +107,19 @@ def test_configuration_without_connection_is_a_one_line_error(placement_conf, mo
         f"[placement_database] connection is not set in {placement_conf}, {second}: name a database"
     )
     with pytest.raises(ConfigurationError) as failure:
-        database_url(read_settings([str(placement_conf)], new_conf()))
+        build_database_url(read_settings([str(placement_conf)], create_conf()))
     assert failure.value.detail.startswith(message)
     assert main(["config", "validate", "--config-file", str(placement_conf)]) == 1
     assert f"error: {message}" in capsys.readouterr().out
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///other.db")
-    assert database_url(read_settings([str(placement_conf)], new_conf())).database == "other.db"
+    assert (
+        build_database_url(read_settings([str(placement_conf)], create_conf())).database
+        == "other.db"
+    )
 
 
 def test_default_database_connection_is_a_local_sqlite_file():
-    assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
+    assert build_database_url(read_settings([], create_conf())).database == "placement_sched.db"
 
 
 def test_auth_strategy_of_a_conf_directory_file_is_used(placement_conf):
@@ -122,7 +127,7 @@ def test_auth_strategy_of_a_conf_directory_file_is_used(placement_conf):
     add_file_to_directory(
         placement_conf, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n"
     )
-    assert read_settings([str(placement_conf)], new_conf()).api.auth_strategy == "keystone"
+    assert read_settings([str(placement_conf)], create_conf()).api.auth_strategy == "keystone"
 
 
 def test_enabled_filters_of_a_nova_conf_d_file_are_used(tmp_path):
@@ -132,7 +137,7 @@ def test_enabled_filters_of_a_nova_conf_d_file_are_used(tmp_path):
     add_file_to_directory(
         nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n"
     )
-    settings = read_settings([str(nova)], new_conf())
+    settings = read_settings([str(nova)], create_conf())
     assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
 
 
@@ -140,7 +145,7 @@ def test_policy_conf_in_the_conf_directory_is_the_last_file_read(placement_conf,
     add_file_to_directory(
         placement_conf, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"
     )
-    conf = read_files(new_conf(), [str(placement_conf)])
+    conf = read_files(create_conf(), [str(placement_conf)])
     assert conf.config_file[-1].endswith("policy.conf")
 
 
@@ -150,7 +155,7 @@ def test_conf_directory_in_the_home_directory_is_not_read(placement_conf, tmp_pa
     (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     for files in ([], [str(placement_conf)]):
-        assert read_settings(files, new_conf()).scheduler.max_attempts == 3
+        assert read_settings(files, create_conf()).scheduler.max_attempts == 3
 
 
 def test_errors_name_the_line_of_the_last_file_in_any_order_of_sections(tmp_path):
@@ -158,7 +163,7 @@ def test_errors_name_the_line_of_the_last_file_in_any_order_of_sections(tmp_path
     first.write_text("[api]\n[scheduler]\nmax_attempts = 1\n")
     last.write_text("[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts =\n\n# x\n")
     with pytest.raises(ConfigurationError) as failure:
-        read_settings([str(first), str(last)], new_conf())
+        read_settings([str(first), str(last)], create_conf())
     assert str(failure.value.place) == f"{last}:4"
 
 

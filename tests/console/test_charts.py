@@ -6,7 +6,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.console.charts import BEST, funnel_picture, weights_picture
+from placement_sched.console.charts import BEST, build_funnel_picture, build_weights_picture
 from tests.support.explanations import (
     build_explanation,
     build_stage,
@@ -24,7 +24,7 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
     steps = [build_step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
-    picture = funnel_picture(build_explanation(steps=steps)["funnel"])
+    picture = build_funnel_picture(build_explanation(steps=steps)["funnel"])
     assert [(each.before, each.after) for each in picture.stages] == [p for p in pairs if p[0]]
     assert len(picture.unreached) == sum(not before for before, _ in pairs)
     for each in picture.stages:
@@ -36,7 +36,7 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
 def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
     filters = [build_stage(5, 2, rejected, name="ComputeFilter")]
-    (rejecting,) = funnel_picture(build_explanation(filters=filters)["funnel"]).stages
+    (rejecting,) = build_funnel_picture(build_explanation(filters=filters)["funnel"]).stages
     assert rejecting.rejected == tuple(rejected)
     assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]
     assert (rejecting.removed, rejecting.unlisted) == (3, 1)
@@ -53,7 +53,7 @@ def test_positive_and_negative_parts_of_a_weight_bar_are_stacked_from_zero(amoun
         )
         for index, row in enumerate(amounts)
     ]
-    picture = weights_picture(hosts, [{"name": name} for name in names])
+    picture = build_weights_picture(hosts, [{"name": name} for name in names])
     assert [bar.name for bar in picture.bars] == [each["host"] for each in hosts[:BEST]]
     shown = [name for name, _ in picture.weighers]
     assert sorted([*shown, *picture.without_effect]) == names
@@ -76,7 +76,7 @@ def test_positive_and_negative_parts_of_a_weight_bar_are_stacked_from_zero(amoun
 
 
 def test_weight_chart_without_hosts_has_no_bars():
-    picture = weights_picture([], [{"name": "RAMWeigher"}])
+    picture = build_weights_picture([], [{"name": "RAMWeigher"}])
     assert not picture.bars
     assert picture.without_effect == ("RAMWeigher",)
 
@@ -87,6 +87,6 @@ def test_weigher_that_reorders_only_hosts_below_the_best_is_shown_in_the_chart()
         "last", -2.0, RAMWeigher=build_weight(1.0, 1), CPUWeigher=build_weight(1.0, 1, -3.0)
     )
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]
-    picture = weights_picture([*best, last], weighers)
+    picture = build_weights_picture([*best, last], weighers)
     assert [name for name, _ in picture.weighers] == ["RAMWeigher", "CPUWeigher"]
     assert picture.without_effect == ("IoOpsWeigher",)

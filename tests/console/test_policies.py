@@ -7,7 +7,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.policies import SOURCES
-from placement_sched.model.explanation_reader import readable_value
+from placement_sched.model.explanation_reader import format_value
 from tests.console.test_capacity import read_rows_of_section
 from tests.support import program
 from tests.support.policies import settings_with_policies
@@ -108,7 +108,7 @@ def test_policies_page_and_policy_command_show_equal_options(
     # The plugins of other tests in this process have options, too.
     assert {key: cells for key, cells in shown.items() if key in options} == {
         key: [
-            readable_value(each["value"]) or "(empty)",
+            format_value(each["value"]) or "(empty)",
             " ".join(filter(None, [SOURCES[each["source"]], each["place"]])),
         ]
         for key, each in options.items()

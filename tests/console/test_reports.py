@@ -9,9 +9,9 @@ import pytest
 
 from placement_sched.console.reports import (
     Heading,
-    capacity_report,
-    decision_report,
-    explanation_report,
+    render_capacity_report,
+    render_decision_report,
+    render_explanation_report,
 )
 from tests.support.explanations import build_explanation as explanation
 from tests.support.explanations import (
@@ -111,7 +111,7 @@ def build_explanation(name: str = "cn1") -> dict:
 
 def test_explanation_report_shows_all_parts_of_the_explanation():
     page = ParsedPage(
-        explanation_report(
+        render_explanation_report(
             build_explanation(), FLAVOR_REQUEST, HEADING, {AGGREGATE_UUID: "win-lic"}
         )
     )
@@ -137,12 +137,12 @@ def test_explanation_report_shows_all_parts_of_the_explanation():
 def test_explanation_report_without_a_valid_host_shows_the_reason():
     found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
-    page = ParsedPage(explanation_report(found, FLAVOR_REQUEST, HEADING, {}))
+    page = ParsedPage(render_explanation_report(found, FLAVOR_REQUEST, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
 def test_explanation_report_loads_no_other_files_and_has_no_scripts():
-    html = explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {})
+    html = render_explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {})
     page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name in {"src", "href", "style"}]
@@ -158,9 +158,9 @@ def test_malicious_name_is_escaped_in_an_explanation_report(name):
     request = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}}
     request["project_id"] = name
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
-    plain = ParsedPage(explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {}))
+    plain = ParsedPage(render_explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {}))
     page = ParsedPage(
-        explanation_report(build_explanation(name), request, heading, {AGGREGATE_UUID: name})
+        render_explanation_report(build_explanation(name), request, heading, {AGGREGATE_UUID: name})
     )
     assert set(page.tags) <= set(plain.tags) | {"tr"}
     assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
@@ -185,7 +185,7 @@ def build_recorded_decision(**fields) -> dict:
 def test_decision_report_shows_recorded_weights():
     amounts = {**build_weight(1.0, 8192.0), "detail": "leaves 4 VCPU"}
     best = [build_weighed_host("cn-heavy", 3.0, RAMWeigher=amounts)]
-    report = decision_report(build_recorded_decision(best=best), HEADING, {})
+    report = render_decision_report(build_recorded_decision(best=best), HEADING, {})
     page = ParsedPage(report)
     assert "Best 1 of" in page.text
     assert "cn-heavy" in page.text
@@ -194,12 +194,12 @@ def test_decision_report_shows_recorded_weights():
 
 def test_decision_report_says_that_no_funnel_was_recorded():
     decision = build_recorded_decision(funnel=None, best=None, outcome="no_valid_host")
-    page = ParsedPage(decision_report(decision, HEADING, {}))
+    page = ParsedPage(render_decision_report(decision, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
 
 
 def test_decision_report_shows_ids_and_recorded_data():
-    page = ParsedPage(decision_report(build_recorded_decision(), HEADING, {}))
+    page = ParsedPage(render_decision_report(build_recorded_decision(), HEADING, {}))
     assert AGGREGATE_UUID in page.text
     assert "req-1" in page.text
     assert "global request id" not in page.text
@@ -214,7 +214,7 @@ def build_capacity_response(name: str = "az1") -> dict:
 
 def test_capacity_report_shows_zones_limiting_resources_and_stranded_amounts():
     page = ParsedPage(
-        capacity_report(
+        render_capacity_report(
             build_capacity_response(), {"request_spec": FLAVOR_REQUEST, "per": "zone"}, HEADING, {}
         )
     )
@@ -230,24 +230,26 @@ def test_capacity_report_marks_flavors_with_an_inexact_count():
         "inexact_because": ["the budget ended first"],
     }
     both = [{"flavor": "m1", **build_capacity_response()}, {"flavor": "m2", **bound}]
-    page = ParsedPage(capacity_report({"flavors": both}, {"all_flavors": True}, HEADING, {}))
+    page = ParsedPage(render_capacity_report({"flavors": both}, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" in page.text
     assert "1,874 more fit, counted so far: m2" in page.text
     assert "m2 1,874 or more" in page.text
     assert "Not exact: the budget ended first" in page.text
     many = {"flavors": [*both, *both, *both]}
-    page = ParsedPage(capacity_report(many, {"all_flavors": True}, HEADING, {}))
+    page = ParsedPage(render_capacity_report(many, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" not in page.text
     assert "m2: not exact: the budget ended first" in page.text
     assert not page.open
-    nothing = ParsedPage(capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {}))
+    nothing = ParsedPage(
+        render_capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {})
+    )
     assert "There is no stored flavor." in nothing.text
 
 
 @pytest.mark.parametrize("name", MALICIOUS_NAMES)
 def test_malicious_name_is_escaped_in_a_capacity_report(name):
     request = {"request_spec": {"flavor": name}, "per": "zone"}
-    page = ParsedPage(capacity_report(build_capacity_response(name), request, HEADING, {}))
-    plain = ParsedPage(capacity_report(build_capacity_response(), request, HEADING, {}))
+    page = ParsedPage(render_capacity_report(build_capacity_response(name), request, HEADING, {}))
+    plain = ParsedPage(render_capacity_report(build_capacity_response(), request, HEADING, {}))
     assert page.tags == plain.tags
     assert [name for name, _ in page.attributes] == [name for name, _ in plain.attributes]

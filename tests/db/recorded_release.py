@@ -21,7 +21,7 @@ from alembic.config import Config
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from placement_sched.db.migrate import newest_revision
+from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.tables import metadata
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
@@ -188,7 +188,7 @@ def record_release() -> RecordedRelease:
         }
         for table in metadata.sorted_tables
     }
-    return RecordedRelease(newest_revision(), columns, rows, answers)
+    return RecordedRelease(get_newest_revision(), columns, rows, answers)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from placement_sched.db.tables import OWN_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
-from placement_sched.store.checks import orphans
+from placement_sched.store.checks import list_orphans
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
@@ -101,7 +101,7 @@ def check_candidate_search_and_claim(database: Database) -> None:
         application.close()
     assert not verify(database).violations
     with database.read() as connection:
-        assert orphans(connection) == ()
+        assert list_orphans(connection) == ()
         # The provider cache reads this. A failed read would only disable the cache.
         assert sum(len(rows.providers) for rows in read_all_providers(connection)) == 2
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from placement_sched.db import transaction
 from placement_sched.db.tables import commit_marks as table
 from placement_sched.db.tables import placement_aggregates
-from placement_sched.db.transaction import is_done, mark_commit, new_mark
+from placement_sched.db.transaction import create_mark, is_done, mark_commit
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
@@ -38,7 +38,7 @@ def read_commit_marks(database):
 
 
 def test_committed_transaction_is_reported_committed(database):
-    mark = new_mark()
+    mark = create_mark()
     with database.writer.begin() as connection:
         add_aggregate(connection, "one")
         mark_commit(connection, mark)
@@ -50,7 +50,7 @@ def test_committed_transaction_is_reported_committed(database):
     "is_writing", [True, False], ids=["write before the query", "write after the query"]
 )
 def test_transaction_reported_as_uncommitted_cannot_commit_later(database, is_writing):
-    mark = new_mark()
+    mark = create_mark()
     if not is_writing:
         assert not is_done(database.read, mark)
     with database.writer.connect() as connection:
@@ -67,7 +67,7 @@ def test_transaction_reported_as_uncommitted_cannot_commit_later(database, is_wr
 
 
 def test_rollback_removes_the_commit_mark(database):
-    mark = new_mark()
+    mark = create_mark()
     with database.writer.connect() as connection:
         add_aggregate(connection, "one")
         mark_commit(connection, mark)
@@ -83,13 +83,13 @@ def test_rollback_removes_the_commit_mark(database):
 def test_read_only_transaction_leaves_no_commit_mark(database, statement):
     with database.writer.begin() as connection:
         connection.exec_driver_sql(statement)
-        mark_commit(connection, new_mark())
+        mark_commit(connection, create_mark())
     assert read_commit_marks(database) == {}
 
 
 def test_result_of_a_running_transaction_is_unknown(database, monkeypatch):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.0)
-    mark = new_mark()
+    mark = create_mark()
     with database.writer.connect() as other:
         other.execute(insert(table), {"id": mark, "created_at": utcnow(), "done": 1})
         with database.read() as connection:
@@ -105,7 +105,7 @@ def test_result_of_a_running_transaction_is_unknown(database, monkeypatch):
 
 
 def test_commit_marks_are_unique_and_ascending(database_url):
-    marks = [new_mark() for _ in range(1000)]
+    marks = [create_mark() for _ in range(1000)]
     assert len(set(marks)) == 1000
     assert {len(mark) for mark in marks} == {32}
     assert [mark[:12] for mark in marks] == sorted(mark[:12] for mark in marks)

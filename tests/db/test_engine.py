@@ -12,10 +12,10 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import transaction
-from placement_sched.db.engine import database_url as url_of
+from placement_sched.db.engine import build_database_url as url_of
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.store import change_counters
 from tests.conftest import make_settings
 from tests.support.servers import wait_until
@@ -151,7 +151,7 @@ def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
         database.read(),
     ):
         pytest.fail("there was a third connection")
-    assert request_stats().pool_timeouts == 1
+    assert get_request_stats().pool_timeouts == 1
     unlimited = open_database(kind, max_pool_size=0, max_overflow=0, pool_timeout=0)
     with unlimited.read(), unlimited.read(), unlimited.read():
         assert query_both_engines(unlimited, "SELECT 1") == 1
@@ -162,7 +162,7 @@ def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
 def test_traced_statement_has_its_caller_in_a_comment(open_database, sqlalchemy_log, kind, traced):
     database = open_database(kind, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
-        change_counters.version(connection, "any")
+        change_counters.get_version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
     messages = [record.getMessage() for record in sqlalchemy_log.records]
     assert any(signed.search(message) for message in messages) == traced
@@ -262,7 +262,7 @@ def test_database_read_sends_no_ping_before_its_query(database):
     begin_stats()
     with database.read() as connection:
         execute_select_one(connection)
-    assert request_stats().statements == 1
+    assert get_request_stats().statements == 1
 
 
 @on_postgresql_and_mariadb

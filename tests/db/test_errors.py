@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
-from placement_sched.db.engine import database_url, parse_url
+from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.db.errors import is_worth_retrying, translate_errors
 from placement_sched.db.mysql import MariaDBConnection
 from placement_sched.db.transaction import Database
@@ -61,7 +61,7 @@ def test_supported_parameters_of_a_database_url_are_accepted(url):
 def test_option_connection_parameters_is_checked_like_parameters_of_a_url():
     settings = make_settings("mysql://u@h/d", placement_database__connection_parameters="ssl=on")
     with pytest.raises(ConfigurationError, match="connection_parameters: the driver does not"):
-        database_url(settings)
+        build_database_url(settings)
 
 
 @pytest.fixture

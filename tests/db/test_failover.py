@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, text
 
-from placement_sched.db.engine import database_url as url_of
+from placement_sched.db.engine import build_database_url as url_of
 from placement_sched.db.engine import make_engine
-from placement_sched.db.failover import HISTORY, Histories, epoch_of
+from placement_sched.db.failover import HISTORY, Histories, get_epoch
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.db.test_engine import get_driver_connection
@@ -160,31 +160,31 @@ def test_connections_identify_their_server_without_a_statement(server_settings, 
     begin_stats()
     assert database.history is None
     with database.read() as first, database.read() as second:
-        assert epoch_of(first) == epoch_of(second) == database.history is not None
-    assert database.write(epoch_of) == database.history
-    assert request_stats().statements == 0
+        assert get_epoch(first) == get_epoch(second) == database.history is not None
+    assert database.write(get_epoch) == database.history
+    assert get_request_stats().statements == 0
     database.dispose()
     with sqlite_database.read() as connection:
-        assert epoch_of(connection) is None
+        assert get_epoch(connection) is None
 
 
 def test_connection_from_before_a_database_failover_is_replaced(engine, database_histories, caplog):
     with engine.connect() as connection:
         old, current = get_driver_connection(connection), database_histories.current
-        assert current == epoch_of(connection)
+        assert current == get_epoch(connection)
         if engine.dialect.name == "postgresql":
             assert old.info.transaction_status.name == "IDLE"
     database_histories.current = ("another server",)
     with engine.connect() as connection:
         assert get_driver_connection(connection) is not old
-        assert epoch_of(connection) == database_histories.current == current
+        assert get_epoch(connection) == database_histories.current == current
         assert "another server has taken over" in caplog.text
         # A pooler may change the server of an open connection.
         connection.info[HISTORY] = database_histories.current = ("former server",)
         database_histories.read_again(
             engine.dialect.name, get_driver_connection(connection), connection.info
         )
-        assert epoch_of(connection) == database_histories.current == current
+        assert get_epoch(connection) == database_histories.current == current
 
 
 def test_recreated_postgresql_database_is_identified_as_another(postgresql_server):
@@ -198,7 +198,7 @@ def test_recreated_postgresql_database_is_identified_as_another(postgresql_serve
             connection.execute(text(f"CREATE DATABASE {name}"))
             database = Database(make_settings(restored))
             with database.read() as opened:
-                histories.add(epoch_of(opened))
+                histories.add(get_epoch(opened))
             database.dispose()
             connection.execute(text(f"DROP DATABASE {name}"))
     engine.dispose()

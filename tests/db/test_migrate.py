@@ -13,9 +13,9 @@ from sqlalchemy import text
 from placement_sched.db import migrate
 from placement_sched.db.migrate import (
     VERSION_TABLE,
-    current_revision,
-    migration_lock,
-    newest_revision,
+    get_newest_revision,
+    hold_migration_lock,
+    read_current_revision,
     sync_schema,
 )
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, metadata, resource_providers
@@ -56,11 +56,11 @@ def find_schema_differences(database: Database) -> list[object]:
 
 
 def test_second_sync_of_the_schema_changes_nothing(database):
-    assert current_revision(database) is None
+    assert read_current_revision(database) is None
     for _ in range(2):
         sync_schema(database)
         assert find_schema_differences(database) == []
-        assert current_revision(database) == newest_revision()
+        assert read_current_revision(database) == get_newest_revision()
 
 
 def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
@@ -88,7 +88,7 @@ def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
     theirs = {"ALTER TABLE resource_providers DROP COLUMN theirs", "DROP TABLE alembic_version"}
     execute_statements(database, *theirs)
     assert find_schema_differences(database) == []
-    assert current_revision(database) == newest_revision()
+    assert read_current_revision(database) == get_newest_revision()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_database_schema_of_another_release_is_rejected(sqlite_database, revisio
     for operation in (sync_schema, check_schema_revision):
         with pytest.raises(Unavailable, match=f"revision {revision} {words}"):
             operation(sqlite_database)
-    assert current_revision(sqlite_database) == revision
+    assert read_current_revision(sqlite_database) == revision
 
 
 @pytest.mark.parametrize("is_galera", [False, True], ids=["MariaDB", "Galera"])
@@ -110,11 +110,11 @@ def test_second_schema_migration_waits_for_the_first(mysql_server, monkeypatch, 
     database, order = Database(make_settings(mysql_server)), []
 
     def run_second_migration():
-        with database.writer.connect() as connection, migration_lock(database, connection):
+        with database.writer.connect() as connection, hold_migration_lock(database, connection):
             order.append("second")
 
     with database.writer.connect() as connection:
-        with migration_lock(database, connection):
+        with hold_migration_lock(database, connection):
             waiting = Thread(target=run_second_migration)
             waiting.start()
             while "waiting for another process" not in caplog.text:

@@ -25,7 +25,7 @@ from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases import NovaDatabase, parse_url
-from placement_sched.nova.databases.placements import mapped_cells
+from placement_sched.nova.databases.placements import list_mapped_cells
 from placement_sched.nova.databases.tables import API
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
@@ -219,7 +219,7 @@ def test_statements_are_prepared_only_without_pgbouncer(
     statement = FrequentStatement(select(literal_column("1 + 1").label("sum")))
     with database.read() as connection:
         for _ in range(3):
-            assert statement.rows(connection, {}) == [(2,)]
+            assert statement.fetch_rows(connection, {}) == [(2,)]
         driver = connection.connection.driver_connection
         assert driver.has_own_session is not is_pooled
         prepared = connection.scalars(text("SELECT statement FROM pg_prepared_statements")).all()
@@ -235,7 +235,7 @@ def test_nova_databases_are_read_through_pgbouncer(postgresql_behind_pgbouncer, 
 
     def read_nova_hosts(_number):
         with database.read() as connection:
-            return list(mapped_cells(connection))
+            return list(list_mapped_cells(connection))
 
     # Prepared statements would be missing in the sessions of other clients.
     assert call_concurrently(NOVA_READ_COUNT, read_nova_hosts) == [[]] * NOVA_READ_COUNT

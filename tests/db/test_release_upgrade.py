@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from webtest import TestApp
 
-from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
+from placement_sched.db.migrate import get_newest_revision, read_current_revision, sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
@@ -77,7 +77,7 @@ def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(
     recorded_release.create_schema(database)
     recorded_release.write_rows(database)
     sync(database, lambda: samples.SAMPLE_TIME)
-    assert current_revision(database) == newest_revision()
+    assert read_current_revision(database) == get_newest_revision()
     assert find_schema_differences(database) == []
     client = start_server_of_this_version()
     assert find_lost_values_of_responses(recorded_release, client) == []

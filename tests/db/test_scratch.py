@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.errors import Unavailable
-from placement_sched.scheduler.simulation import changes_from
+from placement_sched.scheduler.simulation import read_changes
 from placement_sched.store.compute import compute_nodes
 from tests.scheduler.test_simulation import CHANGES_OF_EVERY_KIND, dump_tables
 from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
@@ -47,13 +47,13 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
             },
         )
         trial.check()
-        names = sorted(compute_nodes.all_names(trial.connection))
+        names = sorted(compute_nodes.list_names(trial.connection))
         trial.until = 0.0
         with pytest.raises(Unavailable, match="what_if_timeout"), trial.read():
             pytest.fail("the transaction has expired")
         return names
 
-    changes = changes_from(CHANGES_OF_EVERY_KIND[:2])
+    changes = read_changes(CHANGES_OF_EVERY_KIND[:2])
     assert services.scheduler.simulate(changes, change_hosts_and_read_host_names) == [
         "cn1",
         "cn2",

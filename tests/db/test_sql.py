@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
 from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 
-from placement_sched.db.sql import FrequentStatement, in_values
+from placement_sched.db.sql import FrequentStatement, build_in_condition
 from placement_sched.db.tables import inventories, resource_providers, traits
 from placement_sched.db.transaction import Database
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from tests.conftest import make_settings
 from tests.support.providers import NOW, make_provider
 
@@ -38,7 +38,9 @@ def provider_ids_by_name(database):
 
 def _search_provider_names(database, column, values):
     with database.read() as connection:
-        query = select(resource_providers.c.name).where(in_values(connection, column, values))
+        query = select(resource_providers.c.name).where(
+            build_in_condition(connection, column, values)
+        )
         return set(connection.scalars(query))
 
 
@@ -90,28 +92,30 @@ def test_frequent_statement_returns_equal_rows_when_repeated(database):
     inventory = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
     with database.read() as connection:
         for _ in range(3):
-            (row,) = trait_statement.rows(connection, {"name": "CUSTOM_A"})
+            (row,) = trait_statement.fetch_rows(connection, {"name": "CUSTOM_A"})
             assert tuple(row) == ("CUSTOM_A", TRAIT_CHANGE_TIME, None)
-            assert not trait_statement.rows(connection, {"name": "%(name)s"})
-            ((total, ratio),) = inventory.rows(connection, {})
+            assert not trait_statement.fetch_rows(connection, {"name": "%(name)s"})
+            ((total, ratio),) = inventory.fetch_rows(connection, {})
             assert (total, ratio, type(ratio)) == (8, 1.0, float)
 
 
 def test_frequent_statements_are_counted_and_call_engine_listeners(database):
     trait_statement = FrequentStatement(TRAIT_BY_NAME_QUERY)
     with database.read() as connection:
-        trait_statement.rows(connection, {"name": "CUSTOM_A"})
+        trait_statement.fetch_rows(connection, {"name": "CUSTOM_A"})
     begin_stats()
     for _ in range(2):
         with database.read() as connection:
-            trait_statement.rows(connection, {"name": "CUSTOM_A"})
-        database.write(lambda connection: trait_statement.rows(connection, {"name": "CUSTOM_A"}))
-    assert request_stats().statements == 4
+            trait_statement.fetch_rows(connection, {"name": "CUSTOM_A"})
+        database.write(
+            lambda connection: trait_statement.fetch_rows(connection, {"name": "CUSTOM_A"})
+        )
+    assert get_request_stats().statements == 4
     # If a listener is on the engine, SQLAlchemy executes the statement.
     executed = []
     event.listen(database.reader, "before_cursor_execute", lambda *args: executed.append(args[2]))
     with database.read() as connection:
-        trait_statement.rows(connection, {"name": "CUSTOM_A"})
+        trait_statement.fetch_rows(connection, {"name": "CUSTOM_A"})
     assert [statement.split()[0] for statement in executed] == ["SELECT"]
 
 
@@ -119,30 +123,30 @@ def test_failing_frequent_statement_raises_errors_of_sqlalchemy(postgresql_datab
     statement = FrequentStatement(select(table("only_later", column("id")).c.id))
     with postgresql_database.read() as connection:
         with pytest.raises(ProgrammingError) as failure:
-            statement.rows(connection, {})
+            statement.fetch_rows(connection, {})
         assert "only_later" in failure.value.statement
         connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
-        assert not statement.rows(connection, {})
+        assert not statement.fetch_rows(connection, {})
         with pytest.raises(DataError, match="NUL"):
-            FrequentStatement(TRAIT_BY_NAME_QUERY).rows(connection, {"name": "a\0b"})
+            FrequentStatement(TRAIT_BY_NAME_QUERY).fetch_rows(connection, {"name": "a\0b"})
 
 
 def test_frequent_statement_returns_rows_after_reconnection_and_table_change(postgresql_database):
     statement = FrequentStatement(select(literal_column("1").label("one")))
     with postgresql_database.read() as connection:
-        statement.rows(connection, {})
+        statement.fetch_rows(connection, {})
         own = connection.scalar(text("SELECT pg_backend_pid()"))
         with postgresql_database.read() as killer:
             killer.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
         with pytest.raises(OperationalError) as failure:
-            statement.rows(connection, {})
+            statement.fetch_rows(connection, {})
         assert failure.value.connection_invalidated
     changing = FrequentStatement(select(text("* FROM changing")))
     with postgresql_database.read() as connection:
-        assert statement.rows(connection, {}) == [(1,)]
+        assert statement.fetch_rows(connection, {}) == [(1,)]
         connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
         connection.execute(text("INSERT INTO changing VALUES (1)"))
         for _ in range(3):
-            assert [tuple(row) for row in changing.rows(connection, {})] == [(1,)]
+            assert [tuple(row) for row in changing.fetch_rows(connection, {})] == [(1,)]
         connection.execute(text("ALTER TABLE changing ADD COLUMN b INTEGER DEFAULT 2"))
-        assert [tuple(row) for row in changing.rows(connection, {})] == [(1, 2)]
+        assert [tuple(row) for row in changing.fetch_rows(connection, {})] == [(1, 2)]

@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, insert, text
 from placement_sched.db import tables, triggers
 from placement_sched.db.migrate import (
     VERSION_TABLE,
-    current_revision,
-    newest_revision,
+    get_newest_revision,
+    read_current_revision,
     stop_logging,
     sync_schema,
 )
@@ -46,11 +46,11 @@ def open_database_with_change_log(url):
 
 
 def find_missing_triggers(database):
-    return run_query(database, triggers.missing_triggers)
+    return run_query(database, triggers.find_missing_triggers)
 
 
 def read_missing_log_reason(database):
-    return run_query(database, change_log.reason_without_log)
+    return run_query(database, change_log.find_defect)
 
 
 def drop_triggers(database, *names):
@@ -93,7 +93,7 @@ def test_missing_triggers_of_the_change_log_are_created(database_with_change_log
         execute_statements(database_with_change_log, *statements)
         sync_schema(database_with_change_log)
         assert read_missing_log_reason(database_with_change_log) is None
-        assert current_revision(database_with_change_log) == newest_revision()
+        assert read_current_revision(database_with_change_log) == get_newest_revision()
 
 
 def test_disabled_provider_cache_removes_the_change_log_triggers(database_with_change_log):
@@ -167,7 +167,7 @@ def test_missing_create_trigger_privilege_disables_the_change_log(database_with_
     with create_user_with_rights(url, rights) as limited:
         database = open_database_with_change_log(limited)
         sync_schema(database)
-        assert current_revision(database) == newest_revision()
+        assert read_current_revision(database) == get_newest_revision()
         (warning,) = [
             record.getMessage() for record in caplog.records if record.name == TRIGGERS_LOGGER_NAME
         ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.db.migrate import newest_revision
+from placement_sched.db.migrate import get_newest_revision
 from tests.deploy import TOOLS_REQUIRED, find_program, run_program
 from tests.support.repository import ROOT, read_setup_cfg
 from tests.support.servers import PROGRAM, build_environment
@@ -27,7 +27,7 @@ def unpack_last_release(folder: Path) -> Path:
 
     CI requires the history of the source, as it requires programs.
     """
-    (revision,) = (ROOT / "alembic/versions").glob(f"{newest_revision()}_*.py")
+    (revision,) = (ROOT / "alembic/versions").glob(f"{get_newest_revision()}_*.py")
     git = [find_program("git"), "-C", str(ROOT)]
     log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
     added = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import apache, check_query_length_limit
 from tests.support.servers import wait_until
@@ -93,7 +93,7 @@ def test_encoded_slash_behind_apache_is_404_of_the_application(send_request):
 
 
 def test_body_beyond_the_limit_is_rejected_by_apache(send_request):
-    limit = read_settings((), new_conf()).api.max_request_body_size
+    limit = read_settings((), create_conf()).api.max_request_body_size
     answer = send_request("/placement/resource_providers", "POST", data=b"x" * (limit + 1))
     assert answer.status_code == 413
 

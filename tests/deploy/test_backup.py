@@ -182,7 +182,7 @@ def _check_database_and_read_provider_names(url: str) -> set[str]:
         check_schema_revision(database)
         with database.read() as connection:
             # Without the triggers the provider cache of a worker would not be current.
-            assert change_log.reason_without_log(connection) is None
+            assert change_log.find_defect(connection) is None
             names = connection.scalars(text("SELECT name FROM resource_providers"))
             return set(names)
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main, make_parser
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY_FOLDER, run_program
 from tests.support.servers import PROGRAMS_FOLDER, build_environment
@@ -226,4 +226,4 @@ def test_kolla_run_script_mounts_every_file_of_config_json(service, tmp_path):
 
 def test_stop_timeout_of_kolla_exceeds_the_graceful_shutdown_timeout():
     (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY_FOLDER / "kolla/run.sh").read_text())
-    assert int(seconds) > read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout
+    assert int(seconds) > read_settings((), create_conf()).DEFAULT.graceful_shutdown_timeout

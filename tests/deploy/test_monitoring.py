@@ -59,8 +59,10 @@ def labels_by_metric() -> dict[str, set[str]]:
     registered = Metrics()._registry._collector_to_names
     labels = {f"{metric._name}": set(metric._labelnames) for metric in registered}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
-    capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
-    failover = capacity_gauges.failover_gauges(FailoverResult.of(EMPTY_FAILOVER_RESULT), 0.0)
+    capacity = capacity_gauges._build_gauges(CapacityFigures(0.0, {}), ())
+    failover = capacity_gauges.build_failover_gauges(
+        FailoverResult.from_answer(EMPTY_FAILOVER_RESULT), 0.0
+    )
     waiting = WaitingRequests(lambda: 0).collect()
     gauges = (*cloud, *capacity, *failover, *waiting)
     labels |= {gauge.name: set(gauge._labelnames) for gauge in gauges}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import (
     DEPLOY_FOLDER,
@@ -68,7 +68,7 @@ def test_nginx_accepts_its_configuration(tmp_path):
 
 
 def test_body_size_limits_of_proxies_equal_the_limit_of_the_server():
-    limit = read_settings((), new_conf()).api.max_request_body_size
+    limit = read_settings((), create_conf()).api.max_request_body_size
     assert f"client_max_body_size {limit >> 20}m;" in NGINX_FILE.read_text()
     assert f"LimitRequestBody {limit}\n" in APACHE_FILE.read_text()
     ingress = (DEPLOY_FOLDER / "kubernetes/service.yaml").read_text()

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db.migrate import VERSION_TABLE, newest_revision
+from placement_sched.db.migrate import VERSION_TABLE, get_newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.db.test_migrate import find_schema_differences
@@ -96,7 +96,7 @@ def test_both_releases_serve_one_database_during_the_upgrade(
     last = start_release_server("last")
     provider_before = create_provider(last, 4)
     output = sync_schema("this", unpacked_last_release, upgraded_database_url, tmp_path)
-    assert f"revision {newest_revision()}" in output
+    assert f"revision {get_newest_revision()}" in output
     database = Database(make_settings(upgraded_database_url))
     assert find_schema_differences(database) == []
     database.dispose()

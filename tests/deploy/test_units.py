@@ -12,7 +12,7 @@ import pytest
 
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.serve import GRACE
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY_FOLDER, find_program, run_program
@@ -27,7 +27,7 @@ SERVICE_UNITS = sorted(path.name for path in UNITS_FOLDER.glob("*.service"))
 GRACE_SECONDS_BY_UNIT = {
     "placement-sched.service": GRACE,
     "placement-sched-nova-scheduler.service": (
-        read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout
+        read_settings((), create_conf()).DEFAULT.graceful_shutdown_timeout
     ),
     "placement-sched-nova-shadow.service": 2 * shadow.GRACE,  # of two threads
 }
@@ -97,7 +97,7 @@ def test_start_commands_of_units_are_accepted_by_the_command_line(unit):
 @pytest.mark.parametrize("unit", SERVICE_UNITS)
 def test_stop_timeout_of_a_unit_exceeds_grace_and_shutdown_delay(unit):
     delay = read_settings(
-        [str(DEPLOY_FOLDER / "placement_sched.conf")], new_conf()
+        [str(DEPLOY_FOLDER / "placement_sched.conf")], create_conf()
     ).api.shutdown_delay
     assert int(read_service_setting(unit, "TimeoutStopSec")) > GRACE_SECONDS_BY_UNIT[unit] + delay
     assert read_service_setting(unit, "KillMode") == "mixed"  # the server ends its workers

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from placement_sched.api.auth import ANONYMOUS
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.query_params import query_of
+from placement_sched.api.placement.query_params import parse_query
 from placement_sched.api.routing import ApiCall
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
@@ -35,7 +35,7 @@ _DEFAULT_SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 def parse_candidates_query(request: Request) -> CandidatesQuery:
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
-    return query_of(
+    return parse_query(
         ApiCall(
             services=_DEFAULT_SERVICES,
             identity=ANONYMOUS,

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import delete, select
 
-from placement_sched.app import make_services, placement_app
+from placement_sched.app import create_placement_app, make_services
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
@@ -38,7 +38,7 @@ class OwnPlacement:
             },
         )
         self._services = make_services(settings)
-        self._application = placement_app(self._services)
+        self._application = create_placement_app(self._services)
 
     @property
     def has_short_ratios(self) -> bool:

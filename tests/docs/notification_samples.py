@@ -42,7 +42,7 @@ _REQUEST_SPEC = build_request(
         "scheduler_hints": {"same_host": ["00000000-1111-4222-8333-444444444444"]},
     }
 )
-_NO_VALID_HOST_REASON = Reason.of(
+_NO_VALID_HOST_REASON = Reason.from_exception(
     NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
 )
 _SCHEDULING_EVENTS = (

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.cli.completion import all_commands
+from placement_sched.cli.completion import iterate_commands
 from placement_sched.cli.main import make_parser
 from tests.coexistence import test_return_to_openstack
 from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
@@ -213,7 +213,7 @@ def test_tests_named_in_the_list_of_untyped_lines_exist():
 
 def test_command_lines_outside_console_blocks_are_synopses():
     """A synopsis contains a placeholder in capitals or an optional part."""
-    commands = dict(all_commands(make_parser((), whole=True)))
+    commands = dict(iterate_commands(make_parser((), whole=True)))
     for page, line in list_lines_outside_console_blocks():
         assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
         text = commands[" ".join(line.split()[:3])].format_help()

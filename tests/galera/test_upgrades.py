@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db.migrate import newest_revision
+from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
@@ -71,7 +71,7 @@ def check_schemas(cluster):
         for node in cluster.nodes:
             assert node.query(COLUMNS_QUERY.format(name)) == expected
         revisions = cluster.nodes[0].query("SELECT * FROM placement_sched_alembic_version", name)
-        assert revisions == [(newest_revision(),)]
+        assert revisions == [(get_newest_revision(),)]
         (names,) = cluster.nodes[0].query("SELECT count(*), count(DISTINCT name) FROM traits", name)
         assert names[0] == names[1] > 100
         settings = make_settings(cluster.nodes[0].url(name))

@@ -106,7 +106,7 @@ def has_body_schemas(served):
     route = served.route
     if route.body is not None:
         oldest = max(route.since, min(since for since, _ in route.body.windows))
-        schemas = [route.body.at(oldest), *(schema for _, schema in route.body.windows)]
+        schemas = [route.body.find_schema(oldest), *(schema for _, schema in route.body.windows)]
         return None not in schemas
     writes = route.method in {"POST", "PUT", "PATCH"}
     return not writes or served.address in (BINARY_BODY_ROUTES if route.data else BODYLESS_ROUTES)

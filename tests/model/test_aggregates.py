@@ -6,7 +6,7 @@ The result code of several problems of a synchronisation.
 
 import pytest
 
-from placement_sched.model.aggregates import SyncCode, SyncProblem, most_severe, zones
+from placement_sched.model.aggregates import SyncCode, SyncProblem, find_most_severe, parse_zones
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from placement_sched.model.aggregates import SyncCode, SyncProblem, most_severe,
     ],
 )
 def test_availability_zones_are_separated_by_commas(text, named):
-    assert zones(text) == named
+    assert parse_zones(text) == named
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_availability_zones_are_separated_by_commas(text, named):
     ],
 )
 def test_exit_code_of_a_sync_is_that_of_the_most_severe_problem(codes, expected):
-    assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == expected
+    assert find_most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == expected

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.model.clock import shown_duration
+from placement_sched.model.clock import format_duration
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from placement_sched.model.clock import shown_duration
     ],
 )
 def test_duration_is_formatted_in_a_single_unit(seconds, text):
-    assert shown_duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -7,14 +7,14 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.model.compute_node import inventories_of, node_of, stored_fields
+from placement_sched.model.compute_node import build_inventories, build_node, select_stored_fields
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import parse
 from tests.schemas.test_node_report import NUMA_CELL, REPORT_DEFAULTS, parse_node_report
 
 
 def test_inventories_of_a_node_have_reported_totals_and_ratios():
-    inventories = inventories_of(
+    inventories = build_inventories(
         parse_node_report(
             reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5
         )
@@ -28,10 +28,10 @@ def test_inventories_of_a_node_have_reported_totals_and_ratios():
 
 def test_resource_class_with_a_total_of_zero_has_no_inventory():
     names = [
-        inventory.resource_class for inventory in inventories_of(parse_node_report(local_gb=0))
+        inventory.resource_class for inventory in build_inventories(parse_node_report(local_gb=0))
     ]
     assert names == ["VCPU", "MEMORY_MB"]
-    assert inventories_of(parse_node_report(vcpus=0, memory_mb=0, local_gb=0)) == ()
+    assert build_inventories(parse_node_report(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
 RANDOM_RESOURCE_AMOUNTS = st.integers(0, MAX_INT)
@@ -79,6 +79,6 @@ STORED_TIME_COLUMNS = ("last_seen_up", "created_at", "updated_at")
 @given(RANDOM_NODE_REPORTS)
 def test_stored_compute_node_is_restored_from_its_document(document):
     parsed = parse(document, REPORT_DEFAULTS).node
-    fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
+    fields = orjson.loads(orjson.dumps(select_stored_fields(parsed)))
     columns = {key: getattr(parsed, key) for key in STORED_NAME_COLUMNS + STORED_TIME_COLUMNS}
-    assert node_of(fields, **columns) == parsed
+    assert build_node(fields, **columns) == parsed

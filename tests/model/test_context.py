@@ -8,7 +8,12 @@ from contextvars import Context
 
 import pytest
 
-from placement_sched.model.context import RequestContext, build_context, ids_of, set_caller
+from placement_sched.model.context import (
+    RequestContext,
+    build_context,
+    build_request_ids,
+    set_caller,
+)
 from tests.support.states import build_spec
 
 
@@ -52,8 +57,8 @@ REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
     ],
 )
 def test_malformed_global_request_id_is_ignored(header):
-    ids = ids_of(header)
+    ids = build_request_ids(header)
     assert ids.global_request_id is None
     assert ids.request_id.startswith("req-")
     assert ids.request_id != header
-    assert ids_of(REQUEST_ID).global_request_id == REQUEST_ID
+    assert build_request_ids(REQUEST_ID).global_request_id == REQUEST_ID

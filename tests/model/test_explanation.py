@@ -21,7 +21,7 @@ from placement_sched.model.explanation import (
     StepReport,
     WeigherReport,
     WeightReport,
-    hosts_as_json,
+    build_hosts_json,
 )
 
 REJECTED_HOSTS = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
@@ -113,7 +113,7 @@ def test_explanation_lists_at_most_a_hundred_hosts_by_default():
 
 def test_detail_of_a_weigher_is_in_the_json_of_a_host():
     weights = {"Strands": WeightReport(-2.0, 1.0, 1.0, "leaves 4 VCPU")}
-    (document,) = hosts_as_json([HostReport("cn1", "n", 1.0, weights)])
+    (document,) = build_hosts_json([HostReport("cn1", "n", 1.0, weights)])
     assert document["weights"]["Strands"]["detail"] == "leaves 4 VCPU"
 
 
@@ -122,8 +122,8 @@ def test_accepted_hosts_of_an_explanation_are_not_limited():
         HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
         for number in (1, 2)
     ]
-    assert len(hosts_as_json(hosts, ExplanationView(max_rejected=1))) == 2
-    assert hosts_as_json(hosts, ExplanationView(frozenset({"cn2"}))) == [
+    assert len(build_hosts_json(hosts, ExplanationView(max_rejected=1))) == 2
+    assert build_hosts_json(hosts, ExplanationView(frozenset({"cn2"}))) == [
         {
             "host": "cn2",
             "node": "n",
@@ -136,7 +136,7 @@ def test_accepted_hosts_of_an_explanation_are_not_limited():
 
 
 THREE_NEAR_MISSES = [
-    NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)
+    NearMiss.from_terms([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)
 ]
 
 
@@ -144,7 +144,7 @@ THREE_NEAR_MISSES = [
     ("complete", "maximum", "document"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
 )
 def test_nearest_misses_are_marked_if_incomplete(complete, maximum, document):
-    obstacle = NearMisses.of(THREE_NEAR_MISSES, complete=complete).as_json(
+    obstacle = NearMisses.from_misses(THREE_NEAR_MISSES, complete=complete).as_json(
         ExplanationView(max_rejected=maximum)
     )
     assert [miss["hosts"] for miss in obstacle["nearest_misses"]] == [3, 2, 1][:document]
@@ -163,7 +163,7 @@ def build_funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
             query=more.pop("query", "resources=VCPU%3A1"),
             hosts=hosts,
             steps=steps,
-            nearest_misses=NearMisses.of(misses),
+            nearest_misses=NearMisses.from_misses(misses),
         ),
         filters=filters,
         selected=False,
@@ -183,7 +183,9 @@ REJECTING_FILTER = RequestFilterReport(
     name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
 )
 ENABLED_HOSTS_CONSTRAINT = ("root_required", "!COMPUTE_STATUS_DISABLED")
-NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss.from_terms(
+    [("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1
+)
 NEAR_MISS_OF_DISABLED_HOST = NearMiss(*ENABLED_HOSTS_CONSTRAINT, 1, others=(("required", "A"),))
 LATER_INSTANCE_WITHOUT_HOST = LaterInstanceReport(
     placed=1, asked=3, filters=(build_filter_report("B", 2, 0),)

@@ -5,9 +5,9 @@ import pytest
 
 from placement_sched.model.explanation_reader import (
     GroupedReason,
+    format_value,
     group_reasons,
-    path_of,
-    readable_value,
+    list_stage_reasons,
 )
 
 
@@ -69,7 +69,7 @@ def test_node_name_is_shown_if_it_differs_from_the_host_name():
     ],
 )
 def test_values_of_an_explanation_are_formatted_as_text(value, text):
-    assert readable_value(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize("all_sought", [True, False])
@@ -79,7 +79,7 @@ def test_scheduling_stages_after_the_last_reason_are_not_evaluated(all_sought):
     reasons = [{"stage": "filters", "name": "second", "reason": "full"}]
     if not all_sought:
         reasons.append({"stage": "filters", "name": "", "reason": "others were not sought"})
-    path = path_of(explanation, {"reasons": reasons})
+    path = list_stage_reasons(explanation, {"reasons": reasons})
     groups = {name: [reason["reason"] for reason in rejecting] for _, name, rejecting in path}
     expected = {"first": [], "second": ["full"], "third": [] if all_sought else ["not evaluated"]}
     assert groups == expected

@@ -6,10 +6,10 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.flat_request import (
     FlatRequest,
-    change_of,
-    hints,
-    overrides,
-    pairs,
+    parse_change,
+    parse_hints,
+    parse_overrides,
+    parse_pairs,
     shorten_addition,
     shorten_change,
 )
@@ -86,37 +86,37 @@ def test_contradicting_request_options_are_rejected_with_their_names(options, me
 
 def test_repeated_scheduler_hint_becomes_a_list():
     texts = ["different_host=a", "different_host=b", "group=g=h"]
-    assert hints(texts, "Hints") == {"different_host": ["a", "b"], "group": "g=h"}
+    assert parse_hints(texts, "Hints") == {"different_host": ["a", "b"], "group": "g=h"}
 
 
 def test_option_values_are_parsed_as_json_if_possible():
     texts = ["a.b=1.5", 'a.c=["x"]', "a.d=x", "a.e=true", "a.f="]
     expected = {"a.b": 1.5, "a.c": ["x"], "a.d": "x", "a.e": True, "a.f": ""}
-    assert overrides(texts, "Options") == expected
+    assert parse_overrides(texts, "Options") == expected
 
 
 @pytest.mark.parametrize("text", ["nonsense", "=value"])
 def test_key_value_option_without_an_equals_sign_is_rejected(text):
     with pytest.raises(Invalid) as rejection:
-        pairs([text], "Extra specs")
+        parse_pairs([text], "Extra specs")
     assert rejection.value.detail == f"Extra specs {text}: expected KEY=VALUE"
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
 def test_short_form_of_a_simulated_host_change_equals_the_long_form(names):
-    assert change_of(shorten_change("drain", names), "change") == {"drain": names}
+    assert parse_change(shorten_change("drain", names), "change") == {"drain": names}
 
 
 @pytest.mark.parametrize("like", ["cn1", "cn*3", "cn,1"])
 def test_short_form_of_simulated_new_hosts_equals_the_long_form(like):
     added = {"add": {"like": like, "count": 10}}
-    assert change_of(shorten_addition(like, "10"), "change") == added
+    assert parse_change(shorten_addition(like, "10"), "change") == added
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
 def test_invalid_simulated_change_is_an_error_with_the_option_name(text):
     with pytest.raises(Invalid, match="line"):
-        change_of(text, "line")
+        parse_change(text, "line")
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_invalid_simulated_change_is_an_error_with_the_option_name(text):
     ],
 )
 def test_numbers_of_simulated_changes_are_not_checked_by_the_parser(text, change):
-    assert change_of(text, "change") == change
+    assert parse_change(text, "change") == change

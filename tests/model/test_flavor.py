@@ -8,7 +8,13 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
-from placement_sched.model.flavor import Flavor, all_cpus, cpu_set, masked_cpus, parse_cpus
+from placement_sched.model.flavor import (
+    Flavor,
+    list_cpus,
+    parse_cpu_mask,
+    parse_cpu_set,
+    parse_cpus,
+)
 from tests.model.hardware.hardware_requests import build_flavor
 
 
@@ -104,9 +110,9 @@ def test_cpu_set_text_has_a_maximum_length():
 
 
 def test_error_of_an_invalid_cpu_set_has_its_extra_spec():
-    assert cpu_set("0-2,^1") == {0, 2}
+    assert parse_cpu_set("0-2,^1") == {0, 2}
     with pytest.raises(Invalid, match="extra spec 'hw:x': '0-99999999' is not a set of CPUs"):
-        cpu_set("0-99999999", "extra spec 'hw:x'")
+        parse_cpu_set("0-99999999", "extra spec 'hw:x'")
 
 
 @pytest.mark.parametrize(
@@ -120,10 +126,10 @@ def test_error_of_an_invalid_cpu_set_has_its_extra_spec():
     ],
 )
 def test_cpu_mask_with_a_leading_caret_excludes_cpus(mask, cpus):
-    assert masked_cpus(build_flavor({}), mask, "x") == cpus
-    assert masked_cpus(build_flavor({}, vcpus=0), "^0", "x") == set()
+    assert parse_cpu_mask(build_flavor({}), mask, "x") == cpus
+    assert parse_cpu_mask(build_flavor({}, vcpus=0), "^0", "x") == set()
 
 
 def test_flavor_with_too_many_vcpus_is_rejected():
     with pytest.raises(Invalid, match="flavor has 2000000000 vcpus"):
-        all_cpus(build_flavor({}, vcpus=2_000_000_000))
+        list_cpus(build_flavor({}, vcpus=2_000_000_000))

@@ -6,7 +6,7 @@ import copy
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.image import LEGACY_NAMES, READERS, Image, properties_from
+from placement_sched.model.image import LEGACY_NAMES, READERS, Image, parse_properties
 
 RAW_AND_NOVA_PROPERTIES = [
     ({"architecture": "AMD64"}, {"hw_architecture": "x86_64"}),
@@ -39,7 +39,7 @@ RAW_AND_NOVA_PROPERTIES = [
 
 @pytest.mark.parametrize(("raw", "expected"), RAW_AND_NOVA_PROPERTIES)
 def test_image_properties_get_the_names_and_values_of_nova(raw, expected):
-    assert properties_from(raw).to_dict() == expected
+    assert parse_properties(raw).to_dict() == expected
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_image_properties_get_the_names_and_values_of_nova(raw, expected):
 )
 def test_invalid_image_property_is_rejected_with_its_original_name(name, value):
     with pytest.raises(Invalid, match=f"image property '{name}'|hw_scsi_model"):
-        properties_from({name: value})
+        parse_properties({name: value})
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_image_properties_may_not_be_null(name):
     with pytest.raises(Invalid, match=name):
-        properties_from({name: None})
+        parse_properties({name: None})
 
 
 def test_each_legacy_image_property_name_maps_to_a_property():
@@ -78,7 +78,7 @@ def test_each_legacy_image_property_name_maps_to_a_property():
 
 
 def test_image_properties_have_the_interface_of_nova():
-    properties = properties_from({"hw_vm_mode": "hvm"})
+    properties = parse_properties({"hw_vm_mode": "hvm"})
     assert properties.get("hw_vm_mode") == properties.hw_vm_mode == "hvm"
     assert properties.get("hw_architecture") is None
     assert properties.get("hw_architecture", "x") == properties.get("nope", "x") == "x"
@@ -91,11 +91,11 @@ def test_image_properties_have_the_interface_of_nova():
 
 
 def test_image_properties_are_compared_by_value():
-    properties = properties_from({"hw_vm_mode": "hvm"})
+    properties = parse_properties({"hw_vm_mode": "hvm"})
     assert copy.deepcopy(properties) == properties
-    assert properties == properties_from({"vm_mode": "hv"})
-    assert hash(properties) == hash(properties_from({"vm_mode": "hv"}))
-    assert properties != properties_from({})
+    assert properties == parse_properties({"vm_mode": "hv"})
+    assert hash(properties) == hash(parse_properties({"vm_mode": "hv"}))
+    assert properties != parse_properties({})
 
 
 def test_null_image_has_no_properties():
@@ -123,4 +123,4 @@ def test_image_document_is_parsed():
 def test_image_properties_with_a_cpu_on_two_numa_nodes_are_rejected():
     raw = {f"hw_numa_cpus.{node}": "0-65535" for node in range(128)}
     with pytest.raises(Invalid, match=r"'hw_numa_cpus\.1': a CPU is on two nodes"):
-        properties_from(raw)
+        parse_properties(raw)

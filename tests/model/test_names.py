@@ -4,8 +4,8 @@
 import pytest
 
 from placement_sched.model import names
-from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggest_name
-from placement_sched.schemas.formats import usual_uuid
+from placement_sched.model.names import find_nearest, format_suggestion, read_uuid, suggest_name
+from placement_sched.schemas.formats import normalize_uuid
 
 UUID = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
 
@@ -14,7 +14,7 @@ UUID = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
     "text", [UUID, UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", f"urn:uuid:{UUID}"]
 )
 def test_uuid_is_accepted_in_each_spelling(text):
-    assert read_uuid(text) == usual_uuid(text) == UUID
+    assert read_uuid(text) == normalize_uuid(text) == UUID
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_uuid_is_accepted_in_each_spelling(text):
 )
 def test_malformed_uuid_is_not_accepted(value):
     assert read_uuid(value) is None
-    assert usual_uuid("Cn1") == "Cn1"
+    assert normalize_uuid("Cn1") == "Cn1"
 
 
 TWENTY_HOST_NAMES = [f"cn{number}" for number in range(1, 21)]
@@ -41,19 +41,19 @@ TWENTY_HOST_NAMES = [f"cn{number}" for number in range(1, 21)]
     ],
 )
 def test_suggestions_begin_with_the_most_similar_names(name, names, most, expected):
-    assert nearest(name, names, most) == expected
+    assert find_nearest(name, names, most) == expected
 
 
 def test_number_of_names_compared_for_a_suggestion_is_limited(monkeypatch):
     candidate_names = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
-    assert nearest("nama", candidate_names, 2) == ("name", "names0")
+    assert find_nearest("nama", candidate_names, 2) == ("name", "names0")
     monkeypatch.setattr(names, "_MAX_COMPARISON_WORK", 4 * 4)
-    assert nearest("nama", candidate_names, 2) == ("name",)
+    assert find_nearest("nama", candidate_names, 2) == ("name",)
 
 
 def test_suggested_names_are_appended_to_the_error():
-    assert did_you_mean(()) == ""
-    assert did_you_mean(["cn7", "cn70"]) == ". Did you mean 'cn7' or 'cn70'?"
+    assert format_suggestion(()) == ""
+    assert format_suggestion(["cn7", "cn70"]) == ". Did you mean 'cn7' or 'cn70'?"
 
 
 TEN_FLAVOR_NAMES, ELEVEN_FLAVOR_NAMES = (

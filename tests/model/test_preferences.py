@@ -12,8 +12,8 @@ from placement_sched.model.image import Image
 from placement_sched.model.preferences import (
     Spread,
     SpreadRequest,
-    spread_request,
-    trait_preferences,
+    find_spread_request,
+    find_trait_preferences,
 )
 
 PREFER_TRAITS_KEY, AVOID_TRAITS_KEY = "scheduler:prefer_traits", "scheduler:avoid_traits"
@@ -23,7 +23,7 @@ HINT_PATH = "$.request_spec.scheduler_hints.{}"
 
 def read_trait_preferences(extra_specs, **properties):
     image = Image.from_document({"properties": properties})
-    return trait_preferences(Flavor(extra_specs=extra_specs), image)
+    return find_trait_preferences(Flavor(extra_specs=extra_specs), image)
 
 
 def test_preferred_traits_are_read_from_flavor_and_image():
@@ -101,15 +101,17 @@ def test_error_for_an_unknown_preferred_trait_has_the_nearest_name():
     ],
 )
 def test_spread_hints_override_extra_specs(extra_specs, hints, expected):
-    request = spread_request({f"scheduler:{key}": text for key, text in extra_specs.items()}, hints)
+    request = find_spread_request(
+        {f"scheduler:{key}": text for key, text in extra_specs.items()}, hints
+    )
     assert (request and (request.key, request.max_skew, request.is_hard)) == expected
 
 
 def test_spread_request_has_the_path_of_its_key():
     path = FLAVOR_PATH.format("spread_by")
-    request = spread_request({"scheduler:spread_by": "rack"}, {})
+    request = find_spread_request({"scheduler:spread_by": "rack"}, {})
     assert request == SpreadRequest("rack", 1, is_hard=False, path=path)
-    hinted = spread_request({"scheduler:spread_by": "rack"}, {"spread_by": ["power"]})
+    hinted = find_spread_request({"scheduler:spread_by": "rack"}, {"spread_by": ["power"]})
     assert hinted.path == HINT_PATH.format("spread_by")
 
 
@@ -130,13 +132,13 @@ def test_invalid_spread_value_is_an_error_with_its_path(name, value, message):
         ({}, {name: [value]}, HINT_PATH.format(name)),
     ):
         with pytest.raises(Invalid) as error:
-            spread_request({"scheduler:spread_by": "rack", **specs}, hints)
+            find_spread_request({"scheduler:spread_by": "rack", **specs}, hints)
         assert error.value.detail == f"{message} (at {path})"
 
 
 def test_spread_hint_with_several_values_is_an_error():
     with pytest.raises(Invalid) as error:
-        spread_request({}, {"spread_by": ["rack", "power"]})
+        find_spread_request({}, {"spread_by": ["rack", "power"]})
     assert error.value.detail == (
         "the hint must be a single value, got 2 (at $.request_spec.scheduler_hints.spread_by)"
     )
@@ -161,9 +163,9 @@ def find_spread_rejection(spread, host, instance="new"):
 def test_server_group_members_are_counted_by_failure_domain():
     spread = build_spread(a=1, b=1, c=2, d=5)
     assert spread.members == {"r1": 3, "r2": 1, "r3": 2}
-    assert [spread.members_beside(host) for host in "abcd"] == [3, 1, 3, None]
+    assert [spread.count_members(host) for host in "abcd"] == [3, 1, 3, None]
     assert spread.find_emptiest() == (1, "r2")
-    assert spread.placed_on("c").placed_on("d").members == {"r1": 4, "r2": 1, "r3": 3}
+    assert spread.with_member_on("c").with_member_on("d").members == {"r1": 4, "r2": 1, "r3": 3}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.request_spec import Destination, TriedHost, request_spec_from
+from placement_sched.model.request_spec import Destination, TriedHost, parse_request_spec
 from tests.support.scheduling import make_uuid
 
 SMALL_FLAVOR = {
@@ -21,7 +21,7 @@ SMALL_FLAVOR = {
 
 
 def build_request_spec(**document):
-    return request_spec_from({"flavor": SMALL_FLAVOR, **document})
+    return parse_request_spec({"flavor": SMALL_FLAVOR, **document})
 
 
 def test_request_spec_of_a_flavor_only_has_the_defaults_of_nova():
@@ -60,7 +60,7 @@ INSTANCE_UUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
 
 @pytest.mark.parametrize("spelling", [INSTANCE_UUID.upper(), INSTANCE_UUID.replace("-", "")])
 def test_instance_uuids_are_normalized(spelling):
-    spec = build_request_spec(instance_uuids=["b", spelling]).for_instance(INSTANCE_UUID)
+    spec = build_request_spec(instance_uuids=["b", spelling]).with_instance(INSTANCE_UUID)
     assert spec.instance_uuid == INSTANCE_UUID
     spec = build_request_spec(instance_uuids=[spelling])
     assert (spec.instance_uuid, spec.instance_uuids) == (INSTANCE_UUID, (INSTANCE_UUID,))
@@ -158,7 +158,7 @@ SERVER_GROUP = {
     "hosts": ["h1"],
     "members": [make_uuid(4)],
 }
-FULL_SPEC = request_spec_from(
+FULL_SPEC = parse_request_spec(
     {
         "flavor": SMALL_FLAVOR,
         "image": CIRROS_IMAGE,
@@ -173,7 +173,7 @@ FULL_SPEC = request_spec_from(
         "limits": {"vcpu": 1, "memory_mb": 2},
     }
 )
-MINIMAL_REQUEST_SPEC = request_spec_from({"flavor": SMALL_FLAVOR})
+MINIMAL_REQUEST_SPEC = parse_request_spec({"flavor": SMALL_FLAVOR})
 
 
 def test_legacy_filter_properties_have_the_keys_of_nova():

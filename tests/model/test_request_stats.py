@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -24,14 +24,14 @@ def test_sql_statements_of_reads_and_writes_are_counted(database):
     database.write(
         lambda connection: (execute_select_one(connection), execute_select_one(connection))
     )
-    assert request_stats().statements == 3
+    assert get_request_stats().statements == 3
 
 
 def test_new_request_statistics_begin_at_zero(sqlite_database):
     sqlite_database.write(execute_select_one)
-    request_stats().candidates = 7
+    get_request_stats().candidates = 7
     begin_stats()
-    assert (request_stats().statements, request_stats().candidates) == (0, None)
+    assert (get_request_stats().statements, get_request_stats().candidates) == (0, None)
 
 
 def test_request_statistics_count_only_their_own_thread(sqlite_database):
@@ -39,7 +39,7 @@ def test_request_statistics_count_only_their_own_thread(sqlite_database):
     other = Thread(target=sqlite_database.write, args=(execute_select_one,))
     other.start()
     other.join(timeout=60)
-    assert request_stats().statements == 0
+    assert get_request_stats().statements == 0
 
 
 def test_request_statistics_count_claims_by_result(sqlite_database):
@@ -50,7 +50,7 @@ def test_request_statistics_count_claims_by_result(sqlite_database):
     assert sqlite_database.claim(execute_select_one) == 1
     with pytest.raises(Conflict):
         sqlite_database.claim(raise_conflict)
-    stats = request_stats()
+    stats = get_request_stats()
     assert (stats.claims_won, stats.claims_lost, stats.claims_retried) == (1, 1, 0)
 
 
@@ -66,5 +66,9 @@ def test_request_statistics_count_claim_retries(postgresql_server):
         return execute_select_one(connection)
 
     assert database.claim(claim_at_third_attempt) == 1
-    assert (len(calls), request_stats().claims_retried, request_stats().claims_won) == (3, 2, 1)
+    assert (len(calls), get_request_stats().claims_retried, get_request_stats().claims_won) == (
+        3,
+        2,
+        1,
+    )
     database.dispose()

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import call_with_retries
 
 
 def make_failing_function(times, failure):
@@ -23,7 +23,7 @@ def make_failing_function(times, failure):
 @pytest.mark.parametrize("failures", range(3))
 def test_failing_function_is_repeated_until_it_succeeds(failures):
     between = []
-    attempts = retrying(
+    attempts = call_with_retries(
         make_failing_function(failures, ConcurrentUpdate("busy")), 3, between=between.append
     )
     assert (attempts, between) == (failures + 1, list(range(1, failures + 1)))
@@ -31,14 +31,16 @@ def test_failing_function_is_repeated_until_it_succeeds(failures):
 
 def test_error_of_the_last_retry_is_raised():
     with pytest.raises(ConcurrentUpdate, match="busy"):
-        retrying(make_failing_function(3, ConcurrentUpdate("busy")), 3)
+        call_with_retries(make_failing_function(3, ConcurrentUpdate("busy")), 3)
 
 
 def test_invalid_request_error_is_not_retried():
     with pytest.raises(Invalid):
-        retrying(make_failing_function(1, Invalid("wrong")), 3)
+        call_with_retries(make_failing_function(1, Invalid("wrong")), 3)
 
 
 def test_failing_function_is_not_retried_after_the_deadline():
     with pytest.raises(ConcurrentUpdate):
-        retrying(make_failing_function(1, ConcurrentUpdate("busy")), 3, when=lambda _failure: False)
+        call_with_retries(
+            make_failing_function(1, ConcurrentUpdate("busy")), 3, when=lambda _failure: False
+        )

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from placement_sched.config.options.services import MESSAGING_GROUP
-from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, announcer_of
+from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, create_announcer
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
 from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
@@ -140,7 +140,7 @@ def test_end_notification_is_sent_after_the_commit(app):
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
 def test_disabled_notification_driver_sends_no_notification(drivers):
-    assert announcer_of(build_settings(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
+    assert create_announcer(build_settings(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
 
 
 def test_oslo_messaging_is_not_imported_without_a_driver():

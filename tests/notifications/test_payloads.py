@@ -13,9 +13,9 @@ from placement_sched.notifications import (
     START,
     Event,
     Reason,
-    run_instance_payload,
-    unversioned_payload,
-    versioned_payload,
+    build_run_instance_payload,
+    build_unversioned_payload,
+    build_versioned_payload,
 )
 from tests.support.clouds import uuid_of
 from tests.support.notification_requests import (
@@ -116,20 +116,24 @@ MINIMAL_PAYLOAD = {
 )
 @pytest.mark.parametrize("phase", [START, END])
 def test_versioned_notification_payload_is_the_object_of_nova(document, expected, phase):
-    payload = versioned_payload(Event(phase, build_request(document)))
+    payload = build_versioned_payload(Event(phase, build_request(document)))
     assert payload == build_nova_object("RequestSpecPayload", "1.1", expected)
 
 
 def test_notification_payload_of_a_bare_destination_has_nulls():
     spec = build_request(REQUEST_WITH_REQUIRED_FIELDS | {"requested_destination": {"host": "cn1"}})
-    destination = versioned_payload(Event(START, spec))["nova_object.data"]["requested_destination"]
+    destination = build_versioned_payload(Event(START, spec))["nova_object.data"][
+        "requested_destination"
+    ]
     nulls = {"node": None, "cell": None, "aggregates": None}
     assert destination == build_nova_object("DestinationPayload", "1.0", {"host": "cn1", **nulls})
 
 
 def test_versioned_error_payload_has_the_request_and_the_reason():
-    reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
-    payload = versioned_payload(Event(ERROR, build_request(REQUEST_WITH_REQUIRED_FIELDS), reason))
+    reason = Reason.from_exception(NoValidHost("No valid host was found: there is no such host"))
+    payload = build_versioned_payload(
+        Event(ERROR, build_request(REQUEST_WITH_REQUIRED_FIELDS), reason)
+    )
     assert payload == {
         "nova_object.name": "SelectDestinationsErrorPayload",
         "nova_object.namespace": "placement_sched",
@@ -195,7 +199,7 @@ UNVERSIONED_MINIMAL_PAYLOAD = {
         "pci_requests": None,
     },
 }
-NO_VALID_HOST_REASON = Reason.of(
+NO_VALID_HOST_REASON = Reason.from_exception(
     NoValidHost("No valid host was found: RamFilter rejected the last remaining host")
 )
 
@@ -209,11 +213,13 @@ NO_VALID_HOST_REASON = Reason.of(
 )
 @pytest.mark.parametrize("phase", [START, END])
 def test_unversioned_notification_payload_is_that_of_nova(document, expected, phase):
-    assert unversioned_payload(Event(phase, build_request(document))) == {"request_spec": expected}
+    assert build_unversioned_payload(Event(phase, build_request(document))) == {
+        "request_spec": expected
+    }
 
 
 def test_unversioned_error_payload_has_the_reason():
-    assert unversioned_payload(
+    assert build_unversioned_payload(
         Event(ERROR, build_request(REQUEST_WITH_REQUIRED_FIELDS), NO_VALID_HOST_REASON)
     ) == {
         "request_spec": UNVERSIONED_MINIMAL_PAYLOAD,
@@ -230,10 +236,12 @@ def test_unversioned_error_payload_has_the_reason():
     ],
 )
 def test_run_instance_payload_has_every_instance(document, instances):
-    payload = run_instance_payload(Event(START, build_request(document)))
+    payload = build_run_instance_payload(Event(START, build_request(document)))
     assert payload["request_spec"].pop("instance_uuids") == instances
-    assert payload == unversioned_payload(Event(START, build_request(document)))
+    assert payload == build_unversioned_payload(Event(START, build_request(document)))
 
 
 def test_notification_of_an_unexpected_error_has_only_its_class_name():
-    assert Reason.of(KeyError("secret")) == Reason("placement.undefined_code", "KeyError")
+    assert Reason.from_exception(KeyError("secret")) == Reason(
+        "placement.undefined_code", "KeyError"
+    )

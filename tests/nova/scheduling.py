@@ -20,8 +20,8 @@ from kombu import Connection
 from sqlalchemy import create_engine
 
 from placement_sched.app import Application, create_app
-from placement_sched.config.options.services import oslo_messaging
-from placement_sched.nova.objects import primitive_of
+from placement_sched.config.options.services import import_oslo_messaging
+from placement_sched.nova.objects import build_primitive
 from tests.conftest import AdminClient, make_settings
 from tests.nova.cloud.rabbitmq import has_consumer, run_private_rabbitmq
 from tests.nova.databases.test_service_record import SERVICES_TABLE
@@ -32,7 +32,7 @@ from tests.support.scheduling import make_report
 from tests.support.servers import build_environment, read_whole_lines, wait_until
 
 SERVICE_START_LOG_TEXT = "placement-sched nova-scheduler serves "
-OSLO_MESSAGING = oslo_messaging()
+OSLO_MESSAGING = import_oslo_messaging()
 #: Modules of the exceptions that nova's clients raise from a response.
 REMOTE_EXCEPTION_MODULES = [
     "nova.exception",
@@ -72,16 +72,16 @@ def build_request_spec_primitive(
 ) -> dict[str, Any]:
     sizes = {"vcpus": 1, "memory_mb": memory_mb, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
     flavor = {"id": 1, "flavorid": "1", "name": "m1.tiny", "extra_specs": {}, **sizes}
-    image = {"id": str(uuid4()), "properties": primitive_of("ImageMetaProps", {})}
-    return primitive_of(
+    image = {"id": str(uuid4()), "properties": build_primitive("ImageMetaProps", {})}
+    return build_primitive(
         "RequestSpec",
         {
             "project_id": "demo",
             "user_id": "ann",
             "num_instances": len(instances),
             "instance_uuid": instances[0],
-            "flavor": primitive_of("Flavor", flavor),
-            "image": primitive_of("ImageMeta", image),
+            "flavor": build_primitive("Flavor", flavor),
+            "image": build_primitive("ImageMeta", image),
             "is_bfv": False,
             **fields,
         },

@@ -6,17 +6,17 @@ import re
 
 import pytest
 
-from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.options.services import import_oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
-from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, expose, target_of
+from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, build_target, expose
 from tests.support.states import read_settings_text
 
-OSLO_MESSAGING = oslo_messaging()
+OSLO_MESSAGING = import_oslo_messaging()
 
 
 def build_bus_options(folder, *lines):
-    return messaging.bus_options(read_settings_text(folder, "\n".join(("[DEFAULT]", *lines))))
+    return messaging.read_bus_options(read_settings_text(folder, "\n".join(("[DEFAULT]", *lines))))
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def list_warnings(caplog):
 class GreetingEndpoint:
     """An RPC endpoint for these tests."""
 
-    target = target_of("4.5")
+    target = build_target("4.5")
 
     @expose
     def greet(self, context, name):
@@ -60,8 +60,8 @@ class GreetingEndpoint:
 @pytest.fixture(scope="module")
 def rpc_client(tmp_path_factory):
     conf = build_bus_options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
-    transport = messaging.transport_of(conf)
-    server = messaging.server_of(transport, "scheduler", "ctl1", [GreetingEndpoint()])
+    transport = messaging.create_transport(conf)
+    server = messaging.create_server(transport, "scheduler", "ctl1", [GreetingEndpoint()])
     server.start()
     yield OSLO_MESSAGING.get_rpc_client(
         OSLO_MESSAGING.get_rpc_transport(conf, allowed_remote_exmods=["oslo_messaging.exceptions"]),
@@ -127,14 +127,14 @@ def test_missing_transport_url_is_an_error(tmp_path):
 @pytest.mark.parametrize("url", ["rabit://bus/", "nonsense", "rabbit://nova:secret@bus:port/"])
 def test_invalid_transport_url_is_rejected_without_its_password(tmp_path, url):
     with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url: ") as wrong:
-        messaging.transport_of(build_bus_options(tmp_path, f"transport_url = {url}"))
+        messaging.create_transport(build_bus_options(tmp_path, f"transport_url = {url}"))
     assert "secret" not in wrong.value.detail
 
 
 def test_bus_address_is_logged_without_its_password(tmp_path):
     text = "[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n"
     settings = read_settings_text(tmp_path, text)
-    assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
+    assert messaging.describe_bus(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 
 def test_unanswered_call_is_redelivered(rpc_client, caplog):

@@ -10,8 +10,8 @@ from placement_sched.nova.objects import (
     UnknownObject,
     UnknownVersion,
     UnreadableObject,
-    no_valid_host,
-    reason_of,
+    build_no_valid_host,
+    derive_reason,
     to_remote_failure,
 )
 
@@ -50,7 +50,7 @@ def test_errors_have_the_exception_classes_of_nova(error, expected):
 
 
 def test_no_valid_host_has_reason_and_message():
-    failure = no_valid_host("None.")
+    failure = build_no_valid_host("None.")
     assert isinstance(failure, NO_VALID_HOST)
     assert isinstance(failure, RemoteFailure)
     assert (str(failure), failure.kwargs) == ("No valid host was found. None.", {"reason": "None."})
@@ -76,4 +76,4 @@ def test_conflict_error_names_the_instances():
     ],
 )
 def test_no_valid_host_reason_is_as_short_as_in_nova(funnel, reason):
-    assert reason_of(funnel) == reason
+    assert derive_reason(funnel) == reason

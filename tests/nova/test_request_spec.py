@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.image import READERS, properties_from
-from placement_sched.model.request_spec import request_spec_from
+from placement_sched.model.image import READERS, parse_properties
+from placement_sched.model.request_spec import parse_request_spec
 from placement_sched.nova import objects
 from placement_sched.nova.objects import (
     UnknownObject,
     UnknownVersion,
     UnreadableObject,
-    primitive_of,
+    build_primitive,
 )
-from placement_sched.nova.request_spec import document_of, raw_properties
+from placement_sched.nova.request_spec import build_document, read_raw_properties
 from tests.nova.wire.comparison import unify_empty_values
 from tests.nova.wire.documents import convert_spec_to_document
 from tests.nova.wire.recorded import (
@@ -41,37 +41,37 @@ def test_request_spec_is_parsed_like_nova():
 
 
 def test_instance_uuids_come_from_the_call():
-    assert document_of(REQUEST_SPEC, INSTANCE_UUIDS)["instance_uuids"] == INSTANCE_UUIDS
+    assert build_document(REQUEST_SPEC, INSTANCE_UUIDS)["instance_uuids"] == INSTANCE_UUIDS
 
 
 @pytest.mark.parametrize("sent", ["abc", ["abc"], [{}], [None], {"a": 1}, 7])
 def test_invalid_instance_uuids_of_the_call_are_rejected(sent):
     with pytest.raises(UnreadableObject, match=r"^instance_uuids "):
-        document_of(REQUEST_SPEC, sent)
+        build_document(REQUEST_SPEC, sent)
 
 
 def test_instance_uuid_of_the_request_is_the_default():
     one = replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "num_instances"), 1)
-    assert document_of(one)["instance_uuids"] == [REQUEST_SPEC[DATA_KEY]["instance_uuid"]]
+    assert build_document(one)["instance_uuids"] == [REQUEST_SPEC[DATA_KEY]["instance_uuid"]]
 
 
 def test_several_instances_without_uuids_are_only_counted():
     three = replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "num_instances"), 3)
-    assert "instance_uuids" not in document_of(three)
-    assert request_spec_from(document_of(three)).num_instances == 3
+    assert "instance_uuids" not in build_document(three)
+    assert parse_request_spec(build_document(three)).num_instances == 3
 
 
 @pytest.mark.parametrize("name", ["numa_topology", "pci_requests", "image", "instance_group"])
 def test_null_and_absent_fields_stay_distinct(name):
     path = build_path_of_field(REQUEST_SPEC, name)
-    assert document_of(replace_value(REQUEST_SPEC, path, None))[name] is None
-    assert name not in document_of(remove_value(REQUEST_SPEC, path))
+    assert build_document(replace_value(REQUEST_SPEC, path, None))[name] is None
+    assert name not in build_document(remove_value(REQUEST_SPEC, path))
 
 
 def test_request_spec_with_only_a_flavor_is_parsed():
     bare = {**REQUEST_SPEC, DATA_KEY: {"flavor": REQUEST_SPEC[DATA_KEY]["flavor"]}}
     assert (
-        request_spec_from(document_of(bare)).flavor.vcpus
+        parse_request_spec(build_document(bare)).flavor.vcpus
         == REQUEST_SPEC[DATA_KEY]["flavor"][DATA_KEY]["vcpus"]
     )
 
@@ -79,12 +79,12 @@ def test_request_spec_with_only_a_flavor_is_parsed():
 def test_sets_with_another_order_of_members_are_parsed_equally():
     path = build_path_of_field(REQUEST_SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
-    first, second = (document_of(replace_value(REQUEST_SPEC, path, order)) for order in orders)
+    first, second = (build_document(replace_value(REQUEST_SPEC, path, order)) for order in orders)
     assert first == second
 
 
 def test_only_the_uuid_of_a_cell_is_read():
-    document = document_of(REQUEST_SPEC)
+    document = build_document(REQUEST_SPEC)
     cell = REQUEST_SPEC[DATA_KEY]["requested_destination"][DATA_KEY]["cell"]
     assert document["requested_destination"]["cell"] == cell[DATA_KEY]["uuid"]
     assert "SECRET" not in str(document)
@@ -93,8 +93,8 @@ def test_only_the_uuid_of_a_cell_is_read():
 def test_old_group_without_policy_field_is_parsed():
     old = {DATA_KEY: {"policies": ["anti-affinity"], "members": INSTANCE_UUIDS, "hosts": None}}
     group = {**REQUEST_SPEC[DATA_KEY]["instance_group"], **old}
-    read = request_spec_from(
-        document_of(
+    read = parse_request_spec(
+        build_document(
             replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, "instance_group"), group)
         )
     )
@@ -109,8 +109,8 @@ def test_old_pinned_cpus_without_pcpuset_are_parsed():
         VERSION_KEY: "1.4",
         DATA_KEY: cell,
     }
-    (read, *_) = request_spec_from(
-        document_of(replace_value(REQUEST_SPEC, path, old))
+    (read, *_) = parse_request_spec(
+        build_document(replace_value(REQUEST_SPEC, path, old))
     ).numa_topology.cells
     assert (read.cpuset, read.pcpuset) == (frozenset(), {0, 1})
 
@@ -136,14 +136,14 @@ def test_newer_minor_versions_are_parsed_with_known_fields():
         for newer in (f"{version.partition('.')[0]}.999", f"{version}.7"):
             spec = replace_value(REQUEST_SPEC, (*path, VERSION_KEY), newer)
             spec = replace_value(spec, (*path, DATA_KEY, "of_the_future"), {"a": 1})
-            assert document_of(spec) == document_of(REQUEST_SPEC), path
+            assert build_document(spec) == build_document(REQUEST_SPEC), path
 
 
 @pytest.mark.parametrize("version", ["99.0", "0.9"])
 def test_unknown_major_version_is_rejected_with_its_path(version):
     for path in KEY_PATHS_OF_SPEC_OBJECTS:
         with pytest.raises(UnknownVersion) as refused:
-            document_of(replace_value(REQUEST_SPEC, (*path, VERSION_KEY), version))
+            build_document(replace_value(REQUEST_SPEC, (*path, VERSION_KEY), version))
         name = read_value_at(path)[NAME_KEY]
         assert str(refused.value) == (
             f"{format_object_path(path)}: version {version} of {name} is not supported, the newest "
@@ -154,16 +154,16 @@ def test_unknown_major_version_is_rejected_with_its_path(version):
 def test_unknown_object_or_namespace_is_rejected_with_its_path():
     for path in KEY_PATHS_OF_SPEC_OBJECTS:
         with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
-            document_of(replace_value(REQUEST_SPEC, (*path, NAME_KEY), "Strange"))
+            build_document(replace_value(REQUEST_SPEC, (*path, NAME_KEY), "Strange"))
         with pytest.raises(UnknownObject) as refused:
-            document_of(replace_value(REQUEST_SPEC, (*path, NAMESPACE_KEY), "cinder"))
+            build_document(replace_value(REQUEST_SPEC, (*path, NAMESPACE_KEY), "cinder"))
         unsupported = f"unsupported object type cinder.{read_value_at(path)[NAME_KEY]}"
         assert str(refused.value) == f"{format_object_path(path)}: {unsupported}"
 
 
 def test_field_with_the_wrong_object_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^spec_obj\.flavor must be Flavor, not ImageMeta$"):
-        document_of(
+        build_document(
             replace_value(
                 REQUEST_SPEC,
                 build_path_of_field(REQUEST_SPEC, "flavor"),
@@ -175,12 +175,12 @@ def test_field_with_the_wrong_object_is_rejected():
 @pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME_KEY: "RequestSpec"}])
 def test_value_without_an_object_version_is_rejected(broken):
     with pytest.raises(UnreadableObject, match=r"^spec_obj must be RequestSpec, not "):
-        document_of(broken)
+        build_document(broken)
 
 
 def test_dictionary_call_is_rejected_with_the_responsible_option():
     with pytest.raises(UnreadableObject, match=r"\[upgrade_levels\] scheduler"):
-        document_of(None)
+        build_document(None)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,9 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
 )
 def test_wrong_value_in_request_spec_is_rejected_with_its_path(fields, value, words):
     with pytest.raises(UnreadableObject) as refused:
-        document_of(replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, *fields), value))
+        build_document(
+            replace_value(REQUEST_SPEC, build_path_of_field(REQUEST_SPEC, *fields), value)
+        )
     assert str(refused.value) == words
 
 
@@ -230,22 +232,22 @@ def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     messages = []
     for path in list_paths(REQUEST_SPEC):
         try:
-            request_spec_from(document_of(replace_value(REQUEST_SPEC, path, wrong)))
+            parse_request_spec(build_document(replace_value(REQUEST_SPEC, path, wrong)))
         except Invalid as refused:
             messages.append(str(refused))
     assert [message for message in messages if "SECRET" in message or "\n" in message] == []
 
 
 def read_image_properties(newer: bool = False, **typed):
-    primitive = primitive_of("ImageMetaProps", typed)
+    primitive = build_primitive("ImageMetaProps", typed)
     if newer:
         primitive["nova_object.version"] = "1.99"
-    return properties_from(raw_properties(primitive, "image.properties")).to_dict()
+    return parse_properties(read_raw_properties(primitive, "image.properties")).to_dict()
 
 
 def test_typed_properties_are_read_unchanged():
     primitive = REQUEST_SPEC[DATA_KEY]["image"][DATA_KEY]["properties"]
-    ours = properties_from(raw_properties(primitive, "properties")).to_dict()
+    ours = parse_properties(read_raw_properties(primitive, "properties")).to_dict()
     if "hw_numa_cpus" in ours:
         ours["hw_numa_cpus"] = [sorted(cpus) for cpus in ours["hw_numa_cpus"]]
     assert ours == primitive[DATA_KEY]
@@ -276,11 +278,11 @@ def test_properties_and_values_of_a_newer_nova_are_ignored():
 
 def test_every_supported_image_property_is_read_from_typed_properties():
     typed = dict.fromkeys(READERS)
-    primitive = primitive_of("ImageMetaProps", typed)
-    assert raw_properties(primitive, "properties") == typed
+    primitive = build_primitive("ImageMetaProps", typed)
+    assert read_raw_properties(primitive, "properties") == typed
 
 
 def test_non_numeric_numa_nodes_are_rejected():
-    primitive = primitive_of("ImageMetaProps", {"hw_numa_cpus": [["0-3"]]})
+    primitive = build_primitive("ImageMetaProps", {"hw_numa_cpus": [["0-3"]]})
     with pytest.raises(UnreadableObject, match=r"^p\.hw_numa_cpus\[0\]\[0\] must be an integer"):
-        raw_properties(primitive, "p")
+        read_raw_properties(primitive, "p")

@@ -7,20 +7,20 @@ from contextlib import suppress
 
 import pytest
 
-from placement_sched.cli.nova_scheduler import policy_hint_check
-from placement_sched.config.conf import new_conf, read_files
+from placement_sched.cli.nova_scheduler import make_policy_hint_check
+from placement_sched.config.conf import create_conf, read_files
 from placement_sched.config.settings import Settings
 from placement_sched.nova.messaging import ExpectedError
-from placement_sched.nova.objects import UnknownVersion, UnreadableObject, primitive_of
+from placement_sched.nova.objects import UnknownVersion, UnreadableObject, build_primitive
 from placement_sched.nova.rpc import (
     SchedulerRpc,
-    aggregate_ids,
-    dictionaries_of,
-    host_of,
-    primitives_of,
-    uuid_of,
-    uuids_of,
-    uuids_of_objects,
+    build_dictionaries,
+    build_primitives,
+    read_aggregate_ids,
+    read_host_name,
+    read_instance_uuid,
+    read_instance_uuids,
+    read_object_uuids,
 )
 from tests.nova.scheduling import build_request_spec_primitive, list_selected_hosts
 from tests.nova.wire.answers import (
@@ -60,7 +60,7 @@ def app_with_hosts_of_nova(sqlite_app, nova, follower):
         sqlite_app.post_json(
             "/scheduler/v1/compute_nodes", [make_report(name, uuid=nova.add_host(name))]
         )
-    follower.full()
+    follower.sync_all()
     return sqlite_app
 
 
@@ -73,7 +73,7 @@ def select_hosts(app_with_hosts_of_nova, follower, tmp_path, caplog):
         (tmp_path / "policy.yaml").write_text(policy)
         file = tmp_path / "nova.conf"
         file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
-        check = policy_hint_check(Settings.from_conf(read_files(new_conf(), [str(file)])))
+        check = make_policy_hint_check(Settings.from_conf(read_files(create_conf(), [str(file)])))
         scheduler = app_with_hosts_of_nova.app.services.scheduler
         rpc = SchedulerRpc(scheduler, follower, check_policy_hint=check)
         sent = {"spec_obj": build_request_spec_primitive(uuid, **fields), "instance_uuids": [uuid]}
@@ -115,7 +115,7 @@ def test_rebuild_uses_the_current_host_in_nova(
     select_hosts, app_with_hosts_of_nova, nova, follower
 ):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
     assert list_selected_hosts(select_hosts(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
@@ -160,7 +160,7 @@ def test_users_without_the_policy_rule_get_no_valid_host_naming_the_rule(
 def test_unknown_server_group_policy_is_reported_with_supported_policies(
     select_hosts, app_with_hosts_of_nova
 ):
-    group = primitive_of("InstanceGroup", {"policy": "apart"})
+    group = build_primitive("InstanceGroup", {"policy": "apart"})
     words = "unknown server group policy 'apart'. Valid policies: affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
         select_hosts(make_uuid(1), instance_group=group)
@@ -179,29 +179,29 @@ def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
 
 def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
     number = AGGREGATE[OBJECT_DATA]["id"]
-    assert aggregate_ids([AGGREGATE]) == aggregate_ids(AGGREGATE) == {number}
+    assert read_aggregate_ids([AGGREGATE]) == read_aggregate_ids(AGGREGATE) == {number}
     with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no id$"):
-        aggregate_ids([primitive_of("Aggregate", {"name": "a"})])
+        read_aggregate_ids([build_primitive("Aggregate", {"name": "a"})])
 
 
 def test_uuids_of_announced_instances_are_read():
     uuids = [each[OBJECT_DATA]["uuid"] for each in INSTANCE_LIST[OBJECT_DATA]["objects"]]
-    assert uuids_of_objects(INSTANCE_LIST) == uuids
-    listed = primitive_of(
-        "InstanceList", {"objects": [primitive_of("Instance", {"uuid": INSTANCE_UUID})]}
+    assert read_object_uuids(INSTANCE_LIST) == uuids
+    listed = build_primitive(
+        "InstanceList", {"objects": [build_primitive("Instance", {"uuid": INSTANCE_UUID})]}
     )
-    assert uuids_of_objects(listed) == [INSTANCE_UUID.lower()]
+    assert read_object_uuids(listed) == [INSTANCE_UUID.lower()]
 
 
 def test_unknown_major_version_of_instance_is_rejected_with_its_path():
     old = replace_value(INSTANCE_LIST, (OBJECT_DATA, "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
-        uuids_of_objects(old)
+        read_object_uuids(old)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
 @pytest.mark.parametrize(
-    ("read", "sent"), [(uuids_of_objects, INSTANCE_LIST), (aggregate_ids, AGGREGATE)]
+    ("read", "sent"), [(read_object_uuids, INSTANCE_LIST), (read_aggregate_ids, AGGREGATE)]
 )
 def test_random_wrong_values_of_notifications_are_parsed_or_rejected(read, sent, wrong):
     for path in list_paths(sent):
@@ -210,21 +210,28 @@ def test_random_wrong_values_of_notifications_are_parsed_or_rejected(read, sent,
 
 
 def test_uuids_of_a_notification_are_normalized():
-    assert (host_of("cn1"), uuids_of([INSTANCE_UUID])) == ("cn1", [INSTANCE_UUID.lower()])
+    assert (read_host_name("cn1"), read_instance_uuids([INSTANCE_UUID])) == (
+        "cn1",
+        [INSTANCE_UUID.lower()],
+    )
 
 
 @pytest.mark.parametrize(
     ("read", "sent", "reason"),
     [
-        (host_of, None, "host_name is missing"),
-        (host_of, "", "host_name is missing"),
-        (host_of, ["cn1"], "host_name must be a string, not a list"),
-        (uuid_of, None, "instance_uuid is missing"),
-        (uuid_of, [INSTANCE_UUID], "instance_uuid must be a string, not a list"),
-        (uuids_of, "abc", "instance_uuids must be a list, not a string"),
-        (uuids_of, {INSTANCE_UUID: 1}, "instance_uuids must be a list, not an object"),
-        (uuids_of, [INSTANCE_UUID, 7], "instance_uuids[1] must be a string, not an integer"),
-        (uuids_of, [None], "instance_uuids[0] must not be null"),
+        (read_host_name, None, "host_name is missing"),
+        (read_host_name, "", "host_name is missing"),
+        (read_host_name, ["cn1"], "host_name must be a string, not a list"),
+        (read_instance_uuid, None, "instance_uuid is missing"),
+        (read_instance_uuid, [INSTANCE_UUID], "instance_uuid must be a string, not a list"),
+        (read_instance_uuids, "abc", "instance_uuids must be a list, not a string"),
+        (read_instance_uuids, {INSTANCE_UUID: 1}, "instance_uuids must be a list, not an object"),
+        (
+            read_instance_uuids,
+            [INSTANCE_UUID, 7],
+            "instance_uuids[1] must be a string, not an integer",
+        ),
+        (read_instance_uuids, [None], "instance_uuids[0] must not be null"),
     ],
 )
 def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason):
@@ -236,13 +243,13 @@ def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason)
 def test_selections_start_with_the_host_followed_by_alternates():
     hosts = [
         [each[OBJECT_DATA]["service_host"] for each in row]
-        for row in primitives_of(ANSWER_WITH_LIMITS)
+        for row in build_primitives(ANSWER_WITH_LIMITS)
     ]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
 
 
 def test_selection_has_all_fields_of_the_selection_object_of_nova():
-    ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
+    ((first, _), _) = build_primitives(ANSWER_WITH_LIMITS)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
     assert first["nova_object.changes"] == sorted(first[OBJECT_DATA])
@@ -255,20 +262,20 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
 
 
 def test_allocation_request_is_json_of_a_supported_version():
-    ((first, _), _) = primitives_of(ANSWER_WITH_LIMITS)
+    ((first, _), _) = build_primitives(ANSWER_WITH_LIMITS)
     request = ANSWER_WITH_LIMITS["selections"][0][0]["allocation_request"]
     assert json.loads(first[OBJECT_DATA]["allocation_request"]) == request
     assert first[OBJECT_DATA]["allocation_request_version"] == "1.36"
 
 
 def test_rebuild_has_a_null_allocation_request():
-    ((selection,),) = primitives_of(REBUILD_ANSWER)
+    ((selection,),) = build_primitives(REBUILD_ANSWER)
     assert selection[OBJECT_DATA]["allocation_request"] == "null"
     assert selection[OBJECT_DATA]["allocation_request_version"] is None
 
 
 def test_limits_of_a_selection_are_integers_and_nova_objects():
-    ((first, second), _) = primitives_of(ANSWER_WITH_LIMITS)
+    ((first, second), _) = build_primitives(ANSWER_WITH_LIMITS)
     limits = first[OBJECT_DATA]["limits"][OBJECT_DATA]
     assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
     numa = limits["numa_topology"]
@@ -283,7 +290,7 @@ def test_limits_of_a_selection_are_integers_and_nova_objects():
 
 def test_infinite_or_text_limit_of_a_selection_is_omitted():
     limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
-    ((selection,),) = primitives_of(
+    ((selection,),) = build_primitives(
         build_select_destinations_answer([build_selection(0, limits=limits)])
     )
     sent_limits = selection[OBJECT_DATA]["limits"][OBJECT_DATA]
@@ -291,16 +298,18 @@ def test_infinite_or_text_limit_of_a_selection_is_omitted():
 
 
 def test_cell_of_a_selection_is_unset_if_unknown():
-    ((selection,),) = primitives_of(
+    ((selection,),) = build_primitives(
         build_select_destinations_answer([build_selection(0, cell_uuid=None)])
     )
     assert "cell_uuid" not in selection[OBJECT_DATA]
 
 
 def test_callers_without_return_objects_get_one_host_per_instance():
-    first, third = dictionaries_of(ANSWER_WITH_LIMITS)
+    first, third = build_dictionaries(ANSWER_WITH_LIMITS)
     assert (first["host"], first["nodename"], third["host"]) == ("cn1", "node1", "cn3")
     assert first["limits"].keys() == {"vcpu", "numa_topology"}
-    assert dictionaries_of(REBUILD_ANSWER) == [{"host": "cn1", "nodename": "node1", "limits": {}}]
-    for answer in (primitives_of(ANSWER_WITH_LIMITS), dictionaries_of(ANSWER_WITH_LIMITS)):
+    assert build_dictionaries(REBUILD_ANSWER) == [
+        {"host": "cn1", "nodename": "node1", "limits": {}}
+    ]
+    for answer in (build_primitives(ANSWER_WITH_LIMITS), build_dictionaries(ANSWER_WITH_LIMITS)):
         assert json.loads(json.dumps(answer)) == answer

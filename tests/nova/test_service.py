@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from placement_sched.db.tables import leases
-from placement_sched.nova.objects import primitive_of
+from placement_sched.nova.objects import build_primitive
 from tests.nova.databases.test_service_record import read_service_rows
 from tests.nova.scheduling import (
     OSLO_MESSAGING,
@@ -152,7 +152,7 @@ def test_nova_scheduler_service_answers_ping(conductor):
 def test_aggregate_notifications_are_recorded(deployment, conductor):
     row = {"uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}
     row["id"] = deployment.nova.add_aggregate("fast", ("cn1",))
-    aggregate = primitive_of("Aggregate", row)
+    aggregate = build_primitive("Aggregate", row)
     conductor.fanout_cast("update_aggregates", "4.1", aggregates=[aggregate])
 
     def read_aggregate_names():
@@ -169,7 +169,7 @@ def test_aggregate_notifications_are_recorded(deployment, conductor):
 def test_instance_notifications_are_recorded(deployment, conductor):
     first, second = deployment.nova.add_instance("cn1"), deployment.nova.add_instance("cn1")
     data = {"uuid": first, "host": "cn1", "node": "cn1", "project_id": "demo"}
-    listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
+    listed = build_primitive("InstanceList", {"objects": [build_primitive("Instance", data)]})
     there = {"host_name": "cn1"}
     conductor.fanout_cast("update_instance_info", "4.2", instance_info=listed, **there)
     wait_until_true(lambda: deployment.list_recorded_instances(first, second) == [first])

@@ -9,9 +9,9 @@ from sqlalchemy import insert, inspect, select, text
 from placement_sched.db.migrate import (
     TRAIN,
     XENA,
-    current_revision,
+    get_newest_revision,
     inspect_schema,
-    newest_revision,
+    read_current_revision,
 )
 from placement_sched.db.tables import (
     OWN_TABLES,
@@ -28,7 +28,7 @@ from placement_sched.model.provider import UNKNOWN_TYPE
 from placement_sched.operations.adopt import adopt, describe_adoption
 from placement_sched.operations.prepare import Preparation, sync
 from placement_sched.schemas.node_report import Defaults, parse
-from placement_sched.store.compute.compute_nodes import row_of
+from placement_sched.store.compute.compute_nodes import build_row
 from placement_sched.store.placement import usages
 from tests.conftest import make_settings
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
@@ -83,13 +83,13 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
     adoption = adopt(database, utcnow)
     assert set(adoption.created_tables) == OWN_TABLE_NAMES
     assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
-    assert (adoption.before, adoption.own_revision) == (None, newest_revision())
+    assert (adoption.before, adoption.own_revision) == (None, get_newest_revision())
     assert "VCPU" in adoption.added.resource_classes
     assert "HW_CPU_X86_AVX2" in adoption.added.traits
     is_postgresql = database.url.get_backend_name() == "postgresql"
     assert adoption.created_indexes == ((CONSUMER_INDEX_NAME,) if is_postgresql else ())
     assert adoption.changed
-    assert current_revision(database) == newest_revision()
+    assert read_current_revision(database) == get_newest_revision()
     counted = adoption.row_counts
     assert (counted.providers, counted.root_providers, counted.inventories) == (1, 1, 1)
     assert (counted.allocations, counted.consumers) == (1, 1)
@@ -98,10 +98,14 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
     with database.read() as connection:
         row = connection.execute(select(resource_providers)).one()
         assert (row.uuid, row.generation) == (uuid, 7)
-        assert usages.of_provider(connection, uuid) == (7, {"VCPU": 3})
+        assert usages.get_by_provider_uuid(connection, uuid) == (7, {"VCPU": 3})
     again = adopt(database, utcnow)
     assert not again.changed
-    assert (again.before, again.found, again.created_indexes) == (newest_revision(), revision, ())
+    assert (again.before, again.found, again.created_indexes) == (
+        get_newest_revision(),
+        revision,
+        (),
+    )
     before = list_table_names(database)
     sync(database, utcnow)
     assert list_table_names(database) == before
@@ -137,7 +141,7 @@ def test_db_adopt_adds_consumer_types_to_a_train_schema(database):
     assert not adopt(database, utcnow).changed
     add_openstack_rows(database)
     with database.read() as connection:
-        (usage,) = usages.of_project(connection, "demo")
+        (usage,) = usages.list_project_usages(connection, "demo")
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
@@ -182,7 +186,7 @@ def test_db_adopt_reports_root_providers_without_node(empty_sqlite_database):
     report = parse(build_report(uuid=uuid), Defaults(now=NOW))
     empty_sqlite_database.write(
         lambda connection: connection.execute(
-            insert(compute_nodes), {**row_of(report.node), "version": 1}
+            insert(compute_nodes), {**build_row(report.node), "version": 1}
         )
     )
     again = adopt(empty_sqlite_database, utcnow)

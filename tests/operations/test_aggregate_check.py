@@ -34,7 +34,7 @@ def add_flavor(database, name, *required, private=False):
 
     def write_rows(connection):
         flavors.add(connection, Flavor(flavorid=name, name=name, is_public=not private), NOW)
-        number = flavors.by_flavorid(connection, name).id
+        number = flavors.find_by_flavorid(connection, name).id
         flavors.set_extra_specs(connection, number, specs, NOW)
 
     database.write(write_rows)
@@ -164,7 +164,7 @@ def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_t
 
 def remove_image(database, name):
     def write_rows(connection):
-        (image,) = images.by_name_or_uuid(connection, name)
+        (image,) = images.list_by_name_or_uuid(connection, name)
         images.remove(connection, image)
 
     database.write(write_rows)
@@ -187,7 +187,7 @@ def test_aggregate_host_without_the_trait_is_a_finding(cloud):
 
 def add_host_to_aggregate(database, aggregate, host):
     def write_rows(connection):
-        number = host_aggregates.id_of_name(connection, aggregate)
+        number = host_aggregates.find_id(connection, aggregate)
         host_aggregates.add_hosts(connection, number, [host], NOW)
 
     database.write(write_rows)
@@ -205,7 +205,7 @@ def test_aggregate_trait_of_a_host_outside_is_a_finding(cloud):
 
 def test_child_provider_of_a_reserved_host_counts_as_in_the_aggregate(cloud):
     with cloud.read() as connection:
-        (root,) = resource_providers.by_names(connection, ["win1-win1"])
+        (root,) = resource_providers.list_by_names(connection, ["win1-win1"])
     rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     add_unrecorded_trait(cloud, uuid_of("pgpu"))
@@ -251,7 +251,7 @@ def find_candidate_nodes_with_the_trait(app):
 
 def send_report_of_existing_node(app, cloud, host):
     with cloud.read() as connection:
-        (node,) = resource_providers.by_names(connection, [f"{host}-{host}"])
+        (node,) = resource_providers.list_by_names(connection, [f"{host}-{host}"])
     figures = {"vcpus": 4, "memory_mb": 4096, "local_gb": 0}
     named = {"host": host, "hypervisor_hostname": f"{host}-{host}"}
     app.put_json(f"/scheduler/v1/compute_nodes/{node.uuid}", {**named, **figures})
@@ -325,7 +325,7 @@ def test_hosts_that_only_placement_or_nova_has_in_an_aggregate_are_a_finding(clo
 
 
 def remove_host_from_aggregate(connection, aggregate, host):
-    number = host_aggregates.id_of_name(connection, aggregate)
+    number = host_aggregates.find_id(connection, aggregate)
     host_aggregates.remove_host(connection, number, host)
 
 

@@ -11,7 +11,7 @@ from placement_sched.errors import Conflict, NotFound, Unavailable
 from placement_sched.model.compute_node import RATIOS
 from placement_sched.operations import aggregates, reports
 from placement_sched.operations.aggregates import RatioUpdater
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.store.compute import compute_nodes
 from tests.support.concurrency import join_threads, run_concurrently
 from tests.support.hosts import add_instance, add_node
@@ -72,7 +72,7 @@ class CloudWithPolicies:
     def __init__(self, database, settings):
         self.database = database
         self.settings = settings
-        self.policies = policies_for(settings)
+        self.policies = get_policies(settings)
 
     def send_reports(self, *documents):
         parsed = reports.parse_reports(documents, self.settings, NOW)

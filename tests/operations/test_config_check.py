@@ -178,5 +178,5 @@ def test_policy_option_of_several_groups_is_an_error_without_a_group(run_command
 
 
 def test_variable_of_another_program_does_not_import_oslo_messaging(monkeypatch):
-    monkeypatch.setattr(config_check, "oslo_messaging", lambda: pytest.fail("imported"))
+    monkeypatch.setattr(config_check, "import_oslo_messaging", lambda: pytest.fail("imported"))
     assert config_check.check_lines(make_full_conf(), {"OS_A__B": "1"}) == []

@@ -211,7 +211,7 @@ def test_capacity_gauges_have_at_most_the_maximum_of_flavors_and_zones(gauge_clo
     flavors = {labels[0] for name, *labels in collect_gauges_and_wait(gauges) if name == ""}
     assert flavors == set(names[:MAX_METRIC_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
-    bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
+    bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).limit_names()
     assert len(bounded.zones) == 51
     assert bounded.zones[OTHER] == sum(range(1, 10))
     assert sum(bounded.zones.values()) == bounded.instances

@@ -7,9 +7,9 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.operations import plugin_check
 from placement_sched.operations.plugin_check import (
     check_source,
-    dry_run,
     find_missing_methods,
     load_classes,
+    try_classes,
 )
 from tests.support.states import build_settings
 
@@ -43,14 +43,14 @@ def write_filter(tmp_path, monkeypatch):
 
 def find_plugin_problems(file):
     settings = build_settings()
-    findings = [*check_source(file, settings.conf), *dry_run(load_classes(file), settings)]
+    findings = [*check_source(file, settings.conf), *try_classes(load_classes(file), settings)]
     return [str(finding) for finding in findings if finding.problem]
 
 
 def test_valid_filter_has_no_plugin_problems(write_filter):
     file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
     assert find_plugin_problems(file) == []
-    (finding,) = dry_run(load_classes(file), build_settings())
+    (finding,) = try_classes(load_classes(file), build_settings())
     assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
 
 
@@ -192,7 +192,7 @@ def test_missing_temporary_folder_during_a_plugin_check_is_a_finding(
 ):
     kinds = load_classes(write_filter("acme_disk", "True"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    (finding,) = dry_run(kinds, build_settings())
+    (finding,) = try_classes(kinds, build_settings())
     assert "the temporary database of the dry run failed: " in finding.problem
     assert "No such file or directory" in finding.problem
 
@@ -200,7 +200,7 @@ def test_missing_temporary_folder_during_a_plugin_check_is_a_finding(
 def test_method_missing_in_the_base_class_of_plugins_is_reported(write_filter):
     file = write_filter("acme_method", "spec_obj.vcpus < 99 or self.filter_reject(host_state)")
     kinds = load_classes(file)
-    assert not [finding for finding in dry_run(kinds, build_settings()) if finding.problem]
+    assert not [finding for finding in try_classes(kinds, build_settings()) if finding.problem]
     (finding,) = find_missing_methods(kinds)
     assert str(finding).startswith(f"{file}: CheckedFilter.filter_reject: the class calls this")
 

@@ -13,7 +13,7 @@ from placement_sched.model.aggregates import HostAggregate, HostMap, SyncCode, S
 from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import (
     OwnPlacement,
-    by_name,
+    group_by_name,
     sync_aggregates,
     sync_traits,
 )
@@ -49,7 +49,7 @@ def add_to_placement_aggregate(database, name, *providers):
     """Add providers to a placement aggregate without nova."""
 
     def write_rows(connection):
-        rows = resource_providers.by_uuids(connection, providers).values()
+        rows = resource_providers.map_by_uuid(connection, providers).values()
         ids = [provider.id for provider in rows]
         aggregates.add_members(connection, aggregate_uuid(name), ids, NOW)
 
@@ -58,7 +58,7 @@ def add_to_placement_aggregate(database, name, *providers):
 
 def read_provider_generation(database, provider):
     with database.read() as connection:
-        return resource_providers.by_uuid(connection, provider).generation
+        return resource_providers.get_by_uuid(connection, provider).generation
 
 
 def test_aggregate_sync_adds_missing_placement_aggregates(database):
@@ -67,7 +67,10 @@ def test_aggregate_sync_adds_missing_placement_aggregates(database):
     add_to_placement_aggregate(database, "fast", node_1)
     synced = sync_own_aggregates(database)
     assert synced.code is SyncCode.DONE
-    assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {node_2}}, set())
+    assert (group_by_name(synced.added), synced.stale) == (
+        {aggregate_uuid("fast"): {node_2}},
+        set(),
+    )
     assert read_members(database, "fast") == {node_1, node_2}
     assert node_3 not in read_members(database, "fast")
 
@@ -213,7 +216,7 @@ def test_aggregate_change_based_on_an_outdated_read_writes_nothing(database):
     stale = read_hosts()
 
     def swap_hosts_of_aggregate(connection):
-        number = host_aggregates.id_of_name(connection, "fast")
+        number = host_aggregates.find_id(connection, "fast")
         own_aggregates.remove_host(connection, number, "cn1", NOW)
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
@@ -231,7 +234,7 @@ REMOVED_TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": None}
 
 def remove_trait_as_operator(database, provider, trait=LICENSED_TRAIT):
     def write_rows(connection):
-        number = resource_providers.by_uuid(connection, provider).id
+        number = resource_providers.get_by_uuid(connection, provider).id
         traits.take_off(connection, trait, [number], NOW)
 
     database.write(write_rows)
@@ -280,7 +283,7 @@ def test_trait_sync_creates_the_trait_of_an_aggregate_without_hosts(sqlite_datab
     add_aggregate(sqlite_database, "windows", [], TRAIT_METADATA)
     assert sync_own_traits(sqlite_database).created == [LICENSED_TRAIT]
     with sqlite_database.read() as connection:
-        assert traits.by_names(connection, [LICENSED_TRAIT])
+        assert traits.list_by_names(connection, [LICENSED_TRAIT])
 
 
 def test_second_sync_of_traits_changes_nothing(database):
@@ -294,7 +297,7 @@ def test_second_sync_of_traits_changes_nothing(database):
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
     assert len(statements) == 6
     with database.read() as connection:
-        rows = resource_providers.by_uuids(connection, nodes).values()
+        rows = resource_providers.map_by_uuid(connection, nodes).values()
     assert {provider.generation for provider in rows} == {1}
 
 
@@ -494,7 +497,7 @@ def module_database(sqlite_template, tmp_path_factory):
 def read_sync_state(database, nodes):
     """Return the aggregate members, providers with traits, generations and synced traits."""
     with database.read() as connection:
-        rows = resource_providers.by_uuids(connection, nodes.values()).values()
+        rows = resource_providers.map_by_uuid(connection, nodes.values()).values()
     return (
         {name: read_members(database, name) for name in "abc"},
         {trait: read_providers_with_trait(database, trait) for trait in TRAIT_NAMES},
@@ -546,7 +549,7 @@ def replace_all_aggregates(database, cloud):
 
     def delete_all_aggregates(connection):
         for aggregate in host_aggregates.snapshot(connection):
-            ids = host_aggregates.provider_ids_of_hosts(connection, HOST_NAMES)
+            ids = host_aggregates.find_provider_ids(connection, HOST_NAMES)
             provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
             for host in aggregate.hosts:
                 host_aggregates.remove_host(connection, aggregate.id, host)

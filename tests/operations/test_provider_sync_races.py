@@ -59,7 +59,7 @@ def run_process_of_race(barrier, process_number, url, nodes):
 
 def toggle_membership_and_trait_metadata(connection, dice):
     """Add a host to an aggregate or remove it, and require the trait or not."""
-    number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATE_NAMES))
+    number = aggregates_store.find_id(connection, dice.choice(AGGREGATE_NAMES))
     host = dice.choice(HOST_NAMES)
     if host in aggregates.get(connection, number).hosts:
         aggregates.remove_host(connection, number, host, NOW)
@@ -73,13 +73,13 @@ def set_provider_trait(database, dice, nodes, number):
     """Add a trait to a provider like the Placement API: replace all, check the generation."""
     node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
     with database.read() as connection:
-        provider = resource_providers.by_uuid(connection, node)
-        had = [trait.id for trait in traits.of_provider(connection, provider.id)]
+        provider = resource_providers.get_by_uuid(connection, node)
+        had = [trait.id for trait in traits.list_by_provider(connection, provider.id)]
 
     def replace_traits(connection):
         traits.add_missing(connection, [trait], NOW)
         locked = resource_providers.lock_by_uuid(connection, node, provider.generation)
-        new = traits.ids_by_name(connection, [trait]).values()
+        new = traits.map_ids(connection, [trait]).values()
         traits.replace(connection, locked.id, had, [*had, *new], NOW)
         resource_providers.bump_generations(connection, [locked.id], NOW)
 

@@ -47,12 +47,14 @@ def send_reports(database, settings):
 
 def read_provider(database, number=1):
     with database.read() as connection:
-        return resource_providers.by_uuids(connection, [node_uuid(number)]).get(node_uuid(number))
+        return resource_providers.map_by_uuid(connection, [node_uuid(number)]).get(
+            node_uuid(number)
+        )
 
 
 def read_inventories(database, number=1):
     with database.read() as connection:
-        rows = inventories.of_provider(connection, read_provider(database, number).id)
+        rows = inventories.list_by_provider(connection, read_provider(database, number).id)
     return {
         inventory.resource_class: (inventory.total, inventory.reserved, inventory.allocation_ratio)
         for inventory in rows
@@ -61,13 +63,13 @@ def read_inventories(database, number=1):
 
 def read_traits(database, number=1):
     with database.read() as connection:
-        rows = traits.of_provider(connection, read_provider(database, number).id)
+        rows = traits.list_by_provider(connection, read_provider(database, number).id)
     return {trait.name for trait in rows}
 
 
 def read_aggregates(database, number=1):
     with database.read() as connection:
-        return set(aggregates.of_provider(connection, read_provider(database, number).id))
+        return set(aggregates.list_by_provider(connection, read_provider(database, number).id))
 
 
 def create_aggregate(database, number, *hosts):
@@ -104,7 +106,7 @@ def test_report_creates_node_service_provider_and_inventories(database, send_rep
         (service,) = services.search(connection)
         (disk,) = [
             inventory
-            for inventory in inventories.of_provider(connection, provider.id)
+            for inventory in inventories.list_by_provider(connection, provider.id)
             if inventory.resource_class == "DISK_GB"
         ]
     assert (service.host, service.binary, service.last_seen_up) == ("cn1", "nova-compute", NOW)
@@ -119,7 +121,7 @@ def test_unchanged_report_updates_only_the_heartbeat(database, send_reports):
     ) == reports.RecordedReports(unchanged=1)
     assert read_provider(database) == provider
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == HALF_MINUTE_LATER
+        assert compute_nodes.get_by_uuid(connection, node_uuid(1)).last_seen_up == HALF_MINUTE_LATER
         assert services.search(connection)[0].last_seen_up == HALF_MINUTE_LATER
 
 
@@ -514,7 +516,7 @@ def test_provider_without_a_reported_node_joins_no_aggregate(database):
     provider = create_provider(database, 1)
     assert (provider.generation, provider.parent_uuid) == (0, None)
     with database.read() as connection:
-        assert resource_providers.by_uuid(connection, node_uuid(1)) == provider
+        assert resource_providers.get_by_uuid(connection, node_uuid(1)) == provider
 
 
 @pytest.mark.all_databases

@@ -13,7 +13,7 @@ def change_and_read_service(database, change, host, *arguments, **changed):
 
     def write_rows(connection):
         change(connection, host, *arguments, **changed)
-        return services.by_hosts(connection, [host])[host]
+        return services.map_by_host(connection, [host])[host]
 
     return database.write(write_rows)
 

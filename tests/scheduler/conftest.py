@@ -30,7 +30,7 @@ def install_package(tmp_path, monkeypatch):
         clear_caches()
 
     def clear_caches():
-        plugins._announcements.cache_clear()
+        plugins._list_entry_points.cache_clear()
         default_settings.cache_clear()
 
     yield install

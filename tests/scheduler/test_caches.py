@@ -40,7 +40,7 @@ def write_host_reports(database, *documents, now=NOW):
 def read_compute_nodes(database, cache, *numbers):
     with database.read() as connection:
         uuids = [node_uuid(number) for number in numbers]
-        nodes = cache.get(connection, uuids, change_counters.host_versions(connection))
+        nodes = cache.get(connection, uuids, change_counters.map_host_versions(connection))
         return [nodes[uuid] for uuid in uuids if uuid in nodes]
 
 
@@ -123,7 +123,7 @@ def test_metrics_of_a_report_are_parsed_once(sqlite_database):
 
 def read_compute_services(database, cache, *hosts):
     with database.read() as connection:
-        return cache.get(connection, hosts, change_counters.host_versions(connection))
+        return cache.get(connection, hosts, change_counters.map_host_versions(connection))
 
 
 def record_heartbeats(database, *hosts, at=NOW):
@@ -161,7 +161,7 @@ def create_aggregate(database, name, zone=None):
 
 def read_host_aggregates(database, cache):
     with database.read() as connection:
-        return cache.current(connection).every
+        return cache.get_current(connection).every
 
 
 def test_cached_aggregates_have_every_change_by_another_process(
@@ -213,9 +213,9 @@ def test_cached_aggregates_are_found_by_host(sqlite_database):
 
     sqlite_database.write(write_rows)
     with sqlite_database.read() as connection:
-        current = AggregateCache().current(connection)
-    assert [entry.id for entry in current.of_host("h1")] == [first, second]
-    assert current.of_host("H1") == ()
+        current = AggregateCache().get_current(connection)
+    assert [entry.id for entry in current.list_for_host("h1")] == [first, second]
+    assert current.list_for_host("H1") == ()
 
 
 def test_cached_flavors_are_read_again_after_a_change(database):
@@ -223,7 +223,7 @@ def test_cached_flavors_are_read_again_after_a_change(database):
 
     def read_names_and_count_statements():
         with record_statements(database) as seen, database.read() as connection:
-            names = [flavor.name for flavor in cache.current(connection)]
+            names = [flavor.name for flavor in cache.get_current(connection)]
         return names, len(seen)
 
     assert read_names_and_count_statements() == ([], 2)
@@ -268,12 +268,12 @@ def database_with_standby(sqlite_database, tmp_path):
 
 
 def make_aggregates_reader(cache):
-    return lambda connection: [entry.name for entry in cache.current(connection).every]
+    return lambda connection: [entry.name for entry in cache.get_current(connection).every]
 
 
 def make_compute_nodes_reader(cache):
     def read_vcpus(connection):
-        nodes = cache.get(connection, [node_uuid(1)], change_counters.host_versions(connection))
+        nodes = cache.get(connection, [node_uuid(1)], change_counters.map_host_versions(connection))
         return [node.vcpus for node in nodes.values()]
 
     return read_vcpus
@@ -350,9 +350,9 @@ def test_node_history_is_dropped_after_a_database_failover(database_with_standby
     database_with_standby.stop_replication()
     write_host_reports(database_with_standby.database, build_report(1, vcpus=5))
     assert read_vcpus() == [5]
-    history_cache.note([(node_uuid(1), object())])
+    history_cache.record_placements([(node_uuid(1), object())])
     database_with_standby.promote_standby(is_known=False)
     assert read_vcpus() == [5]
     database_with_standby.history = "second"
     assert read_vcpus() == [4]
-    assert not history_cache.placed_on(node_uuid(1))
+    assert not history_cache.list_placed_requests(node_uuid(1))

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.model.clock import utcnow
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from tests.scheduler.providers import add_provider, add_sharing_provider
 from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages
@@ -84,7 +84,7 @@ def make_racing_scheduler(cloud, settings, make_app):
 
 
 def read_claim_counts() -> tuple[int, int, dict[str, int]]:
-    stats = request_stats()
+    stats = get_request_stats()
     return stats.claims_won, stats.claims_lost, dict(stats.conflicts)
 
 

@@ -28,7 +28,7 @@ DECISIONS_PATH = "/scheduler/v1/decisions"
 
 def read_decision(app, uuid):
     with app.app.services.database.read() as connection:
-        return decisions.by_uuid(connection, uuid)
+        return decisions.get_by_uuid(connection, uuid)
 
 
 def replay_decision(app, uuid, **how):
@@ -205,6 +205,6 @@ def test_decision_of_an_earlier_release_has_no_recorded_settings(cloud):
 
 
 def test_attempts_of_a_decision_have_different_random_numbers():
-    first, second = (DecisionSeed("a", attempt).random().random() for attempt in (0, 1))
+    first, second = (DecisionSeed("a", attempt).build_random().random() for attempt in (0, 1))
     assert first != second
-    assert DecisionSeed("a", 1).random().random() == second
+    assert DecisionSeed("a", 1).build_random().random() == second

@@ -14,7 +14,7 @@ import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import extra_specs as validators
-from placement_sched.scheduler.extra_specs import ExtraSpecValidator, all_validators, check
+from placement_sched.scheduler.extra_specs import ExtraSpecValidator, check, list_validators
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_unknown_extra_spec_key_is_reported(key):
 
 
 def test_every_validator_has_a_unique_name_and_a_description():
-    names = [entry.name for entry in all_validators()]
+    names = [entry.name for entry in list_validators()]
     assert sorted(set(names)) == names
-    assert all(item.description.endswith(".") for item in all_validators())
+    assert all(item.description.endswith(".") for item in list_validators())
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def install_package(tmp_path, monkeypatch):
     """Give a function that installs a package whose module ``acme_specs`` is this text."""
 
     def clear_caches():
-        validators.all_validators.cache_clear()
-        validators._index.cache_clear()
+        validators.list_validators.cache_clear()
+        validators._index_validators.cache_clear()
         sys.modules.pop("acme_specs", None)
 
     def install(text, entry="acme_specs"):
@@ -124,7 +124,7 @@ def test_error_names_the_entry_point_of_an_invalid_package(install_package, text
     install_package(text, entry)
     entry_point = r"entry point acme \(.*\) of placement_sched\.extra_spec_validators"
     with pytest.raises(ConfigurationError, match=f"{entry_point}.*{words}"):
-        all_validators()
+        list_validators()
 
 
 def build_validator(name="acme:x", parameters=None, **value):

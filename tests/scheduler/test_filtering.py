@@ -406,7 +406,7 @@ class AggregateConfiningFilter(BaseRequestFilter):
 
     def apply(self, spec, world):
         uuids = [aggregate.uuid for aggregate in world.host_aggregates()]
-        return RequestFilterResult(spec.for_instance("x"), {"aggregates": uuids})
+        return RequestFilterResult(spec.with_instance("x"), {"aggregates": uuids})
 
 
 class DisabledFilter(AggregateConfiningFilter):

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import set_host_attributes
-from placement_sched.scheduler.plugins import host_attributes
+from placement_sched.scheduler.plugins import load_attribute_reader
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_host_state
@@ -35,7 +35,9 @@ def build_entry_point(value):
 @pytest.fixture
 def registered_host_attributes():
     """Use the function of an entry point."""
-    set_host_attributes([host_attributes(build_entry_point(f"{__name__}:read_host_attributes"))])
+    set_host_attributes(
+        [load_attribute_reader(build_entry_point(f"{__name__}:read_host_attributes"))]
+    )
     HOSTS_OF_ATTRIBUTE_READS.clear()
     yield
     set_host_attributes([])
@@ -80,4 +82,4 @@ def test_unknown_host_attribute_is_an_error():
 
 def test_invalid_entry_point_of_host_attributes_is_an_error():
     with pytest.raises(ConfigurationError, match=r"acme \(acme_none:f\) of placement_sched\.host_"):
-        host_attributes(build_entry_point("acme_none:f"))
+        load_attribute_reader(build_entry_point("acme_none:f"))

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
+from placement_sched.scheduler.host_manager import RecordedInstances, collect_named_instances
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.support.scheduling import explain_request, make_report, make_spec, make_uuid
@@ -48,7 +48,7 @@ class RecordingInstanceStore:
 def test_instances_of_all_hosts_are_read_at_the_first_use():
     records = RecordingInstanceStore()
     recorded = records.read()
-    first, second, third = (recorded.on(name) for name in ("cn1", "cn2", "cn3"))
+    first, second, third = (recorded.get_on_host(name) for name in ("cn1", "cn2", "cn3"))
     assert records.reads == []
     assert dict(first) == build_instances("cn1", INSTANCE_1, INSTANCE_2, project_id="p1")
     assert (len(first), INSTANCE_1 in first, INSTANCE_3 in first) == (2, True, False)
@@ -62,7 +62,7 @@ def test_instances_of_all_hosts_are_read_at_the_first_use():
 def test_instances_named_by_the_request_are_read_without_those_of_all_hosts():
     records = RecordingInstanceStore()
     recorded = records.read(INSTANCE_1, INSTANCE_3, NEW_INSTANCE)
-    host, other_host = recorded.on("cn1"), recorded.on("cn2")
+    host, other_host = recorded.get_on_host("cn1"), recorded.get_on_host("cn2")
     presence = (
         INSTANCE_1 in host,
         INSTANCE_3 in host,
@@ -82,7 +82,7 @@ def test_instance_added_to_a_node_is_on_all_nodes_of_the_same_host_only():
     records = RecordingInstanceStore()
     recorded = records.read(NEW_INSTANCE, INSTANCE_1)
     # Nodes of a host share its instances.
-    host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
+    host, same_host, other_host = (recorded.get_on_host(name) for name in ("cn1", "cn1", "cn2"))
     host[NEW_INSTANCE] = HostInstance(uuid=NEW_INSTANCE)
     assert NEW_INSTANCE in host
     assert NEW_INSTANCE in same_host
@@ -106,7 +106,7 @@ def test_instances_named_by_a_request_include_group_members_and_hints():
             "query": "x",
         },
     )
-    assert named_instances(request) == {INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE}
+    assert collect_named_instances(request) == {INSTANCE_1, INSTANCE_2, INSTANCE_3, NEW_INSTANCE}
 
 
 def test_recorded_image_with_invalid_properties_has_none():
@@ -224,7 +224,7 @@ def record_unavailable_cell_database(app, uuid, seconds):
     """Record that the database of a cell has been unavailable for seconds."""
     since = utcnow() - timedelta(seconds=seconds)
     app.app.services.database.write(
-        lambda connection: cells.note_away(connection, uuid, CONNECTION_ERROR, since)
+        lambda connection: cells.record_failure(connection, uuid, CONNECTION_ERROR, since)
     )
 
 
@@ -283,7 +283,7 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     assert reasons["cn2"].startswith(f"the database of cell {CELL_2_UUID} has not answered for 36")
     assert answer["outcome"] == "no_valid_host"
     cloud.app.services.database.write(
-        lambda connection: cells.note_read(connection, [CELL_1_UUID, CELL_2_UUID], utcnow())
+        lambda connection: cells.record_read(connection, [CELL_1_UUID, CELL_2_UUID], utcnow())
     )
     assert list_passing_hosts(explain_request(cloud, make_spec())) == ["cn1", "cn2", "cn3"]
 

@@ -8,8 +8,8 @@ from placement_sched.model.hardware.numa import NUMACell
 from placement_sched.scheduler.host_state import (
     NO_SERVICE,
     HostState,
+    build_service_view,
     make_host_state,
-    service_view,
 )
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.support.reports import NOW, build_report, node_uuid
@@ -24,7 +24,7 @@ NOVA_HOST_STATE_ATTRIBUTES = """
     supported_instances total_usable_disk_gb total_usable_ram_mb update updated uuid vcpus_total
     vcpus_used
 """
-DISABLED_SERVICE = service_view(
+DISABLED_SERVICE = build_service_view(
     Service(
         id=7,
         uuid=node_uuid(7),

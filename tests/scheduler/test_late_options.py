@@ -9,7 +9,7 @@ from oslo_config import cfg
 from placement_sched.cli.main import main
 from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import get_plugins, make_full_conf, read_settings
 from placement_sched.scheduler.weights import run_weighers
 from tests.support.states import build_host_state, build_spec, read_settings_text
 
@@ -80,7 +80,7 @@ parametrize_conf_objects = pytest.mark.parametrize(
 
 @parametrize_conf_objects
 def test_options_registered_by_plugins_have_the_values_of_the_file(plugin_config_file):
-    plugins = plugins_for(read_settings([plugin_config_file], make_full_conf()))
+    plugins = get_plugins(read_settings([plugin_config_file], make_full_conf()))
     hosts = [build_host_state("cn1"), build_host_state("cn22")]
     hosts_after = run_filters(plugins.filters, hosts, build_spec()).hosts
     assert hosts_after == hosts
@@ -98,10 +98,10 @@ def test_config_validate_accepts_options_registered_in_init(plugin_config_file, 
 
 @parametrize_conf_objects
 def test_options_registered_in_init_have_values_of_the_new_file(plugin_config_file):
-    plugins_for(read_settings([plugin_config_file], make_full_conf()))
+    get_plugins(read_settings([plugin_config_file], make_full_conf()))
     path = Path(plugin_config_file)
     path.write_text(path.read_text().replace("= yield", "= reject"))
-    plugins = plugins_for(read_settings([plugin_config_file], make_full_conf()))
+    plugins = get_plugins(read_settings([plugin_config_file], make_full_conf()))
     assert run_filters(plugins.filters, [build_host_state()], build_spec()).hosts == []
 
 

@@ -13,7 +13,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import get_plugins, make_full_conf, read_settings
 from tests.support.scheduling import (
     explain_request,
     get_selected_hosts,
@@ -64,7 +64,7 @@ def test_options_file_accepts_each_name_of_an_option(options_file, document, opt
 def test_settings_without_an_options_file_do_not_change():
     settings = read_settings((), make_full_conf())
     assert read(settings).settings is settings
-    assert LiveSettings(settings, utcnow).settings() is settings
+    assert LiveSettings(settings, utcnow).get_settings() is settings
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_error_for_an_invalid_options_file_is_one_line_with_its_path(options_fil
 
 def test_missing_or_broken_options_file_is_reported_at_the_start(options_file, caplog):
     settings = write_options_file_and_read_settings(options_file, "{")
-    assert LiveSettings(settings, utcnow).settings() is settings
+    assert LiveSettings(settings, utcnow).get_settings() is settings
     assert "the previous settings remain in effect" in caplog.text
     options_file.unlink()
     with pytest.raises(ConfigurationError) as error:
@@ -139,13 +139,13 @@ def live_settings(options_file, tmp_path):
 
 
 def read_subset_size(options: LiveSettings) -> int:
-    return options.settings().filter_scheduler.host_subset_size
+    return options.get_settings().filter_scheduler.host_subset_size
 
 
 def test_changed_options_file_is_read_again_at_a_reload(options_file, live_settings, caplog):
-    before = live_settings.settings()
+    before = live_settings.get_settings()
     options_file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
-    assert live_settings.settings() is before
+    assert live_settings.get_settings() is before
     live_settings.reload()
     assert read_subset_size(live_settings) == 5
     assert (
@@ -181,15 +181,15 @@ def test_broken_options_file_keeps_the_old_values_and_logs_the_reason(
 
 
 def test_plugins_are_created_before_a_request_needs_them(live_settings):
-    misses = plugins_for.cache_info().misses
-    plugins_for(live_settings.settings(), utcnow)
-    assert plugins_for.cache_info().misses == misses
+    misses = get_plugins.cache_info().misses
+    get_plugins(live_settings.get_settings(), utcnow)
+    assert get_plugins.cache_info().misses == misses
 
 
 @pytest.mark.parametrize("text", ["{", '{"scheduler_host_subset_size": 5}'])
 def test_worker_begins_with_the_settings_of_its_parent(options_file, live_settings, text):
     options_file.write_text(text)
-    plugins_for.cache_clear()
+    get_plugins.cache_clear()
     worker = LiveSettings(live_settings.configured, parent=live_settings)
     assert read_subset_size(worker) == 2
     test_plugins_are_created_before_a_request_needs_them(worker)
@@ -263,5 +263,5 @@ def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatc
     live = LiveSettings(read_settings([str(config)], make_full_conf()))
     config.write_text("[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
     live.reload()
-    assert live.settings().acme_new.most == 9
-    assert live.settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3
+    assert live.get_settings().acme_new.most == 9
+    assert live.get_settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3

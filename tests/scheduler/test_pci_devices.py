@@ -43,7 +43,9 @@ def count_devices_by_provider(state):
 )
 def test_pci_devices_are_taken_from_the_first_candidate_or_any_pool(providers, count, expected):
     state = build_host_state(
-        pci_stats=PciPools.of([build_nic_pool(2, rp_uuid="a"), build_nic_pool(2, rp_uuid="b")])
+        pci_stats=PciPools.from_report(
+            [build_nic_pool(2, rp_uuid="a"), build_nic_pool(2, rp_uuid="b")]
+        )
     )
     state.allocation_candidates = [{"mappings": {"r-0": [uuid]}} for uuid in providers]
     state.consume_from_request(build_request_for_devices(count))
@@ -60,7 +62,7 @@ def test_host_without_pci_pools_accepts_an_instance(request_spec):
 
 
 def test_too_few_pci_devices_are_logged_and_the_instance_is_still_added_to_the_host(caplog):
-    state = build_host_state("cn7", pci_stats=PciPools.of([build_nic_pool(1)]))
+    state = build_host_state("cn7", pci_stats=PciPools.from_report([build_nic_pool(1)]))
     state.consume_from_request(build_request_for_devices(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
     warning = "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
@@ -74,7 +76,9 @@ def test_pci_request_has_the_resource_providers_of_its_devices():
     ).pci_requests.requests
     assert [request.spec for request in requests] == [({"rp_uuids": "b,b,a"},)]
     state = build_host_state(
-        pci_stats=PciPools.of([build_nic_pool(2, rp_uuid="a"), build_nic_pool(3, rp_uuid="b")])
+        pci_stats=PciPools.from_report(
+            [build_nic_pool(2, rp_uuid="a"), build_nic_pool(3, rp_uuid="b")]
+        )
     )
     state.consume_from_request(
         with_device_providers(build_request_for_devices(3), {"mappings": mappings})

@@ -9,7 +9,12 @@ from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.plugin import SchedulerPlugin, calling, path_of, tolerate_failures
+from placement_sched.scheduler.plugin import (
+    SchedulerPlugin,
+    calling,
+    get_class_path,
+    tolerate_failures,
+)
 from tests.support.states import NOW, build_settings
 
 
@@ -40,7 +45,7 @@ def test_plugin_without_arguments_has_the_options_of_the_process():
     finally:
         CONF.clear_override("size", "test_plugin")
     assert PluginWithOptions().size == 4
-    assert path_of(PluginWithOptions) == "tests.scheduler.test_plugin.PluginWithOptions"
+    assert get_class_path(PluginWithOptions) == "tests.scheduler.test_plugin.PluginWithOptions"
 
 
 def test_plugin_created_with_settings_and_a_clock_uses_them():
@@ -66,5 +71,5 @@ def test_plugin_failure_is_logged_as_an_error_unless_the_caller_continues(caplog
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == (
         level,
-        f"{path_of(PluginWithOptions)} failed",
+        f"{get_class_path(PluginWithOptions)} failed",
     )

@@ -6,15 +6,15 @@ from importlib import import_module
 
 import pytest
 
-from placement_sched.config.conf import CONF, new_conf, read_files
+from placement_sched.config.conf import CONF, create_conf, read_files
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import plugins as plugins_module
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.live_settings import with_overrides
-from placement_sched.scheduler.plugin import path_of, register
-from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugin import get_class_path, register
+from placement_sched.scheduler.plugins import get_plugins, list_opts, make_full_conf, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from placement_sched.scheduler.weights import all_weighers, run_weighers
 from tests.scheduler import third_party
@@ -64,13 +64,13 @@ def test_plugins_have_the_configured_order_settings_and_clock():
     settings = build_filter_scheduler_settings(
         enabled_filters=["ImagePropertiesFilter", "ComputeFilter"]
     )
-    plugins = plugins_for(settings, lambda: NOW)
+    plugins = get_plugins(settings, lambda: NOW)
     assert list_class_names(plugins.filters) == ["ImagePropertiesFilter", "ComputeFilter"]
     for plugin in plugins.filters:
         assert plugin.settings is settings
         assert plugin.now() == NOW
-    assert plugins_for(settings) is plugins_for(settings)
-    assert plugins_for(settings) is not plugins_for(build_settings())
+    assert get_plugins(settings) is get_plugins(settings)
+    assert get_plugins(settings) is not get_plugins(build_settings())
 
 
 #: The paths of the shipped classes in releases of nova, by module.
@@ -125,7 +125,7 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
         folder = "filters." if option == "enabled_filters" else "weights."
         paths = [path for path in NOVA_PLUGIN_CLASS_PATHS if path.startswith(folder)]
         named = [path.rpartition(".") for path in paths]
-        plugins = plugins_for(
+        plugins = get_plugins(
             build_filter_scheduler_settings(**{option: [f"{package}.{path}" for path in paths]})
         )
         result = plugins.filters if option == "enabled_filters" else plugins.weighers
@@ -137,18 +137,18 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
 def test_plugin_class_of_a_merged_module_keeps_its_path():
     path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
     settings = build_filter_scheduler_settings(enabled_filters=["ComputeFilter", path])
-    assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
+    assert list_class_names(get_plugins(settings).filters) == ["ComputeFilter", "SameHostFilter"]
 
 
 def test_every_shipped_filter_and_weigher_can_be_configured_by_its_path():
     options = {
-        "filter_scheduler__enabled_filters": [path_of(kind) for kind in all_filters()],
-        "filter_scheduler__weight_classes": [path_of(kind) for kind in all_weighers()],
+        "filter_scheduler__enabled_filters": [get_class_path(kind) for kind in all_filters()],
+        "filter_scheduler__weight_classes": [get_class_path(kind) for kind in all_weighers()],
         # The weighers of these options run only with them.
         "scheduler__required_aggregates_by_trait": "prefer",
         "filter_scheduler__stranded_resources_weight_multiplier": 1.0,
     }
-    plugins = plugins_for(build_settings(**options))
+    plugins = get_plugins(build_settings(**options))
     assert list_class_names(plugins.filters) == [kind.__name__ for kind in all_filters()]
     assert list_class_names(plugins.weighers) == [kind.__name__ for kind in all_weighers()]
 
@@ -158,9 +158,9 @@ def test_single_filter_of_nova_can_be_available():
     settings = build_filter_scheduler_settings(
         available_filters=[path], enabled_filters=["ComputeFilter"]
     )
-    assert list_class_names(plugins_for(settings).filters) == ["ComputeFilter"]
+    assert list_class_names(get_plugins(settings).filters) == ["ComputeFilter"]
     with pytest.raises(ConfigurationError, match="unknown filter 'AllHostsFilter'"):
-        plugins_for(
+        get_plugins(
             build_filter_scheduler_settings(
                 available_filters=[path], enabled_filters=["AllHostsFilter"]
             )
@@ -173,7 +173,7 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
         weight_classes=[f"{package}.weights.all_weighers", f"{package}.weights.ram.RAMWeigher"]
     )
     request = [kind.__name__ for kind in all_weighers() if kind.is_wanted(settings)]
-    assert list_class_names(plugins_for(settings).weighers) == request
+    assert list_class_names(get_plugins(settings).weighers) == request
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
 )
 def test_error_for_a_wrong_plugin_name_is_one_line(options, words):
     with pytest.raises(ConfigurationError, match=words) as error:
-        plugins_for(build_filter_scheduler_settings(**options))
+        get_plugins(build_filter_scheduler_settings(**options))
     assert "\n" not in error.value.detail
 
 
@@ -210,7 +210,7 @@ def test_nova_filter_and_weigher_with_changed_imports_decide_as_in_nova():
         enabled_filters=["ComputeFilter", "AcmeFilter"],
         weight_classes=[f"{ACME_MODULE}.AcmeWeigher"],
     )
-    plugins = plugins_for(settings, lambda: NOW)
+    plugins = get_plugins(settings, lambda: NOW)
     in_rack = build_aggregates({"rack": "r1, r2"})
     hosts = [
         build_host_state("cn1", aggregates=in_rack, num_instances=2),
@@ -233,7 +233,7 @@ def test_function_at_a_plugin_path_may_return_several_filters():
         available_filters=[f"{ACME_MODULE}.list_acme_filters"],
         enabled_filters=["OptionDeclaringFilter", "AcmeFilter"],
     )
-    assert list_class_names(plugins_for(settings).filters) == [
+    assert list_class_names(get_plugins(settings).filters) == [
         "OptionDeclaringFilter",
         "AcmeFilter",
     ]
@@ -250,7 +250,7 @@ def test_function_at_a_plugin_path_may_return_several_filters():
 def test_repeated_plugin_path_is_imported_once(option, named):
     defaults = ["nova.scheduler.filters.all_filters"] if named == "record_and_list_filters" else []
     third_party.IMPORTED_PLUGIN_KINDS.clear()
-    plugins_for(build_settings(**{option: [*defaults, *[f"{ACME_MODULE}.{named}"] * 12_000]}))
+    get_plugins(build_settings(**{option: [*defaults, *[f"{ACME_MODULE}.{named}"] * 12_000]}))
     assert len(third_party.IMPORTED_PLUGIN_KINDS) == 1
 
 
@@ -263,8 +263,8 @@ def test_third_party_plugin_is_created_with_the_options_of_the_request():
             "filter_scheduler.enabled_filters": [f"{ACME_MODULE}.AcmeFilter"],
         }
     )
-    assert plugins_for(settings).filters[0].most == 3
-    assert plugins_for(changed).filters[0].most == 7
+    assert get_plugins(settings).filters[0].most == 3
+    assert get_plugins(changed).filters[0].most == 7
 
 
 def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
@@ -276,12 +276,12 @@ def test_options_of_third_party_plugins_are_read_from_the_file(tmp_path):
         "enabled_filters = OptionDeclaringFilter\n"
         "[acme_ours]\nlimit = 2\n"
     )
-    settings = read_settings([str(file)], new_conf())
+    settings = read_settings([str(file)], create_conf())
     assert settings.acme_ours.limit == 2
-    (plugin,) = plugins_for(settings).filters
+    (plugin,) = get_plugins(settings).filters
     assert plugin.host_passes(build_host_state(num_instances=1), build_spec())
     assert not plugin.host_passes(build_host_state(num_instances=2), build_spec())
-    (changed_plugin,) = plugins_for(settings.with_overrides({"acme_ours.limit": 9})).filters
+    (changed_plugin,) = get_plugins(settings.with_overrides({"acme_ours.limit": 9})).filters
     assert changed_plugin.host_passes(build_host_state(num_instances=2), build_spec())
 
 
@@ -291,7 +291,7 @@ def test_installed_packages_provide_plugins(install_package):
         f"[placement_sched.weighers]\nacme = {ACME_MODULE}:AcmeWeigher\n"
         f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeRequestFilter\n"
     )
-    plugins = plugins_for(build_filter_scheduler_settings(enabled_filters=["AcmeFilter"]))
+    plugins = get_plugins(build_filter_scheduler_settings(enabled_filters=["AcmeFilter"]))
     assert list_class_names(plugins.filters) == ["AcmeFilter"]
     assert "AcmeWeigher" in list_class_names(plugins.weighers)
     assert list_class_names(plugins.request_filters)[-1] == "AcmeRequestFilter"
@@ -303,7 +303,7 @@ def test_options_of_plugins_are_registered():
     assert "enable_isolated_aggregate_filtering" in groups["scheduler"]
     assert Settings.from_conf(make_full_conf()).filter_scheduler.ram_weight_multiplier == 1.0
     assert CONF.filter_scheduler.ram_weight_multiplier == 1.0
-    assert not hasattr(Settings.from_conf(new_conf()).filter_scheduler, "ram_weight_multiplier")
+    assert not hasattr(Settings.from_conf(create_conf()).filter_scheduler, "ram_weight_multiplier")
     conf = make_full_conf()
     plugins_module.register_options(conf)
     assert Settings.from_conf(read_files(conf)).filter_scheduler.cpu_weight_multiplier == 1.0
@@ -332,7 +332,7 @@ def list_request_filters(*names):
     """Return the names of the request filters in the order of their runs."""
     return [
         plugin.name
-        for plugin in plugins_for(build_settings_with_request_filters(*names)).request_filters
+        for plugin in get_plugins(build_settings_with_request_filters(*names)).request_filters
     ]
 
 
@@ -404,7 +404,7 @@ def make_app_with_config_text(sqlite_url, make_app, tmp_path):
     def build_app(text=""):
         file = tmp_path / "acme.conf"
         file.write_text(f"[placement_database]\nconnection = {sqlite_url}\n{text}")
-        return make_app(read_settings([str(file)], new_conf()))
+        return make_app(read_settings([str(file)], create_conf()))
 
     return build_app
 
@@ -501,7 +501,7 @@ def test_option_overrides_may_use_the_request_filters_of_the_configuration():
     running = build_settings_with_request_filters(path)
     request = {"scheduler.request_filters": ["compute_status_filter", path]}
     changed = with_overrides(running, request)
-    assert [request_filter.name for request_filter in plugins_for(changed).request_filters][
+    assert [request_filter.name for request_filter in get_plugins(changed).request_filters][
         -2:
     ] == ["compute_status_filter", "acme_trait"]
     with pytest.raises(Invalid):

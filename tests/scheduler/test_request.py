@@ -16,9 +16,13 @@ from placement_sched.errors import (
     UnknownResourceClassOrTrait,
 )
 from placement_sched.scheduler.plugins import make_full_conf
-from placement_sched.scheduler.policies.registry import pci_aliases
-from placement_sched.scheduler.request import derive_defaults, neutron_of, with_network_data
-from placement_sched.scheduler.request_groups import groups_of
+from placement_sched.scheduler.policies.registry import read_pci_aliases
+from placement_sched.scheduler.request import (
+    create_neutron_client,
+    derive_defaults,
+    with_network_data,
+)
+from placement_sched.scheduler.request_groups import build_groups
 from placement_sched.scheduler.resource_request import find_unknown_names
 from tests.scheduler.providers import add_provider, change_provider
 from tests.support.clouds import uuid_of
@@ -44,7 +48,7 @@ def derive_device_groups(extra_specs=None, document=None, **options):
     spec = derive_defaults(
         build_spec(extra_specs, **document), document, build_alias_settings(**options)
     )
-    result = groups_of(spec)
+    result = build_groups(spec)
     return {
         suffix: (*result[suffix].resources.items(), *sorted(result[suffix].required))
         for suffix in result.suffixes
@@ -105,7 +109,7 @@ def test_pci_requests_given_in_the_request_replace_those_of_the_flavor():
 
 def test_invalid_pci_alias_is_an_error_at_the_start():
     with pytest.raises(ConfigurationError, match=r"\[pci\] alias"):
-        pci_aliases(build_settings(pci__alias=["{"]))
+        read_pci_aliases(build_settings(pci__alias=["{"]))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +291,7 @@ def test_request_without_neutron_does_not_change():
     spec = build_spec(
         requested_networks=[{"port_id": PORT_ID}, {"network_id": NETWORK_ID, "segments": []}]
     )
-    assert neutron_of(settings) is None
+    assert create_neutron_client(settings) is None
     assert with_network_data(spec, None, settings) is spec
 
 

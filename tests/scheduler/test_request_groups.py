@@ -10,11 +10,11 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.request_groups import (
-    amounts_of,
-    groups_of,
-    required_traits,
-    tagged_aggregates_policy,
-    tagged_with,
+    build_groups,
+    collect_required_traits,
+    compute_flavor_amounts,
+    get_tagged_aggregates_mode,
+    map_tagged_aggregates,
 )
 from tests.support.states import build_aggregates, build_settings, build_spec
 
@@ -29,7 +29,7 @@ DEFAULT_GROUP = {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
 
 def list_group_amounts(extra_specs=None, properties=None, **fields):
     """Return the amounts of each group as texts, by suffix."""
-    groups = groups_of(build_spec(extra_specs, properties, **fields))
+    groups = build_groups(build_spec(extra_specs, properties, **fields))
     return {
         group.suffix: " ".join(
             f"{name}:{amount}" for name, amount in sorted(group.resources.items())
@@ -159,7 +159,7 @@ STATELESS_FIRMWARE = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
     ids=str,
 )
 def test_hardware_extra_specs_and_image_properties_become_traits(extra_specs, properties, expected):
-    plain = groups_of(build_spec(extra_specs, properties)).plain
+    plain = build_groups(build_spec(extra_specs, properties)).plain
     assert (plain.resources.get("MEM_ENCRYPTION_CONTEXT") == 1) == ("AMD_SEV" in expected)
     required = [*sorted(plain.required), *(f"!{name}" for name in sorted(plain.forbidden))]
     assert " ".join(required) == expected
@@ -189,14 +189,14 @@ def test_hardware_extra_specs_and_image_properties_become_traits(extra_specs, pr
 )
 def test_error_for_contradicting_traits_names_both_places(extra_specs, properties, places):
     with pytest.raises(Invalid) as error:
-        groups_of(build_spec(extra_specs, properties))
+        build_groups(build_spec(extra_specs, properties))
     for place in re.findall(r"[a-z ]*'[^']+'", places):
         assert place.strip() in error.value.detail
 
 
 def test_trait_may_be_required_by_one_group_and_forbidden_to_another():
     spec = {"trait1:CUSTOM_A": "required", "trait:CUSTOM_A": "forbidden"}
-    groups = groups_of(build_spec(spec))
+    groups = build_groups(build_spec(spec))
     assert (set(groups["1"].required), set(groups.plain.forbidden)) == ({"CUSTOM_A"},) * 2
 
 
@@ -208,8 +208,8 @@ def test_each_entry_of_requested_resources_is_a_request_group():
         "forbidden_aggregates": ["33333333-3333-3333-3333-333333333333"],
         "in_tree": "44444444-4444-4444-4444-444444444444",
     }
-    answer = groups_of(build_spec(requested_resources=[group]))["port"].build()
-    assert answer.parameters() == [
+    answer = build_groups(build_spec(requested_resources=[group]))["port"].build()
+    assert answer.as_parameters() == [
         ("resourcesport", "NET_BW_EGR_KILOBIT_PER_SEC:1000"),
         ("requiredport", "CUSTOM_PHYSNET_A,!CUSTOM_B"),
         (
@@ -224,9 +224,9 @@ def test_each_entry_of_requested_resources_is_a_request_group():
 def test_aggregates_of_a_group_may_be_lists_as_in_nova():
     uuids = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
     joined, listed = (
-        groups_of(build_spec(requested_resources=[PORT_REQUEST_GROUP | {"aggregates": [value]}]))[
-            "port"
-        ].aggregates
+        build_groups(
+            build_spec(requested_resources=[PORT_REQUEST_GROUP | {"aggregates": [value]}])
+        )["port"].aggregates
         for value in (",".join(uuids), uuids)
     )
     assert joined == listed
@@ -257,7 +257,7 @@ def test_aggregates_of_a_group_may_be_lists_as_in_nova():
 )
 def test_error_for_an_invalid_requested_group_names_its_place(groups, expected):
     with pytest.raises(Invalid) as error:
-        groups_of(build_spec({"resources1:CUSTOM_A": "1"}, requested_resources=groups))
+        build_groups(build_spec({"resources1:CUSTOM_A": "1"}, requested_resources=groups))
     assert expected in error.value.detail
 
 
@@ -265,7 +265,7 @@ def test_amounts_of_a_flavor_are_those_of_all_its_groups():
     flavor = build_spec(
         {"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED_CPUS
     ).flavor
-    amounts = amounts_of(flavor, boot_from_volume=False)
+    amounts = compute_flavor_amounts(flavor, boot_from_volume=False)
     assert amounts == (("CUSTOM_A", 5), ("DISK_GB", 1), ("MEMORY_MB", 512), ("PCPU", 1))
 
 
@@ -281,7 +281,7 @@ def test_required_traits_are_those_of_flavor_image_and_groups():
         request_level_params={"root_required": ["CUSTOM_ROOT"]},
     )
     tpm = {"COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"}
-    assert required_traits(request) == {f"CUSTOM_{entry}" for entry in "ABCDE"} | tpm
+    assert collect_required_traits(request) == {f"CUSTOM_{entry}" for entry in "ABCDE"} | tpm
 
 
 def test_aggregates_are_listed_by_the_trait_that_reserves_them():
@@ -289,14 +289,14 @@ def test_aggregates_are_listed_by_the_trait_that_reserves_them():
         TRAIT_B, TRAIT_A | TRAIT_B, {"trait:CUSTOM_A": "forbidden"}, {"CUSTOM_A": "required"}
     )
     first, second = (aggregate.uuid for aggregate in world[:2])
-    result = tagged_with({"CUSTOM_B", "CUSTOM_A", "CUSTOM_C"}, world)
+    result = map_tagged_aggregates({"CUSTOM_B", "CUSTOM_A", "CUSTOM_C"}, world)
     assert list(result.items()) == [("CUSTOM_A", [second]), ("CUSTOM_B", [first, second])]
 
 
 @pytest.mark.parametrize("value", ["off", "prefer", "require"])
 def test_policy_of_required_aggregates_by_trait_is_off_unless_configured(value):
-    assert tagged_aggregates_policy(build_settings()) == "off"
+    assert get_tagged_aggregates_mode(build_settings()) == "off"
     assert (
-        tagged_aggregates_policy(build_settings(scheduler__required_aggregates_by_trait=value))
+        get_tagged_aggregates_mode(build_settings(scheduler__required_aggregates_by_trait=value))
         == value
     )

@@ -10,7 +10,7 @@ from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTr
 from placement_sched.model.clock import utcnow
 from placement_sched.model.explanation import FLAVOR, IgnoredValue, RequestFilterReport
 from placement_sched.scheduler import caches
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.resource_request import (
     build_query,
     can_fall_back_to_vcpu,
@@ -31,9 +31,9 @@ NODE_UUIDS = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2
 
 def build_query_string(spec, *nodes, named=False, **options):
     settings = build_settings(**options)
-    hints = plugins_for(settings, utcnow).unlimited_hints
+    hints = get_plugins(settings, utcnow).unlimited_hints
     named_nodes = nodes if named or nodes else None
-    return build_query(spec, settings, named_nodes, hints)[0].querystring()
+    return build_query(spec, settings, named_nodes, hints)[0].as_querystring()
 
 
 def build_query_parameters(spec, *nodes, **options):
@@ -104,7 +104,7 @@ IGNORED_EXTRA_SPECS = [
 )
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
     query, ignored_values = build_query(build_spec({key: value}), build_settings())
-    assert query.querystring() == build_query_string(build_spec())
+    assert query.as_querystring() == build_query_string(build_spec())
     assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
         build_query_string(build_spec({key: value}), scheduler__strict_extra_specs=True)
@@ -132,7 +132,7 @@ def test_ignored_extra_spec_does_not_change_the_candidates_query(
 ):
     spec = build_spec(extra_specs, properties)
     query, ignored_values = build_query(spec, build_settings())
-    assert query.querystring() == build_query_string(build_spec(same_as))
+    assert query.as_querystring() == build_query_string(build_spec(same_as))
     assert [value.key for value in ignored_values] == ignored
     if properties:
         place = "image property trait:=required"
@@ -158,7 +158,7 @@ def test_spellings_of_extra_specs_that_nova_accepts_are_accepted(key, value, par
     query, ignored_values = build_query(
         build_spec({key: value}), build_settings(scheduler__strict_extra_specs=strict)
     )
-    assert part in query.querystring()
+    assert part in query.as_querystring()
     assert ignored_values == ()
 
 
@@ -314,7 +314,7 @@ def test_only_a_dedicated_cpu_policy_falls_back_to_vcpu(extra, fallback):
 def test_fallback_to_vcpu_ignores_the_thread_policy():
     spec = build_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        build_query(spec, build_settings(), pinned=pinned)[0].querystring()
+        build_query(spec, build_settings(), pinned=pinned)[0].as_querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned

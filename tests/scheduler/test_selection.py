@@ -93,7 +93,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     uuids = [make_uuid(item) for item in range(number)]
     spec = build_spec(instance_uuids=uuids, instance_group=group)
     choice = chooser.choose(
-        [build_host_state(name) for name in HOST_NAMES], spec, RemainingCapacity.unlimited()
+        [build_host_state(name) for name in HOST_NAMES], spec, RemainingCapacity.create_unlimited()
     )
     return [[entry.service_host for entry in selection] for selection in choice.selections]
 
@@ -196,7 +196,7 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
         assert weights == [(item.obj.nodename, item.weight) for item in complete.hosts]
         best = random.choice(hosts)
         best.consume_from_request(build_spec(flavor=make_flavor(memory_mb=100)))
-        weighing.note(best)
+        weighing.record_change(best)
         hosts = [host for host in hosts if random.random() < 0.9]
 
 
@@ -204,11 +204,11 @@ def test_weights_of_an_earlier_instance_do_not_change():
     hosts = [build_host_state(f"cn{n}", free_ram_mb=1024 * n) for n in (1, 2, 3)]
     weighing = Weighing(WEIGHER_PLUGINS[:1])
     first = weighing.weigh(hosts, build_spec())
-    before = [(host.obj.host, host.weight) for host in first.hosts], first.host_reports()
+    before = [(host.obj.host, host.weight) for host in first.hosts], first.build_host_reports()
     hosts[2].free_ram_mb = 0
-    weighing.note(hosts[2])
+    weighing.record_change(hosts[2])
     weighing.weigh(hosts, build_spec())
-    after = ([(entry.obj.host, entry.weight) for entry in first.hosts], first.host_reports())
+    after = ([(entry.obj.host, entry.weight) for entry in first.hosts], first.build_host_reports())
     assert after == before
 
 
@@ -231,7 +231,7 @@ def build_numa_cell(cpus):
 class ProgressWithoutReuse(PlacementProgress):
     """Progress after which every filter and weigher runs on all hosts."""
 
-    def note(self, host):
+    def record_placement(self, host):
         self.weighing = Weighing(self.weighing._weighers)
         self.reruns_filters = True
 

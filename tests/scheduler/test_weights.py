@@ -47,7 +47,7 @@ def test_weights_are_normalized_multiplied_and_added():
     run = run_weighers([FreeMemoryWeigher(), AggregateCountWeigher()], hosts, DEFAULT_SPEC)
     weighed = list_weighed_hosts(run)
     assert weighed == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
-    first = run.host_reports()[0]
+    first = run.build_host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
     assert first.weights["FreeMemoryWeigher"].as_json() == build_weight(0.0, 10)
     assert first.weights["AggregateCountWeigher"].as_json() == build_weight(0.5, 2, 2.0)
@@ -77,7 +77,7 @@ def test_single_host_is_not_weighed():
 
     run = run_weighers([FailingWeigher()], HOSTS[:1], DEFAULT_SPEC)
     assert (list_weighed_hosts(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
-    assert run.host_reports()[0].weights == {}
+    assert run.build_host_reports()[0].weights == {}
     assert run_weighers([FailingWeigher()], [], DEFAULT_SPEC).hosts == []
     names = [name for name, *_ in list_weighed_hosts(run_weighers([], HOSTS, DEFAULT_SPEC))]
     assert names == ["cn1", "cn2", "cn3"]
@@ -104,7 +104,9 @@ def test_weigher_that_ignores_a_request_does_not_run():
     assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
     reports = [asdict(report) for report in run.reports]
     assert reports == [{"name": "HintWeigher", "multiplier": 1.0}]
-    (answer,) = {str(report.weights["HintWeigher"].as_json()) for report in run.host_reports()}
+    (answer,) = {
+        str(report.weights["HintWeigher"].as_json()) for report in run.build_host_reports()
+    }
     assert answer == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
     request = build_spec(scheduler_hints={"matters": "yes"})
     names = [name for name, *_ in list_weighed_hosts(run_weighers([HintWeigher()], HOSTS, request))]
@@ -177,7 +179,7 @@ def test_weights_of_any_number_type_become_floats(number):
             return Fraction(2)
 
     run = run_weighers([WeigherOfAnyType()], HOSTS, DEFAULT_SPEC)
-    answer = run.host_reports()[0].weights["WeigherOfAnyType"]
+    answer = run.build_host_reports()[0].weights["WeigherOfAnyType"]
     assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0
 

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.plugins import list_announced_opts
 from tests.support.states import read_settings_text
 
@@ -76,9 +76,9 @@ def make_directory_importable(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path / 'x.db'}")
     before = set(sys.modules)
-    all_validators.cache_clear()
+    list_validators.cache_clear()
     yield
-    all_validators.cache_clear()
+    list_validators.cache_clear()
     for name in set(sys.modules) - before:
         if name.startswith(("acme_", "nova")):
             del sys.modules[name]

@@ -18,9 +18,9 @@ from placement_sched.schemas.parts import (
     NAME,
     SYMBOL,
     ZONE,
-    list_schema,
-    map_schema,
-    object_schema,
+    build_list_schema,
+    build_map_schema,
+    build_object_schema,
 )
 from placement_sched.schemas.validation import (
     AS_GIVEN,
@@ -28,9 +28,9 @@ from placement_sched.schemas.validation import (
     MAX_FAULTS,
     Reader,
     Schema,
-    most_helpful,
-    phrase,
-    plain_reason,
+    describe_fault,
+    find_most_helpful,
+    format_phrase,
 )
 
 INTEGER_SCHEMA = {"type": "integer", "minimum": 0, "maximum": 10}
@@ -74,8 +74,8 @@ def test_values_that_do_not_match_the_schema_are_rejected():
 
 
 def test_error_in_a_nested_value_has_its_json_path():
-    inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER_SCHEMA))})
-    nested = list_schema(object_schema({"a": inner}))
+    inner = build_object_schema({"b c": build_map_schema(NAME, build_list_schema(INTEGER_SCHEMA))})
+    nested = build_list_schema(build_object_schema({"a": inner}))
     with pytest.raises(Invalid) as failure:
         convert_value(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
     assert failure.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
@@ -85,7 +85,9 @@ def test_error_in_a_value_of_a_recursive_schema_has_its_json_path():
     tree = {"$ref": "#/$defs/tree"}
     schema = {
         **tree,
-        "$defs": {"tree": object_schema({"n": INTEGER_SCHEMA, "below": list_schema(tree)})},
+        "$defs": {
+            "tree": build_object_schema({"n": INTEGER_SCHEMA, "below": build_list_schema(tree)})
+        },
     }
     assert convert_value(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
     with pytest.raises(
@@ -101,7 +103,7 @@ def test_long_value_is_shortened_in_an_error():
 
 
 def test_error_names_unknown_and_missing_keys():
-    schema = object_schema({"a": parts.BOOLEAN}, "a")
+    schema = build_object_schema({"a": parts.BOOLEAN}, "a")
     for document, message in (
         ({"a": True, "b": 1}, r"unknown key 'b'. There are: a \(at \$\.b\)"),
         ({}, r"'a' is required \(at \$\)"),
@@ -125,7 +127,11 @@ def test_vm_mode_can_be_an_alias_in_upper_or_lower_case():
         (ZONE, "a:b", "'a:b' has a colon, which no availability zone may have"),
         (ZONE, " a", "' a' is not printable, or begins or ends with a blank"),
         (FLAVOR_ID, " ", "' ' is not a valid id (letters, digits, _ . - and, inside, blanks)"),
-        (map_schema(KEY, {}), {"/": 1}, "'/' is not a valid key (letters, digits, : _ . - and"),
+        (
+            build_map_schema(KEY, {}),
+            {"/": 1},
+            "'/' is not a valid key (letters, digits, : _ . - and",
+        ),
         ({"exclusiveMinimum": 0}, 0, "0 is less than or equal to the minimum of 0"),
         ({"const": 1}, 2, "1 was expected"),
     ],
@@ -137,8 +143,13 @@ def test_schema_error_describes_the_expected_value(schema, value, message):
 
 
 def test_option_digits_as_text_converts_integers_to_required_strings():
-    schema = object_schema(
-        {"a": NAME, "b": list_schema(NAME), "c": INTEGER_SCHEMA, "d": {**NAME, AS_GIVEN: True}}
+    schema = build_object_schema(
+        {
+            "a": NAME,
+            "b": build_list_schema(NAME),
+            "c": INTEGER_SCHEMA,
+            "d": {**NAME, AS_GIVEN: True},
+        }
     )
     document = {"a": 1, "b": [2], "c": 3, "d": 4}
     assert convert_value(schema, document, digits_as_text=True) == {
@@ -152,7 +163,7 @@ def test_option_digits_as_text_converts_integers_to_required_strings():
 
 
 def test_json_path_of_an_error_quotes_keys_that_look_like_numbers():
-    nested = list_schema(map_schema(NAME, map_schema(NAME, INTEGER_SCHEMA)))
+    nested = build_list_schema(build_map_schema(NAME, build_map_schema(NAME, INTEGER_SCHEMA)))
     for key in ("1", "0", " 1", "\u0661"):
         with pytest.raises(Invalid) as failure:
             convert_value(nested, [{}, {key: {key: "x"}}])
@@ -160,14 +171,15 @@ def test_json_path_of_an_error_quotes_keys_that_look_like_numbers():
 
 
 def test_error_under_an_empty_or_numeric_key_is_reported():
-    nested = map_schema({}, map_schema({}, INTEGER_SCHEMA))
+    nested = build_map_schema({}, build_map_schema({}, INTEGER_SCHEMA))
     for key in ("", "+1", "01"):
         with pytest.raises(Invalid, match="'x' is not an integer"):
             convert_value(nested, {key: {key: "x"}, "1": {}})
     document = {"": {"b": {"c": "x"}}, "b": {"c": 1}}
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\.b\.c\)"):
         convert_value(
-            map_schema({}, map_schema({}, {"additionalProperties": INTEGER_SCHEMA})), document
+            build_map_schema({}, build_map_schema({}, {"additionalProperties": INTEGER_SCHEMA})),
+            document,
         )
 
 
@@ -212,14 +224,14 @@ def test_first_error_and_its_message_equal_the_first_error_of_library_jsonschema
     theirs = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(NESTED_SCHEMA).iter_errors(document)
     )
-    fault = most_helpful(Schema(NESTED_SCHEMA).find_faults(document))
+    fault = find_most_helpful(Schema(NESTED_SCHEMA).find_faults(document))
     if theirs is None:
         assert fault is None
         return
     assert (fault.keys, fault.keyword) == (tuple(theirs.absolute_path), theirs.validator)
     assert fault.schema_path == tuple(theirs.absolute_schema_path)[:-1]
     if theirs.validator != "enum":  # the choices are shown as JSON
-        shown = phrase(fault, repr(fault.value)).partition(";")[0]
+        shown = format_phrase(fault, repr(fault.value)).partition(";")[0]
         assert shown == theirs.message
 
 
@@ -264,7 +276,7 @@ def read_error_of_invalid_value(schema: dict, value: object) -> dict:
     ],
 )
 def test_plain_reason_of_each_type_of_schema_error_is_in_words(schema, value, reason):
-    assert plain_reason(read_error_of_invalid_value(schema, value)) == reason
+    assert describe_fault(read_error_of_invalid_value(schema, value)) == reason
 
 
 def test_schema_error_has_path_keyword_value_and_expected_value_as_data():

@@ -31,7 +31,7 @@ def increment_counter(database, subject="things"):
 
 
 def read_counter_version(database, subject="things"):
-    return run_query(database, change_counters.version, subject)
+    return run_query(database, change_counters.get_version, subject)
 
 
 def test_each_committed_increment_raises_the_version_of_the_counter(database):
@@ -73,14 +73,16 @@ def test_increment_of_a_locked_counter_waits_for_the_lock(database):
 
 def read_change_counters(database, host="cn1"):
     with database.read() as connection:
-        of_host = change_counters.host_versions(connection).get(change_counters.host_part(host), 0)
-        return of_host, change_counters.version(connection, services.ENABLED_NODES)
+        of_host = change_counters.map_host_versions(connection).get(
+            change_counters.compute_host_part(host), 0
+        )
+        return of_host, change_counters.get_version(connection, services.ENABLED_NODES)
 
 
 @pytest.fixture
 def database_with_two_hosts(database):
     """A database with the nodes and services of cn1, and of cn2, which is disabled."""
-    assert change_counters.host_part("cn1") != change_counters.host_part("cn2")
+    assert change_counters.compute_host_part("cn1") != change_counters.compute_host_part("cn2")
 
     def write_nodes_and_services(connection):
         services_by_host = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
@@ -92,7 +94,7 @@ def database_with_two_hosts(database):
 
 
 def list_service_ids(connection, host="cn1"):
-    return [services.by_hosts(connection, [host])[host].id]
+    return [services.map_by_host(connection, [host])[host].id]
 
 
 def make_node_write(*nodes):
@@ -145,7 +147,7 @@ CHANGES_WITHOUT_NEW_NAMES = {
     "service seen": lambda connection: services.record_seen(
         connection, {"cn1": HALF_MINUTE_LATER}, HALF_MINUTE_LATER
     ),
-    "service seen with its state": lambda connection: services.note_seen(
+    "service seen with its state": lambda connection: services.set_last_seen(
         connection,
         dict.fromkeys(list_service_ids(connection), HALF_MINUTE_LATER),
         HALF_MINUTE_LATER,
@@ -187,13 +189,13 @@ def test_change_of_a_host_increments_only_the_affected_counters(
 ):
     names = NodeNames()
     with database_with_two_hosts.read() as connection:
-        names.current(connection)
+        names.get_current(connection)
     before = read_change_counters(database_with_two_hosts)
     database_with_two_hosts.write(change)
     after = read_change_counters(database_with_two_hosts)
     assert (after[0] > before[0], after[1] > before[1]) == (of_host, of_nodes)
     with database_with_two_hosts.read() as connection:
-        assert names.current(connection) == compute_nodes.names_by_uuid(connection)
+        assert names.get_current(connection) == compute_nodes.map_names_by_uuid(connection)
 
 
 def test_new_node_and_new_service_raise_the_counter_of_their_host(database_with_two_hosts):
@@ -215,7 +217,7 @@ def test_rolled_back_change_of_a_node_keeps_the_change_counters(database_with_tw
 def test_heartbeats_of_five_hundred_hosts_increment_all_host_counters(database_with_two_hosts):
     database_with_two_hosts.write(make_heartbeat_write(*(f"host{number}" for number in range(500))))
     with database_with_two_hosts.read() as connection:
-        assert set(change_counters.host_versions(connection)) == set(
+        assert set(change_counters.map_host_versions(connection)) == set(
             range(change_counters.HOST_PARTS)
         )
 
@@ -223,11 +225,11 @@ def test_heartbeats_of_five_hundred_hosts_increment_all_host_counters(database_w
 def test_node_names_are_not_read_again_after_changes_of_amounts(database_with_two_hosts):
     names = NodeNames()
     with database_with_two_hosts.read() as connection:
-        names.current(connection)
+        names.get_current(connection)
     database_with_two_hosts.write(CHANGES_WITHOUT_NEW_NAMES["other amounts"])
     with (
         record_statements(database_with_two_hosts) as statements,
         database_with_two_hosts.read() as connection,
     ):
-        assert len(names.current(connection)) == 2
+        assert len(names.get_current(connection)) == 2
     assert len(statements) == 1

@@ -754,7 +754,7 @@ def test_rejected_selection_leaves_no_partial_rows(cloud, database):
     cloud.select_destinations(*uuids, flavor=make_flavor(memory_mb=60000), status=409)
     assert_invariants(database)
     with database.read() as connection:
-        assert instances.by_uuids(connection, uuids) == ()
+        assert instances.list_by_uuids(connection, uuids) == ()
 
 
 def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):

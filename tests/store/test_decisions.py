@@ -64,7 +64,7 @@ def record_decisions(database, *rows):
 def find_failed_decisions_to_notify(database, *policies, minutes=60, limit=10):
     with database.read() as connection:
         since = NOW - timedelta(minutes=minutes)
-        return decisions.waiting_for_notice(connection, policies or ("default",), since, limit)
+        return decisions.list_waiting_for_notice(connection, policies or ("default",), since, limit)
 
 
 def test_recent_failed_decisions_of_a_policy_are_newest_first(database):
@@ -153,7 +153,7 @@ def database_with_shadow_results(database):
 
 
 def test_verdict_of_a_shadow_result_leaves_other_results_pending(database_with_shadow_results):
-    pending = run_query(database_with_shadow_results, decisions.pending_shadow_results)
+    pending = run_query(database_with_shadow_results, decisions.list_pending_shadow_results)
     assert [result.decision for result in pending] == ["d1", "d1"]
     settled = build_shadow_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
@@ -161,7 +161,7 @@ def test_verdict_of_a_shadow_result_leaves_other_results_pending(database_with_s
     database_with_shadow_results.write(
         lambda connection: decisions.record_shadow_verdicts(connection, [settled], RESULT_TIME)
     )
-    first, second = run_query(database_with_shadow_results, decisions.shadow_results_of, "d1")
+    first, second = run_query(database_with_shadow_results, decisions.list_shadow_results, "d1")
     assert (first.position, first.verdict) == (0, shadow_result.PENDING)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
@@ -171,16 +171,22 @@ def test_verdict_of_a_shadow_result_leaves_other_results_pending(database_with_s
 
 
 def test_shadow_results_are_deleted_with_their_decision_or_by_age(database_with_shadow_results):
-    assert len(run_query(database_with_shadow_results, decisions.shadow_results_since, None)) == 3
     assert (
-        len(run_query(database_with_shadow_results, decisions.shadow_results_since, RESULT_TIME))
+        len(run_query(database_with_shadow_results, decisions.list_shadow_results_since, None)) == 3
+    )
+    assert (
+        len(
+            run_query(
+                database_with_shadow_results, decisions.list_shadow_results_since, RESULT_TIME
+            )
+        )
         == 2
     )
     database_with_shadow_results.write(
         lambda connection: decisions.purge(connection, RESULT_TIME, 10)
     )
-    results = run_query(database_with_shadow_results, decisions.shadow_results_since, None)
+    results = run_query(database_with_shadow_results, decisions.list_shadow_results_since, None)
     assert {result.decision for result in results} == {"d1"}
     later = RESULT_TIME + timedelta(days=1)
     database_with_shadow_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert run_query(database_with_shadow_results, decisions.shadow_results_since, None) == ()
+    assert run_query(database_with_shadow_results, decisions.list_shadow_results_since, None) == ()

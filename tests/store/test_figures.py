@@ -2,7 +2,7 @@
 """Figures of the whole cloud by zone, and numbers of rows."""
 
 from placement_sched.model.clock import utcnow
-from placement_sched.store.figures import cloud_figures, count_rows
+from placement_sched.store.figures import count_rows, read_cloud_figures
 from placement_sched.store.placement import resource_classes, traits
 from tests.scheduler.capacity.test_report import make_zone
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
@@ -17,7 +17,7 @@ def test_capacity_and_used_amounts_are_summed_by_availability_zone(sqlite_app):
         sqlite_app, make_spec(make_uuid(1), flavor=make_flavor(vcpus=3), force_hosts=["cn1"])
     )
     with sqlite_app.app.services.database.read() as connection:
-        figures = cloud_figures(connection, utcnow(), 86400, "nova")
+        figures = read_cloud_figures(connection, utcnow(), 86400, "nova")
     assert figures.capacity["VCPU", "nova"] == 4 * figures.capacity["VCPU", "az1"] > 0
     assert (figures.used["VCPU", "az1"], figures.used["VCPU", "nova"]) == (3, 0)
 

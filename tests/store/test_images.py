@@ -50,14 +50,14 @@ def add_images(database, *images):
 
 def test_image_is_read_as_it_was_written(database):
     add_images(database, IMAGE_WITH_ALL_FIELDS)
-    found = run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid)
+    found = run_query(database, store.find_by_uuid, IMAGE_WITH_ALL_FIELDS.uuid)
     assert found is not None
     assert replace(found, id=None) == IMAGE_WITH_ALL_FIELDS
     assert found.id
-    assert run_query(database, store.by_uuid, uuid_of("other")) is None
+    assert run_query(database, store.find_by_uuid, uuid_of("other")) is None
     with pytest.raises(Duplicate, match=IMAGE_WITH_ALL_FIELDS.uuid):
         add_images(database, build_image("full"))
-    assert run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) == found
+    assert run_query(database, store.find_by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) == found
 
 
 def test_image_uuid_takes_precedence_and_image_names_are_case_sensitive(database):
@@ -69,7 +69,7 @@ def test_image_uuid_takes_precedence_and_image_names_are_case_sensitive(database
     add_images(database, twin, named)
 
     def find_image_uuids(name):
-        return [each.uuid for each in run_query(database, store.by_name_or_uuid, name)]
+        return [each.uuid for each in run_query(database, store.list_by_name_or_uuid, name)]
 
     assert (
         find_image_uuids(IMAGE_WITH_ALL_FIELDS.uuid)
@@ -96,12 +96,14 @@ def test_update_of_an_image_writes_only_differences(database):
     )
 
     def update_image(connection):
-        old = store.by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
+        old = store.find_by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
         store.change(connection, old, new)
 
     database.write(update_image)
-    assert replace(run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid), id=None) == new
-    other = run_query(database, store.by_uuid, uuid_of("untouched"))
+    assert (
+        replace(run_query(database, store.find_by_uuid, IMAGE_WITH_ALL_FIELDS.uuid), id=None) == new
+    )
+    other = run_query(database, store.find_by_uuid, uuid_of("untouched"))
     assert (other.tags, other.properties) == ({"t"}, {"a": "b"})
 
 
@@ -111,14 +113,14 @@ def test_removed_image_leaves_no_rows(database):
     def remove_image(connection):
         with pytest.raises(ValueError, match="not read"):
             store.remove(connection, IMAGE_WITH_ALL_FIELDS)
-        image = store.by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
+        image = store.find_by_uuid(connection, IMAGE_WITH_ALL_FIELDS.uuid, lock=True)
         store.remove(connection, image)
 
     database.write(remove_image)
     with database.read() as connection:
         for table in (image_properties, image_tags):
             assert connection.scalar(select(func.count()).select_from(table)) == 0
-    assert run_query(database, store.by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) is None
+    assert run_query(database, store.find_by_uuid, IMAGE_WITH_ALL_FIELDS.uuid) is None
 
 
 ADMIN_VIEWER = Viewer(project_id="admin", is_admin=True)

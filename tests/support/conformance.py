@@ -51,7 +51,7 @@ class OpenApiDocument:
     """The OpenAPI document of a microversion, and validators of its schemas."""
 
     def __init__(self, version: Version, service: str = "placement") -> None:
-        self.tree = openapi.document(OPENAPI_DESCRIPTIONS[service], version, f"/{service}")
+        self.tree = openapi.build_document(OPENAPI_DESCRIPTIONS[service], version, f"/{service}")
         self._operations = [
             (_build_path_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()

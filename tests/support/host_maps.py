@@ -44,7 +44,7 @@ def set_metadata(database: Database, name: str, metadata: Mapping[str, str | Non
     """Change the metadata of an aggregate."""
 
     def write_rows(connection):
-        number = host_aggregates.id_of_name(connection, name)
+        number = host_aggregates.find_id(connection, name)
         host_aggregates.change_metadata(connection, number, metadata, NOW)
 
     database.write(write_rows)
@@ -54,19 +54,19 @@ def read_members(database: Database, name: str) -> frozenset[str]:
     """Return the uuids of the providers in the placement aggregate."""
     with database.read() as connection:
         uuid = aggregate_uuid(name)
-        return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
+        return aggregates.map_providers(connection, [uuid]).get(uuid, frozenset())
 
 
 def read_providers_with_trait(database: Database, trait: str = LICENSED_TRAIT) -> frozenset[str]:
     with database.read() as connection:
-        return traits.carriers(connection, [trait]).get(trait, frozenset())
+        return traits.map_providers(connection, [trait]).get(trait, frozenset())
 
 
 def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED_TRAIT) -> None:
     """Put a trait on a provider without a row in the sync's record."""
 
     def write_rows(connection):
-        number = resource_providers.by_uuid(connection, provider).id
+        number = resource_providers.get_by_uuid(connection, provider).id
         traits.put_on(connection, trait, [number], NOW)
 
     database.write(write_rows)
@@ -76,7 +76,7 @@ def recreate_provider(database: Database, provider: str) -> None:
     """Delete a provider and create it again with the same uuid and name, without its traits."""
 
     def write_rows(connection):
-        name = resource_providers.by_uuid(connection, provider).name
+        name = resource_providers.get_by_uuid(connection, provider).name
         resource_providers.remove_whole(connection, [provider])
         row = resource_providers.NewProvider(provider, name)
         resource_providers.create_many(connection, [row], NOW)

@@ -8,7 +8,7 @@ from sqlalchemy import insert, update
 from placement_sched.db.tables import compute_nodes, instances, resource_providers, services
 from placement_sched.db.transaction import Database
 from placement_sched.schemas.node_report import Defaults, parse
-from placement_sched.store.compute.compute_nodes import row_of
+from placement_sched.store.compute.compute_nodes import build_row
 from tests.support.reports import NOW, build_report
 
 
@@ -21,7 +21,7 @@ def add_node(database: Database, host: str, node: str | None = None, *, provider
         connection.execute(
             insert(compute_nodes),
             # All columns, since readers in background threads see the row, too.
-            {**row_of(parse(report, Defaults(now=NOW)).node), "version": 1},
+            {**build_row(parse(report, Defaults(now=NOW)).node), "version": 1},
         )
         if provider:
             connection.execute(

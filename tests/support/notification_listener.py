@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kombu import Connection
 from oslo_config import cfg
 
-from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.options.services import import_oslo_messaging
 
 
 class ReceivedNotification(NamedTuple):
@@ -44,7 +44,7 @@ class Listener:
 @contextmanager
 def run_notification_listener(url: str, *topics: str) -> Iterator[Listener]:
     """Run a consumer of these topics, whose queues exist until the end."""
-    library = oslo_messaging()
+    library = import_oslo_messaging()
     conf = cfg.ConfigOpts()
     conf(args=[], default_config_files=[], default_config_dirs=[])
     transport = library.get_notification_transport(conf, url)

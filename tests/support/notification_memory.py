@@ -3,9 +3,9 @@
 
 from typing import Any, NamedTuple
 
-from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.options.services import import_oslo_messaging
 
-oslo_messaging()
+import_oslo_messaging()
 
 from oslo_messaging.notify import _impl_test  # noqa: E402 - loaded by the line above
 

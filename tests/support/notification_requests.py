@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from placement_sched.model.request_spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from tests.support.clouds import uuid_of
 
 JsonObject = dict[str, Any]
@@ -102,4 +102,4 @@ REQUEST_WITH_REQUIRED_FIELDS: JsonObject = {
 
 
 def build_request(document: JsonObject) -> RequestSpec:
-    return request_spec_from(document)
+    return parse_request_spec(document)

@@ -67,7 +67,7 @@ class ChangeLogCopy:
         with self.database.read() as connection:
             changes = change_log.read(connection, self.position)
             if not changes.lacks_rows:
-                changes = changes.and_then(change_log.read_late_rows(connection, changes.position))
+                changes = changes.merge(change_log.read_late_rows(connection, changes.position))
             if changes.is_in_doubt or changes.lacks_rows:
                 self.start()
                 return changes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.policies.registry import Policies, get_policies
 
 #: The documented example with its section headers, and a policy with all options.
 POLICIES_CONF_TEXT = """
@@ -35,4 +35,4 @@ def settings_with_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEX
 
 def read_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEXT) -> Policies:
     """Return the policies of a file with this text."""
-    return policies_for(settings_with_policies(url, folder, text))
+    return get_policies(settings_with_policies(url, folder, text))

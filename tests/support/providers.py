@@ -6,7 +6,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.provider import Inventory, matches_units, may_change_usage
+from placement_sched.model.provider import Inventory, can_change_usage, matches_units
 from placement_sched.store.placement import inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 
@@ -36,7 +36,7 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
     """Replace the inventories of a provider."""
 
     def write_rows(connection: Connection) -> None:
-        row = resource_providers.by_uuid(connection, provider)
+        row = resource_providers.get_by_uuid(connection, provider)
         inventories.put(connection, {row.id: stock}, NOW)
 
     database.write(write_rows)
@@ -44,4 +44,4 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
 
 def is_new_claim_allowed(inventory, used, amount):
     """Return whether a new claim of ``amount`` units is allowed, with the rules of claims."""
-    return matches_units(inventory, amount) and may_change_usage(inventory, used, 0, amount)
+    return matches_units(inventory, amount) and can_change_usage(inventory, used, 0, amount)

@@ -14,9 +14,9 @@ from placement_sched.config.settings import Conf, Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
 from placement_sched.model.instance import HostInstance
-from placement_sched.model.request_spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_state import HostState, service_view
+from placement_sched.scheduler.host_state import HostState, build_service_view
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
@@ -83,7 +83,7 @@ def build_service(**changes: Any) -> Mapping[str, Any]:
         "last_seen_up": NOW,
         "updated_at": NOW,
     }
-    return service_view(Service(**(fields | changes)))
+    return build_service_view(Service(**(fields | changes)))
 
 
 def build_host_state(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:
@@ -117,7 +117,9 @@ def build_spec(
         "root_gb": 1,
         "extra_specs": extra_specs or {},
     }
-    return request_spec_from({"flavor": flavor, "image": {"properties": properties or {}}} | fields)
+    return parse_request_spec(
+        {"flavor": flavor, "image": {"properties": properties or {}}} | fields
+    )
 
 
 def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInstance]:

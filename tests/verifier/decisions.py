@@ -21,7 +21,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.model.decision import SELECTED
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
 from tests.verifier.model import AllocatedAmounts, Fault, FaultsWithValues
 
@@ -55,7 +55,7 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
 def find_decision_faults(connection: Connection) -> FaultsWithValues:
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_COMPARED_DECISIONS)
     columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
-    for batch in sql.batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
+    for batch in sql.split_batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
         rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
         answers = {row.uuid: _parse_json_document(row.selections) for row in rows}
         query = _build_decision_places_query()
@@ -63,7 +63,7 @@ def find_decision_faults(connection: Connection) -> FaultsWithValues:
         held = read_allocated_amounts(connection, [place.instance for place in places])
         placed: dict[str, dict[int, str]] = defaultdict(dict)
         for place in places:
-            placed[place.decision][place.position] = canonical_uuid(place.instance)
+            placed[place.decision][place.position] = canonicalize_uuid(place.instance)
             holds = held.get(place.instance, {})
             yield from _find_faults_of_place(place, answers.get(place.decision), holds)
         for row in rows:
@@ -149,7 +149,7 @@ def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) ->
     request = _parse_json_document(row.request)
     try:
         named = request.get("instance_uuids") or answer["instance_uuids"]
-        requested = dict(enumerate(map(canonical_uuid, named)))
+        requested = dict(enumerate(map(canonicalize_uuid, named)))
     except (AttributeError, LookupError, TypeError):
         yield Fault.DECISION_UNREADABLE, {"decision": row.uuid, "request": request}
         return

@@ -12,7 +12,7 @@ from placement_sched.store.checks import (
     CHANGED,
     WRITTEN,
     is_reduced,
-    rows_without,
+    select_rows_without,
     spelled_twice,
     with_names,
 )
@@ -34,9 +34,9 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     negative = select(uuid, _CONSUMERS.generation).where(_CONSUMERS.generation < 0)
     return {
         Fault.UNITS: _build_query_for_amounts_outside_units(),
-        Fault.NO_PROJECT: rows_without(tables.projects, _CONSUMERS.project_id, uuid),
-        Fault.NO_USER: rows_without(tables.users, user, uuid),
-        Fault.NO_TYPE: rows_without(tables.consumer_types, kind, uuid),
+        Fault.NO_PROJECT: select_rows_without(tables.projects, _CONSUMERS.project_id, uuid),
+        Fault.NO_USER: select_rows_without(tables.users, user, uuid),
+        Fault.NO_TYPE: select_rows_without(tables.consumer_types, kind, uuid),
         Fault.CONSUMER_GENERATION: negative,
         Fault.CONSUMER_TWICE: spelled_twice(uuid, "consumer"),
         Fault.NO_CLASS: _build_query_for_broken_references(
@@ -64,11 +64,11 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
 
 def _build_query_for_rows_without_provider(columns: Any, other: Any) -> Select[Any]:
     provider = columns.resource_provider_id
-    return rows_without(_PROVIDERS, provider, provider.label("number"), other.label("other"))
+    return select_rows_without(_PROVIDERS, provider, provider.label("number"), other.label("other"))
 
 
 def _build_query_for_broken_references(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
-    missing = rows_without(owner, column, column.label("number"))
+    missing = select_rows_without(owner, column, column.label("number"))
     missing = missing.outerjoin(_PROVIDERS, _PROVIDERS.c.id == columns.resource_provider_id)
     return missing.add_columns(_PROVIDERS.c.uuid.label("provider"), _PROVIDERS.c.name)
 

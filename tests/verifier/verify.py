@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.operations import checks
-from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
+from placement_sched.operations.cloud_check import CloudFault, compare_aggregates
 from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
 from tests.verifier.model import Fault, FaultsWithValues, describe_values
@@ -41,6 +41,6 @@ def _find_all_faults(connection: Connection) -> FaultsWithValues:
     for fault, query in _FAULT_QUERIES.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)
-    for kind, aggregate, names in differing_aggregates(connection):
+    for kind, aggregate, names in compare_aggregates(connection):
         yield _AGGREGATE_FAULTS[kind], {"aggregate": aggregate, "hosts": names}
     yield from decisions.find_decision_faults(connection)

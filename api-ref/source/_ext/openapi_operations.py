@@ -32,7 +32,7 @@ _DESCRIPTIONS = {
 def document_of(service: str) -> dict[str, Any]:
     """Return the OpenAPI document of an API."""
     description, version = _DESCRIPTIONS[service]
-    return openapi.document(description, version, f"/{service}")
+    return openapi.build_document(description, version, f"/{service}")
 
 
 def _block(title: str, schema: Any) -> Iterator[str]:

@@ -25,10 +25,10 @@ from sphinx.application import Sphinx
 import placement_sched
 from placement_sched import limits
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.request import status_of
+from placement_sched.api.request import get_status
 from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
 from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
@@ -57,9 +57,9 @@ _WITHOUT_MEANING = {"placement.conf": OF_PLACEMENT, "nova.conf": OF_NOVA}
 #: Prints what ``--help`` prints, of every command.
 _HELP = """
 import json
-from placement_sched.cli.completion import all_commands
+from placement_sched.cli.completion import iterate_commands
 from placement_sched.cli.main import make_parser
-commands = all_commands(make_parser((), whole=True))
+commands = iterate_commands(make_parser((), whole=True))
 print(json.dumps({name: parser.format_help() for name, parser in commands}))
 """
 
@@ -144,7 +144,7 @@ def _names(kind: type[BaseRequestFilter | BasePolicySelector]) -> str:
 
 def _switch(kind: type[BaseRequestFilter]) -> str:
     """Return when a request filter runs: always, or if its first option says so."""
-    if kind().enabled(read_settings((), new_conf())):
+    if kind().enabled(read_settings((), create_conf())):
         return "always"
     group, option = kind.options[0]
     return f"with ``[{group}] {option.dest}``"
@@ -195,7 +195,7 @@ class ErrorClasses(Generated):
         rows = (
             (
                 f"``{kind.__name__}``",
-                str(int(status_of(kind("")))),
+                str(int(get_status(kind("")))),
                 f"``{kind.code}``",
                 _first(kind),
             )

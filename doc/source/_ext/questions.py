@@ -13,10 +13,10 @@ from docutils.statemachine import StringList
 from generated import Generated, table
 from sphinx.application import Sphinx
 
-from placement_sched.config.conf import new_conf
+from placement_sched.config.conf import create_conf
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
-from placement_sched.model.request_spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.resource_request import build_query
 
@@ -31,7 +31,7 @@ class Asks(Generated):
 
     def lines(self) -> Iterator[str]:
         """Yield a table."""
-        settings = read_settings((), new_conf())
+        settings = read_settings((), create_conf())
         plain = set(parameters_of("", settings)[0])
         rows = (self._row(line, plain, settings) for line in self.content if line.strip())
         yield from table(("Extra specs", "Image properties", "Query"), rows)
@@ -64,13 +64,13 @@ def spec_of(line: str) -> RequestSpec:
         dict(part.split("=", 1) for part in half.split()) for half in (*line.split("|"), "")[:2]
     )
     flavor = {**FLAVOR, "extra_specs": extra_specs}
-    return request_spec_from({"flavor": flavor, "image": {"properties": properties}})
+    return parse_request_spec({"flavor": flavor, "image": {"properties": properties}})
 
 
 def parameters_of(line: str, settings: Settings) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the parameters of the query that a line makes, and the details of ignored values."""
     query, ignored = build_query(spec_of(line), settings)
-    return parse_qsl(query.querystring()), [value.detail for value in ignored]
+    return parse_qsl(query.as_querystring()), [value.detail for value in ignored]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

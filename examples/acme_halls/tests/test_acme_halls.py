@@ -15,7 +15,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler import extra_specs
 from placement_sched.scheduler.filters import Rejection
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import get_plugins, make_full_conf, read_settings
 
 NOON = datetime(2026, 5, 1, 12)
 
@@ -93,7 +93,7 @@ def test_installed_they_are_found(tmp_path):
     file.write_text(
         "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n[acme_halls]\nquiet_hours = 2\n"
     )
-    plugins = plugins_for(read_settings([str(file)], make_full_conf()))
+    plugins = get_plugins(read_settings([str(file)], make_full_conf()))
     assert [type(each) for each in plugins.filters] == [QuietTimeFilter]
     assert plugins.filters[0].settings.acme_halls.quiet_hours == 2
     assert CoolHallsWeigher in map(type, plugins.weighers)

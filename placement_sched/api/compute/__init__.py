@@ -12,7 +12,7 @@ from placement_sched.errors import Error, Invalid
 from placement_sched.model.compute_node import Hypervisor, Service
 from placement_sched.model.document import Json
 from placement_sched.model.names import read_uuid
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import build_object_schema
 
 #: The largest integer in nova's tables.
 LARGEST = 2**31 - 1
@@ -25,7 +25,7 @@ TEXT: Json = {"type": "string"}
 PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
-def number(minimum: int) -> Json:
+def build_number_schema(minimum: int) -> Json:
     """Build the schema of a number or its digits.
 
     The handler checks the range of digits.
@@ -35,21 +35,21 @@ def number(minimum: int) -> Json:
 
 def wrap_schema(key: str, inner: Json) -> Json:
     """Build the schema of an object with a single key."""
-    return object_schema({key: inner}, key)
+    return build_object_schema({key: inner}, key)
 
 
-def query_schema(properties: Json) -> Schemas:
+def build_query_schema(properties: Json) -> Schemas:
     """Build the schema of a query string.
 
     Unknown parameters are rejected since 2.75.
     """
     return Schemas(
         (mv.OLDEST, {"type": "object", "properties": properties}),
-        (mv.CONSISTENT, object_schema(properties)),
+        (mv.CONSISTENT, build_object_schema(properties)),
     )
 
 
-def boolean(value: str | bool, message: str) -> bool:
+def parse_boolean(value: str | bool, message: str) -> bool:
     """Parse a boolean or its text as nova does.
 
     Raises :class:`Invalid` with ``message``.
@@ -60,7 +60,7 @@ def boolean(value: str | bool, message: str) -> bool:
         raise Invalid(message) from None
 
 
-def bounded(value: str | float, minimum: int, json_path: str) -> int:
+def parse_bounded(value: str | float, minimum: int, json_path: str) -> int:
     """Parse a number or its text.
 
     Raises :class:`Invalid` if the number is out of range.
@@ -70,26 +70,26 @@ def bounded(value: str | float, minimum: int, json_path: str) -> int:
     return number
 
 
-def in_microseconds(moment: datetime | None) -> str | None:
+def format_time_in_microseconds(moment: datetime | None) -> str | None:
     """Format a time as aggregates and services show it."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
-def key(call: ApiCall, text: str, no_number: Error) -> int | str:
+def parse_key(call: ApiCall, text: str, no_number: Error) -> int | str:
     """Parse the uuid (str) of a service or hypervisor, or before 2.53 its id (int).
 
     Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid id. An id that is
     too large for the column becomes 0, the id of no row.
     """
     if call.version.has(mv.UUIDS):
-        return uuid(text)
+        return parse_uuid(text)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         raise no_number
     return int(text) if len(text) <= len(str(LARGEST)) and int(text) <= LARGEST else 0
 
 
-def uuid(text: str) -> str:
+def parse_uuid(text: str) -> str:
     """Return a uuid in canonical form.
 
     Raises :class:`Invalid` for any other text.
@@ -100,14 +100,14 @@ def uuid(text: str) -> str:
     return canonical
 
 
-def bookmark_link(call: ApiCall, path: str) -> Json:
+def build_bookmark_link(call: ApiCall, path: str) -> Json:
     """Build the link without the version of the API."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
-def links(call: ApiCall, path: str) -> list[Json]:
+def build_links(call: ApiCall, path: str) -> list[Json]:
     """Build the links of a flavor or server."""
-    return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark_link(call, path)]
+    return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, build_bookmark_link(call, path)]
 
 
 def require(call: ApiCall, rule: str, project_id: str | None) -> None:
@@ -118,17 +118,17 @@ def require(call: ApiCall, rule: str, project_id: str | None) -> None:
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 
-def visible_project(call: ApiCall) -> str | None:
+def get_visible_project(call: ApiCall) -> str | None:
     """Return the project whose private objects the caller may see, None for all."""
-    return None if call.may(ADMINISTRATOR) else call.identity.project_id
+    return None if call.is_allowed(ADMINISTRATOR) else call.identity.project_id
 
 
-def id_of(call: ApiCall, record: Service | Hypervisor) -> int | str:
+def get_id(call: ApiCall, record: Service | Hypervisor) -> int | str:
     """Return the id of a service or hypervisor, which is its uuid since 2.53."""
     return record.uuid if call.version.has(mv.UUIDS) else record.id
 
 
-def state(call: ApiCall, service: Service) -> str:
+def get_state(call: ApiCall, service: Service) -> str:
     """Return the state of a service, ``up`` or ``down``."""
     down_time = call.settings.DEFAULT.service_down_time
-    return "up" if service.is_up(call.now(), down_time) else "down"
+    return "up" if service.is_up(call.get_current_time(), down_time) else "down"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from placement_sched.api.compute import LARGEST, in_microseconds, wrap_schema
+from placement_sched.api.compute import LARGEST, format_time_in_microseconds, wrap_schema
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
@@ -23,10 +23,10 @@ from placement_sched.schemas.parts import (
     UUID,
     VALUE,
     ZONE,
-    nullable,
-    object_schema,
+    build_object_schema,
+    make_nullable,
 )
-from placement_sched.store.compute.host_aggregates import all_aggregates
+from placement_sched.store.compute.host_aggregates import list_aggregates
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
 
@@ -35,16 +35,16 @@ _ALL = "/v2.1/os-aggregates"
 _ONE = f"{_ALL}/<aggregate_id>"
 _action = partial(blueprint.post, f"{_ONE}/action", errors=(409,))
 
-_FIELDS: Json = {"name": PRINTABLE_NAME, "availability_zone": nullable(ZONE)}
+_FIELDS: Json = {"name": PRINTABLE_NAME, "availability_zone": make_nullable(ZONE)}
 _METADATA: Json = {
     "type": "object",
-    "patternProperties": {KEY["pattern"]: nullable(VALUE)},
+    "patternProperties": {KEY["pattern"]: make_nullable(VALUE)},
     "additionalProperties": False,
     "maxProperties": MAX_AGGREGATE_METADATA,
 }
 _IMAGES: Json = {"type": "array", "minItems": 1, "items": wrap_schema("id", UUID)}
-CREATE = Schemas(wrap_schema("aggregate", object_schema(_FIELDS, "name")))
-UPDATE = Schemas(wrap_schema("aggregate", object_schema(_FIELDS) | {"minProperties": 1}))
+CREATE = Schemas(wrap_schema("aggregate", build_object_schema(_FIELDS, "name")))
+UPDATE = Schemas(wrap_schema("aggregate", build_object_schema(_FIELDS) | {"minProperties": 1}))
 ADD_HOST = Schemas(wrap_schema("add_host", wrap_schema("host", HOST)))
 REMOVE_HOST = Schemas(wrap_schema("remove_host", wrap_schema("host", HOST)))
 SET_METADATA = Schemas(wrap_schema("set_metadata", wrap_schema("metadata", _METADATA)))
@@ -54,8 +54,8 @@ IMAGES = Schemas(wrap_schema("cache", _IMAGES))
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
 def index(call: ApiCall) -> ApiResponse:
     """List the host aggregates."""
-    rows = call.read(all_aggregates)
-    return ApiResponse(body={"aggregates": [_document(row, call.version) for row in rows]})
+    rows = call.read(list_aggregates)
+    return ApiResponse(body={"aggregates": [_build_document(row, call.version) for row in rows]})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, errors=(409,))
@@ -63,8 +63,10 @@ def create(call: ApiCall) -> ApiResponse:
     """Create a host aggregate."""
     fields = call.body["aggregate"]
     zone = fields.get("availability_zone")
-    aggregate = call.write(aggregates.create, str(uuid4()), fields["name"], zone, call.now())
-    document = _document(aggregate, call.version)
+    aggregate = call.write(
+        aggregates.create, str(uuid4()), fields["name"], zone, call.get_current_time()
+    )
+    document = _build_document(aggregate, call.version)
     # As in nova, the answer for a new aggregate lacks hosts and metadata.
     for key in ("hosts", "metadata"):
         del document[key]
@@ -80,7 +82,7 @@ def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
 def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
-    fields, now = call.body["aggregate"], call.now()
+    fields, now = call.body["aggregate"], call.get_current_time()
     return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
@@ -138,12 +140,12 @@ def cache_images(call: ApiCall, aggregate_id: str) -> ApiResponse:
 def _change(
     call: ApiCall, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
 ) -> ApiResponse:
-    number, now, policies = _parse_id(aggregate_id), call.now(), call.policies()
+    number, now, policies = _parse_id(aggregate_id), call.get_current_time(), call.get_policies()
     return _answer(call, call.write(operation, number, change, now, policies))
 
 
 def _answer(call: ApiCall, aggregate: HostAggregate) -> ApiResponse:
-    return ApiResponse(body={"aggregate": _document(aggregate, call.version)})
+    return ApiResponse(body={"aggregate": _build_document(aggregate, call.version)})
 
 
 def _parse_id(text: str) -> int:
@@ -156,15 +158,15 @@ def _parse_id(text: str) -> int:
     return number
 
 
-def _document(aggregate: HostAggregate, version: Version) -> Json:
+def _build_document(aggregate: HostAggregate, version: Version) -> Json:
     return {
         "id": aggregate.id,
         **({"uuid": aggregate.uuid} if version.has(mv.AGGREGATE_UUIDS) else {}),
         "name": aggregate.name,
         "hosts": sorted(aggregate.hosts),
         "metadata": dict(aggregate.metadata),
-        "created_at": in_microseconds(aggregate.created_at),
-        "updated_at": in_microseconds(aggregate.updated_at),
+        "created_at": format_time_in_microseconds(aggregate.created_at),
+        "updated_at": format_time_in_microseconds(aggregate.updated_at),
         # nova keeps the rows of deleted aggregates, this service deletes them.
         "deleted_at": None,
         "deleted": False,

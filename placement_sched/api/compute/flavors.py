@@ -7,9 +7,9 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from placement_sched.api import compute
-from placement_sched.api.compute import LARGEST, TEXT, visible_project, wrap_schema
+from placement_sched.api.compute import LARGEST, TEXT, get_visible_project, wrap_schema
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.paging import build_next_links, parse_page_size
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
@@ -20,7 +20,12 @@ from placement_sched.model.names import KEY
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors_images
 from placement_sched.scheduler import extra_specs
-from placement_sched.schemas.parts import DESCRIPTION, FLAVOR_ID, PRINTABLE_NAME, object_schema
+from placement_sched.schemas.parts import (
+    DESCRIPTION,
+    FLAVOR_ID,
+    PRINTABLE_NAME,
+    build_object_schema,
+)
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 
 blueprint = Blueprint("flavors", __name__)
@@ -44,7 +49,7 @@ _NUMBERS = {
 _FLAVOR: Json = {
     "name": PRINTABLE_NAME,
     "id": {**FLAVOR_ID, "type": ["string", "integer", "null"]},
-    **{key: compute.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
+    **{key: compute.build_number_schema(minimum) for key, (_, minimum) in _NUMBERS.items()},
     "rxtx_factor": {
         "type": ["number", "string"],
         "pattern": r"^[0-9]+(\.[0-9]+)?$(?!\n)",
@@ -58,18 +63,18 @@ _REQUIRED = ("name", "ram", "vcpus", "disk")
 _DESCRIPTION: Json = {"description": DESCRIPTION}
 
 CREATE = Schemas(
-    (mv.OLDEST, wrap_schema("flavor", object_schema(_FLAVOR, *_REQUIRED))),
+    (mv.OLDEST, wrap_schema("flavor", build_object_schema(_FLAVOR, *_REQUIRED))),
     (
         mv.FLAVOR_DESCRIPTION,
-        wrap_schema("flavor", object_schema(_FLAVOR | _DESCRIPTION, *_REQUIRED)),
+        wrap_schema("flavor", build_object_schema(_FLAVOR | _DESCRIPTION, *_REQUIRED)),
     ),
 )
-UPDATE = Schemas(wrap_schema("flavor", object_schema(_DESCRIPTION, "description")))
+UPDATE = Schemas(wrap_schema("flavor", build_object_schema(_DESCRIPTION, "description")))
 ADD_TENANT_ACCESS = Schemas(wrap_schema("addTenantAccess", wrap_schema("tenant", PRINTABLE_NAME)))
 REMOVE_TENANT_ACCESS = Schemas(
     wrap_schema("removeTenantAccess", wrap_schema("tenant", PRINTABLE_NAME))
 )
-LIST = compute.query_schema(
+LIST = compute.build_query_schema(
     {
         "limit": compute.PAGE,
         **dict.fromkeys(("marker", "is_public", "minRam", "minDisk"), TEXT),
@@ -82,20 +87,20 @@ LIST = compute.query_schema(
 @blueprint.get(_ALL, policy=_READ, query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, by name and id."""
-    return _page(call, "flavors", _summarize, extra_specs=False)
+    return _build_page(call, "flavors", _summarize, extra_specs=False)
 
 
 @blueprint.get(f"{_ALL}/detail", policy=_READ, query=LIST)
 def detail(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, with all fields."""
-    return _page(call, "flavors/detail", _document, extra_specs=True)
+    return _build_page(call, "flavors/detail", _build_document, extra_specs=True)
 
 
-def _page(
+def _build_page(
     call: ApiCall, path: str, render: Callable[[ApiCall, Flavor], Json], *, extra_specs: bool
 ) -> ApiResponse:
     page = call.read(search, _parse_query(call), extra_specs=extra_specs)
-    links = next_links(call, path, [flavor.flavorid for flavor in page])
+    links = build_next_links(call, path, [flavor.flavorid for flavor in page])
     return ApiResponse(body={"flavors": [render(call, flavor) for flavor in page], **links})
 
 
@@ -103,24 +108,26 @@ def _page(
 def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
     flavor = call.write(
-        flavors_images.create_flavor, _parse_flavor(call.body["flavor"]), call.now()
+        flavors_images.create_flavor, _parse_flavor(call.body["flavor"]), call.get_current_time()
     )
-    return ApiResponse(body={"flavor": _document(call, flavor)})
+    return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
 @blueprint.get(_ONE, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
-    flavor = call.read(flavors_images.get_flavor, flavor_id, compute.visible_project(call))
-    return ApiResponse(body={"flavor": _document(call, flavor)})
+    flavor = call.read(flavors_images.get_flavor, flavor_id, compute.get_visible_project(call))
+    return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
 @blueprint.put(_ONE, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
 def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Change the description of a flavor, its only mutable field."""
     description = call.body["flavor"]["description"]
-    flavor = call.write(flavors_images.describe_flavor, flavor_id, description, call.now())
-    return ApiResponse(body={"flavor": _document(call, flavor)})
+    flavor = call.write(
+        flavors_images.describe_flavor, flavor_id, description, call.get_current_time()
+    )
+    return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
 @blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
@@ -133,7 +140,7 @@ def delete(call: ApiCall, flavor_id: str) -> ApiResponse:
 @blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
 def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the projects that may use a private flavor."""
-    return _answer_access(flavor_id, call.read(flavors_images.projects_of_flavor, flavor_id))
+    return _answer_access(flavor_id, call.read(flavors_images.list_flavor_projects, flavor_id))
 
 
 @_action(
@@ -147,7 +154,7 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
     projects = call.write(
-        flavors_images.add_flavor_access, flavor_id, project, call.now(), public=public
+        flavors_images.add_flavor_access, flavor_id, project, call.get_current_time(), public=public
     )
     return _answer_access(flavor_id, projects)
 
@@ -172,7 +179,7 @@ def _parse_flavor(body: Json) -> Flavor:
     flavorid = uuid4() if body.get("id") is None else body["id"]
     factor = float(body.get("rxtx_factor", 1.0))
     numbers: Json = {
-        name: compute.bounded(body[key], minimum, f"$.flavor.{key}")
+        name: compute.parse_bounded(body[key], minimum, f"$.flavor.{key}")
         for key, (name, minimum) in _NUMBERS.items()
         if key in body
     }
@@ -186,7 +193,7 @@ def _parse_flavor(body: Json) -> Flavor:
         name=body["name"],
         **numbers,
         rxtx_factor=factor,
-        is_public=compute.boolean(
+        is_public=compute.parse_boolean(
             body.get(_PUBLIC, True),
             f"'{body.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
         ),
@@ -195,14 +202,14 @@ def _parse_flavor(body: Json) -> Flavor:
 
 
 def _summarize(call: ApiCall, flavor: Flavor) -> Json:
-    links = compute.links(call, f"flavors/{quote(str(flavor.flavorid))}")
+    links = compute.build_links(call, f"flavors/{quote(str(flavor.flavorid))}")
     document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
     if call.version.has(mv.FLAVOR_DESCRIPTION):
         document["description"] = flavor.description
     return document
 
 
-def _document(call: ApiCall, flavor: Flavor) -> Json:
+def _build_document(call: ApiCall, flavor: Flavor) -> Json:
     """Build all fields of a flavor, with extra specs if the caller may list them."""
     document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
@@ -213,7 +220,7 @@ def _document(call: ApiCall, flavor: Flavor) -> Json:
     if not (flavor.swap or call.version.has(mv.CONSISTENT)):
         document["swap"] = ""
     index = "os_compute_api:os-flavor-extra-specs:index"
-    if call.version.has(mv.FLAVOR_EXTRA_SPECS) and call.may(index):
+    if call.version.has(mv.FLAVOR_EXTRA_SPECS) and call.is_allowed(index):
         document["extra_specs"] = dict(flavor.extra_specs)
     return document
 
@@ -223,27 +230,27 @@ def _parse_query(call: ApiCall) -> FlavorsWanted:
 
     Callers that are not administrators see public flavors and the flavors of their project.
     """
-    is_confined = compute.visible_project(call) is not None
-    value = call.value("is_public")
+    is_confined = compute.get_visible_project(call) is not None
+    value = call.find_value("is_public")
     is_public: bool | None = True
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
-        is_public = None if value.lower() == "none" else compute.boolean(value, message)
+        is_public = None if value.lower() == "none" else compute.parse_boolean(value, message)
     return FlavorsWanted(
         is_public=is_public,
         confined=is_confined,
         project_id=call.identity.project_id,
         min_memory_mb=_parse_minimum(call, "minRam"),
         min_root_gb=_parse_minimum(call, "minDisk"),
-        sort_key=call.value("sort_key") or "flavorid",
-        descending=call.value("sort_dir") == "desc",
-        marker=call.value("marker"),
-        limit=at_most(call),
+        sort_key=call.find_value("sort_key") or "flavorid",
+        descending=call.find_value("sort_dir") == "desc",
+        marker=call.find_value("marker"),
+        limit=parse_page_size(call),
     )
 
 
 def _parse_minimum(call: ApiCall, key: str) -> int | None:
-    value = call.value(key)
+    value = call.find_value(key)
     if value is None:
         return None
     try:
@@ -260,7 +267,7 @@ _ALL_EXTRA_SPECS = "/v2.1/flavors/<flavor_id>/os-extra_specs"
 _ONE_EXTRA_SPEC = f"{_ALL_EXTRA_SPECS}/<key>"
 
 _VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
-_EXTRA_SPECS: Json = object_schema({}) | {
+_EXTRA_SPECS: Json = build_object_schema({}) | {
     "patternProperties": {KEY: _VALUE},
     "maxProperties": MAX_EXTRA_SPECS,
 }
@@ -271,7 +278,7 @@ UPDATE_EXTRA_SPEC = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties":
 @extra_specs_blueprint.get(_ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:index")
 def index_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the extra specs of a flavor."""
-    flavor = call.read(flavors_images.get_flavor, flavor_id, visible_project(call))
+    flavor = call.read(flavors_images.get_flavor, flavor_id, get_visible_project(call))
     return ApiResponse(body={"extra_specs": dict(flavor.extra_specs)})
 
 
@@ -286,8 +293,8 @@ def create_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
 @extra_specs_blueprint.get(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:show")
 def show_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Show an extra spec of a flavor."""
-    flavor = call.read(flavors_images.get_flavor, flavor_id, visible_project(call))
-    return ApiResponse(body={key: flavors_images.extra_spec(flavor, key)})
+    flavor = call.read(flavors_images.get_flavor, flavor_id, get_visible_project(call))
+    return ApiResponse(body={key: flavors_images.get_extra_spec(flavor, key)})
 
 
 @extra_specs_blueprint.put(
@@ -318,5 +325,5 @@ def _set_extra_specs(
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():
             extra_specs.check(key, value)
-    call.write(flavors_images.set_extra_specs, flavor_id, changes, call.now())
+    call.write(flavors_images.set_extra_specs, flavor_id, changes, call.get_current_time())
     return ApiResponse(body=call.body)

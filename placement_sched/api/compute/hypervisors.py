@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from placement_sched.api.compute import PAGE, TEXT, boolean, id_of, key, state
+from placement_sched.api.compute import PAGE, TEXT, get_id, get_state, parse_boolean, parse_key
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.paging import build_next_links, parse_page_size
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotSupported
 from placement_sched.model.compute_node import Hypervisor, HypervisorDetails
 from placement_sched.model.document import Json
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import compute_nodes, instances
 
 #: Instances by host.
@@ -35,9 +35,9 @@ _PAGE: Json = {"limit": PAGE, "marker": TEXT}
 _PATTERN: Json = {"hypervisor_hostname_pattern": {**TEXT, "minLength": 1}, "with_servers": TEXT}
 LIST = Schemas(
     (mv.HYPERVISOR_PAGES, {"type": "object", "properties": _PAGE}),
-    (mv.UUIDS, object_schema(_PAGE | _PATTERN)),
+    (mv.UUIDS, build_object_schema(_PAGE | _PATTERN)),
 )
-SHOW = Schemas((mv.UUIDS, object_schema({"with_servers": TEXT})))
+SHOW = Schemas((mv.UUIDS, build_object_schema({"with_servers": TEXT})))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, errors=(404,))
@@ -62,9 +62,9 @@ def statistics(call: ApiCall) -> ApiResponse:
     """Return the totals of the hypervisors of enabled services."""
     with call.services.database.read() as connection:
         enabled = [
-            row for row in compute_nodes.hypervisor_page(connection) if not row.service.disabled
+            row for row in compute_nodes.list_hypervisors(connection) if not row.service.disabled
         ]
-        sums = _sum_figures(compute_nodes.hypervisors_with_reports(connection, enabled))
+        sums = _sum_figures(compute_nodes.iterate_hypervisor_details(connection, enabled))
     return ApiResponse(body={"hypervisor_statistics": sums})
 
 
@@ -75,7 +75,7 @@ def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     with call.services.database.read() as connection:
         hypervisor = _get_hypervisor(connection, call, hypervisor_id)
         servers = _read_servers(connection, [hypervisor]) if with_servers else None
-    return ApiResponse(body={"hypervisor": _document(call, hypervisor, servers)})
+    return ApiResponse(body={"hypervisor": _build_document(call, hypervisor, servers)})
 
 
 @blueprint.get(
@@ -123,31 +123,35 @@ def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
     with_servers = _with_servers(call)
     with call.services.database.read() as connection:
         if part is None:
-            rows = compute_nodes.hypervisor_page(connection, after=after, limit=limit)
+            rows = compute_nodes.list_hypervisors(connection, after=after, limit=limit)
         else:
             rows = _search(connection, part)
         by_host = _read_servers(connection, rows) if with_servers else None
         if whole:
-            detailed = compute_nodes.hypervisors_with_reports(connection, rows)
-            documents = [_document(call, row, by_host) for row in detailed]
+            detailed = compute_nodes.iterate_hypervisor_details(connection, rows)
+            documents = [_build_document(call, row, by_host) for row in detailed]
         else:
             documents = [_summarize(call, row, by_host) for row in rows]
     links = {}
     if limit is not None:
-        markers = [id_of(call, row) for row in rows]
-        links = next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
+        markers = [get_id(call, row) for row in rows]
+        links = build_next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
     return ApiResponse(body={"hypervisors": documents, **links})
 
 
 def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
-    part = call.value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
-    marker = call.value("marker")
+    part = call.find_value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
+    marker = call.find_value("marker")
     if part is None:
         missing = Invalid(f"marker [{marker}] not found")
-        return None, None if marker is None else key(call, marker, missing), at_most(call)
-    if marker is not None or call.value("limit") is not None:
+        return (
+            None,
+            None if marker is None else parse_key(call, marker, missing),
+            parse_page_size(call),
+        )
+    if marker is not None or call.find_value("limit") is not None:
         raise Invalid(
             "Paging over hypervisors with the hypervisor_hostname_pattern query parameter "
             "is not supported."
@@ -156,9 +160,9 @@ def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | Non
 
 
 def _with_servers(call: ApiCall) -> bool:
-    value = call.value("with_servers") if call.version.has(mv.UUIDS) else None
+    value = call.find_value("with_servers") if call.version.has(mv.UUIDS) else None
     message = f"Invalid query string parameters: '{value}' is not a boolean (at $.with_servers)"
-    return value is not None and boolean(value, message)
+    return value is not None and parse_boolean(value, message)
 
 
 def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
@@ -170,15 +174,15 @@ def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
 
 def _read_servers(connection: Connection, rows: Sequence[Hypervisor]) -> _Servers:
     by_host = defaultdict(list)
-    for instance in instances.named_on_hosts(connection, {row.service.host for row in rows}):
+    for instance in instances.list_names_on_hosts(connection, {row.service.host for row in rows}):
         by_host[instance.host].append(instance)
     return by_host
 
 
 def _get_hypervisor(connection: Connection, call: ApiCall, hypervisor_id: str) -> HypervisorDetails:
     missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
-    row = compute_nodes.hypervisor_by_key(connection, key(call, hypervisor_id, missing))
-    for hypervisor in compute_nodes.hypervisors_with_reports(connection, [row]):
+    row = compute_nodes.get_hypervisor(connection, parse_key(call, hypervisor_id, missing))
+    for hypervisor in compute_nodes.iterate_hypervisor_details(connection, [row]):
         return hypervisor
     raise missing
 
@@ -186,9 +190,9 @@ def _get_hypervisor(connection: Connection, call: ApiCall, hypervisor_id: str) -
 def _summarize(call: ApiCall, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
     service = hypervisor.service
     document: Json = {
-        "id": id_of(call, hypervisor),
+        "id": get_id(call, hypervisor),
         "hypervisor_hostname": hypervisor.name,
-        "state": state(call, service),
+        "state": get_state(call, service),
         "status": "disabled" if service.disabled else "enabled",
     }
     if servers is not None:
@@ -203,7 +207,7 @@ def _summarize(call: ApiCall, hypervisor: Hypervisor, servers: _Servers | None =
     return document
 
 
-def _document(
+def _build_document(
     call: ApiCall, hypervisor: HypervisorDetails, servers: _Servers | None = None
 ) -> Json:
     node, service = hypervisor.node, hypervisor.service
@@ -212,7 +216,7 @@ def _document(
         "hypervisor_version": node.hypervisor_version,
         "host_ip": node.host_ip,
         "service": {
-            "id": id_of(call, service),
+            "id": get_id(call, service),
             "host": service.host,
             "disabled_reason": service.disabled_reason,
         },

@@ -31,7 +31,7 @@ _versions_blueprint = Blueprint("versions", __name__)
 @_versions_blueprint.get("/", public=True)
 def index(call: ApiCall) -> ApiResponse:
     """List the major versions (compute API reference, "List All Major Versions")."""
-    return ApiResponse(body={"versions": [_version(call)]})
+    return ApiResponse(body={"versions": [_build_version(call)]})
 
 
 @_versions_blueprint.get("/v2.1", public=True)
@@ -42,10 +42,10 @@ def show(call: ApiCall) -> ApiResponse:
         "base": "application/json",
         "type": "application/vnd.openstack.compute+json;version=2.1",
     }
-    return ApiResponse(body={"version": {**_version(call), "media-types": [media_type]}})
+    return ApiResponse(body={"version": {**_build_version(call), "media-types": [media_type]}})
 
 
-def _version(call: ApiCall) -> dict[str, Any]:
+def _build_version(call: ApiCall) -> dict[str, Any]:
     return {
         "id": "v2.1",
         "status": "CURRENT",
@@ -97,7 +97,7 @@ class ComputeStyle(ApiConventions):
                 "Must be of format MajorNum.MinorNum."
             ) from None
 
-    def version_headers(self, version: Version) -> Mapping[str, str]:
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the version headers of an answer, the current and the older."""
         return {
             HEADER: f"{VERSIONING.service} {version}",
@@ -105,7 +105,13 @@ class ComputeStyle(ApiConventions):
             "Vary": f"{HEADER}, {LEGACY_HEADER}",
         }
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:  # noqa: ARG002 - the protocol's
+    def render_error(
+        self,
+        error: Error,
+        status: int,
+        title: str,  # noqa: ARG002 - for other APIs
+        seen: ErrorContext,  # noqa: ARG002 - for other APIs
+    ) -> ApiResponse:
         """Return the error in nova's format."""
         fault = FAULTS.get(status, "computeFault")
         return ApiResponse(status=status, body={fault: {"code": status, "message": error.detail}})

@@ -13,15 +13,15 @@ from oslo_utils.strutils import bool_from_string
 from placement_sched.api.compute import (
     PAGE,
     TEXT,
-    bookmark_link,
-    boolean,
-    links,
+    build_bookmark_link,
+    build_links,
+    get_state,
+    get_visible_project,
+    parse_boolean,
     require,
-    state,
-    visible_project,
 )
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.paging import at_most, next_links
+from placement_sched.api.paging import build_next_links, parse_page_size
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
@@ -33,8 +33,8 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
-from placement_sched.schemas.formats import in_seconds, usual_uuid
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.formats import format_time_in_seconds, normalize_uuid
+from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import instances, server_groups, services
 from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
 
@@ -88,7 +88,7 @@ _LIMITED: Json = {
 }
 LIST = Schemas(
     (mv.OLDEST, {"type": "object", "properties": _LIMITED}),
-    (mv.CONSISTENT, object_schema(dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED)),
+    (mv.CONSISTENT, build_object_schema(dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED)),
 )
 _HOST_STATUS = "os_compute_api:servers:show:host_status"
 _ATTRIBUTE = "OS-EXT-SRV-ATTR"
@@ -130,7 +130,7 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     for an invalid filter and :class:`Forbidden` for a filter that the caller may not use.
     """
     filters = dict(call.query)  # the last value of a repeated filter
-    if not call.may(_ALL_FILTERS):
+    if not call.is_allowed(_ALL_FILTERS):
         filters = {key: value for key, value in filters.items() if key in _FOR_ALL}
     all_projects = _parse_all_tenants(call, kind)
     if not all(_can_match(key, value) for key, value in filters.items()):
@@ -138,14 +138,14 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     since, until = (_parse_time(filters, key) for key in ("changes-since", "changes-before"))
     if since is not None and until is not None and since > until:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
-    marker, power = call.value("marker"), filters.get("power_state")
+    marker, power = call.find_value("marker"), filters.get("power_state")
     if power is not None and not re.fullmatch(r"[0-9]{1,9}", power, re.ASCII):
         raise Invalid("power_state must be a number")
     project_id = filters.get("project_id", filters.get("tenant_id"))
     return ServersWanted(
         project_id=project_id if all_projects else call.identity.project_id,
         name=filters.get("name", filters.get("display_name")),
-        statuses=frozenset(map(str.upper, call.values("status"))) or None,
+        statuses=frozenset(map(str.upper, call.list_values("status"))) or None,
         power_state=None if power is None else int(power),
         zone=filters.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,
@@ -153,14 +153,16 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
         changed_since=since,
         changed_before=until,
         sort=_parse_sort(call),
-        marker=None if marker is None else usual_uuid(marker),
-        limit=at_most(call),
+        marker=None if marker is None else normalize_uuid(marker),
+        limit=parse_page_size(call),
     )
 
 
 def _parse_all_tenants(call: ApiCall, kind: str) -> bool:
-    value = call.value("all_tenants")
-    if value is None or not boolean(value or True, f"all_tenants must be a boolean, not {value!r}"):
+    value = call.find_value("all_tenants")
+    if value is None or not parse_boolean(
+        value or True, f"all_tenants must be a boolean, not {value!r}"
+    ):
         return False
     require(call, f"{_POLICY}:{kind}:get_all_tenants", None)
     return True
@@ -170,20 +172,20 @@ def _can_match(key: str, value: str) -> bool:
     if key in _NEVER:
         return not value
     if key == "locked":
-        return not boolean(value, f"locked must be a boolean, not {value!r}")
+        return not parse_boolean(value, f"locked must be a boolean, not {value!r}")
     return key not in _ALWAYS_NO or not value or not bool_from_string(value, default=True)
 
 
 def _parse_equal(filters: Mapping[str, str]) -> dict[str, str]:
     return {
-        column: usual_uuid(filters[key]) if key == "uuid" else filters[key]
+        column: normalize_uuid(filters[key]) if key == "uuid" else filters[key]
         for key, column in _EQUAL.items()
         if key in filters
     }
 
 
 def _parse_time(filters: Mapping[str, str], key: str) -> datetime | None:
-    return formats.read(formats.moment, filters[key], key) if key in filters else None
+    return formats.read(formats.parse_datetime, filters[key], key) if key in filters else None
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
@@ -191,8 +193,8 @@ def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
 
     As in nova, further keys have the last direction.
     """
-    keys, directions = call.values("sort_key"), call.values("sort_dir")
-    if {"host", "node"}.intersection(keys) and not call.may(_ALL_FILTERS):
+    keys, directions = call.list_values("sort_key"), call.list_values("sort_dir")
+    if {"host", "node"}.intersection(keys) and not call.is_allowed(_ALL_FILTERS):
         raise Forbidden("Only administrators can sort servers by host or node.")
     last = directions[-1] if directions else "desc"
     pairs = zip_longest(keys or ("created_at",), directions[: len(keys or (1,))], fillvalue=last)
@@ -206,8 +208,8 @@ def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
 
 def _read_hosts(connection: Connection, call: ApiCall, page: Sequence[Instance]) -> _Hosts:
     hosts = {instance.host for instance in page if instance.host}
-    zones = aggregates.zones_of_hosts(connection, hosts, call.settings)
-    return zones, services.by_hosts(connection, hosts)
+    zones = aggregates.map_zones_by_host(connection, hosts, call.settings)
+    return zones, services.map_by_host(connection, hosts)
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
@@ -225,27 +227,29 @@ def detail(call: ApiCall) -> ApiResponse:
     with call.services.database.read() as connection:
         page = instances.search_servers(connection, query) if query else ()
         hosts = _read_hosts(connection, call, page)
-    return _answer_page(call, "servers/detail", page, [_document(call, row, hosts) for row in page])
+    return _answer_page(
+        call, "servers/detail", page, [_build_document(call, row, hosts) for row in page]
+    )
 
 
 def _answer_page(
     call: ApiCall, path: str, page: Sequence[Instance], documents: list[Json]
 ) -> ApiResponse:
-    links = next_links(call, path, [instance.uuid for instance in page], each_counts=True)
+    links = build_next_links(call, path, [instance.uuid for instance in page], each_counts=True)
     return ApiResponse(body={"servers": documents, **links})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: ApiCall, server_id: str) -> ApiResponse:
     """Show a server of the caller's project, or any server to an administrator."""
-    project_id = visible_project(call)
+    project_id = get_visible_project(call)
     with call.services.database.read() as connection:
-        rows = instances.by_uuids(connection, [usual_uuid(server_id)])
+        rows = instances.list_by_uuids(connection, [normalize_uuid(server_id)])
         if not rows or project_id not in {None, rows[0].project_id}:
             raise NotFound(f"Instance {server_id} could not be found.")
         hosts = _read_hosts(connection, call, rows)
-        groups = server_groups.of_instances(connection, [rows[0].uuid])
-    document = _document(call, rows[0], hosts)
+        groups = server_groups.map_by_instance(connection, [rows[0].uuid])
+    document = _build_document(call, rows[0], hosts)
     if call.version.has(mv.SERVER_GROUPS_OF_SERVER):
         document["server_groups"] = list(groups.values())
     return ApiResponse(body={"server": document})
@@ -266,50 +270,50 @@ def reject_action(call: ApiCall, server_id: str | None = None) -> ApiResponse:  
 
 def _summarize(call: ApiCall, instance: Instance) -> Json:
     uuid, name = instance.uuid, instance.display_name
-    return {"id": uuid, "name": name, "links": links(call, f"servers/{uuid}")}
+    return {"id": uuid, "name": name, "links": build_links(call, f"servers/{uuid}")}
 
 
-def _document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
+def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
     """Build all fields of a server, except the groups, which lists omit."""
     zones, services_by_host = hosts
-    status = status_of(instance.vm_state, instance.task_state)
+    status = derive_status(instance.vm_state, instance.task_state)
     image = (instance.image or {}).get("id")
     document = _summarize(call, instance) | {
         **_UNRECORDED,
         "status": status,
         "tenant_id": instance.project_id,
         "user_id": instance.user_id,
-        "hostId": _host_id(instance),
+        "hostId": _derive_host_id(instance),
         # A server that boots from a volume has an empty string.
-        "image": _link(call, "images", image) if image else "",
-        "flavor": _flavor(call, instance),
-        "created": in_seconds(instance.created_at),
-        "updated": in_seconds(instance.updated_at),
+        "image": _build_link(call, "images", image) if image else "",
+        "flavor": _build_flavor(call, instance),
+        "created": format_time_in_seconds(instance.created_at),
+        "updated": format_time_in_seconds(instance.updated_at),
         "OS-EXT-AZ:availability_zone": zones.get(instance.host or "", ""),
-        "OS-EXT-STS:power_state": power_state_of(instance.vm_state),
+        "OS-EXT-STS:power_state": derive_power_state(instance.vm_state),
         "OS-EXT-STS:task_state": instance.task_state,
         "OS-EXT-STS:vm_state": instance.vm_state,
         **{key: value for key, since, value in _LATER_FIELDS if call.version.has(since)},
-        **_attributes(call, instance),
+        **_build_attributes(call, instance),
     }
     if status in _IN_PROGRESS:
         document["progress"] = 0
     if call.version.has(mv.HOST_STATUS):
-        host_status = _host_status(call, instance.host, services_by_host)
+        host_status = _derive_host_status(call, instance.host, services_by_host)
         # The policy may show only UNKNOWN to a caller.
-        if call.may(_HOST_STATUS) or (
-            host_status == "UNKNOWN" and call.may(f"{_HOST_STATUS}:unknown-only")
+        if call.is_allowed(_HOST_STATUS) or (
+            host_status == "UNKNOWN" and call.is_allowed(f"{_HOST_STATUS}:unknown-only")
         ):
             document["host_status"] = host_status
     return document
 
 
-def _attributes(call: ApiCall, instance: Instance) -> Json:
+def _build_attributes(call: ApiCall, instance: Instance) -> Json:
     """Build the fields that only administrators see by default."""
     # A host name has lower-case letters, digits, dots and hyphens.
     name = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
     hostname: Json = {f"{_ATTRIBUTE}:hostname": name.strip(".-")[:63]}
-    if not call.may("os_compute_api:os-extended-server-attributes"):
+    if not call.is_allowed("os_compute_api:os-extended-server-attributes"):
         return hostname if call.version.has(mv.HOSTNAME_FOR_ALL) else {}
     attributes = {
         f"{_ATTRIBUTE}:host": instance.host,
@@ -320,7 +324,9 @@ def _attributes(call: ApiCall, instance: Instance) -> Json:
     return attributes | hostname | _UNRECORDED_ATTRIBUTES if has_all else attributes
 
 
-def _host_status(call: ApiCall, host: str | None, services_by_host: Mapping[str, Service]) -> str:
+def _derive_host_status(
+    call: ApiCall, host: str | None, services_by_host: Mapping[str, Service]
+) -> str:
     if host is None:
         return ""
     if (service := services_by_host.get(host)) is None:
@@ -329,22 +335,22 @@ def _host_status(call: ApiCall, host: str | None, services_by_host: Mapping[str,
         return "DOWN"
     if service.disabled:
         return "MAINTENANCE"
-    return "UP" if state(call, service) == "up" else "UNKNOWN"
+    return "UP" if get_state(call, service) == "up" else "UNKNOWN"
 
 
-def _host_id(instance: Instance) -> str:
+def _derive_host_id(instance: Instance) -> str:
     """Derive an id that distinguishes the hosts of a project without their names."""
     if instance.host is None:
         return ""
     return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
 
 
-def _flavor(call: ApiCall, instance: Instance) -> Json:
+def _build_flavor(call: ApiCall, instance: Instance) -> Json:
     """Build the recorded flavor since 2.47, otherwise its id and link."""
     flavor = Flavor.from_document(instance.flavor or {})
     flavorid = next((str(value) for value in (flavor.flavorid, flavor.id) if value is not None), "")
     if not call.version.has(mv.EMBEDDED_FLAVOR):
-        return _link(call, "flavors", flavorid)
+        return _build_link(call, "flavors", flavorid)
     document: Json = {
         "original_name": flavor.name or flavorid,
         "vcpus": flavor.vcpus,
@@ -353,21 +359,24 @@ def _flavor(call: ApiCall, instance: Instance) -> Json:
         "ephemeral": flavor.ephemeral_gb,
         "swap": flavor.swap,
     }
-    if call.may("os_compute_api:os-flavor-extra-specs:index"):
+    if call.is_allowed("os_compute_api:os-flavor-extra-specs:index"):
         document["extra_specs"] = dict(flavor.extra_specs)
     return document
 
 
-def _link(call: ApiCall, collection: str, identifier: str) -> Json:
-    return {"id": identifier, "links": [bookmark_link(call, f"{collection}/{quote(identifier)}")]}
+def _build_link(call: ApiCall, collection: str, identifier: str) -> Json:
+    return {
+        "id": identifier,
+        "links": [build_bookmark_link(call, f"{collection}/{quote(identifier)}")],
+    }
 
 
-def status_of(vm_state: str | None, task_state: str | None) -> str:
+def derive_status(vm_state: str | None, task_state: str | None) -> str:
     """Derive the status of a server from vm state and task state, ignoring case."""
     status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
     return by_task.get((task_state or "").lower(), status)
 
 
-def power_state_of(vm_state: str | None) -> int:
+def derive_power_state(vm_state: str | None) -> int:
     """Derive the power state from a vm state, since hosts do not report it."""
     return POWER_STATES.get((vm_state or "").lower(), 0)

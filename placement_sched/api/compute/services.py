@@ -6,7 +6,7 @@ from functools import partial
 from placement_sched.api import compute
 from placement_sched.api.compute import TEXT
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -16,7 +16,7 @@ from placement_sched.operations import aggregates
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.operations.services import ServiceChange
-from placement_sched.schemas.parts import DISABLED_REASON, HOST, SERVICE_STATUS, object_schema
+from placement_sched.schemas.parts import DISABLED_REASON, HOST, SERVICE_STATUS, build_object_schema
 from placement_sched.store.compute import services
 
 blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
@@ -33,29 +33,31 @@ _FORCED: Json = {**_REASON, "forced_down": {"type": ["boolean", "string"], "maxL
 _NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 255}}
 
 
-def _by_name(*more: str) -> Schemas:
+def _build_name_schemas(*more: str) -> Schemas:
     return Schemas(
-        (mv.OLDEST, object_schema(_NAMED | _REASON, *_NAMED, *more)),
-        (mv.FORCED_DOWN, object_schema(_NAMED | _FORCED, *_NAMED, *more)),
+        (mv.OLDEST, build_object_schema(_NAMED | _REASON, *_NAMED, *more)),
+        (mv.FORCED_DOWN, build_object_schema(_NAMED | _FORCED, *_NAMED, *more)),
     )
 
 
-BY_NAME = _by_name()
-DISABLE_WITH_REASON = _by_name("disabled_reason")
-FORCE_DOWN = Schemas(object_schema(_NAMED | _FORCED, *_NAMED, "forced_down"))
-UPDATE = Schemas(object_schema({"status": SERVICE_STATUS, **_FORCED}))
-LIST = compute.query_schema({"host": TEXT, "binary": TEXT})
+BY_NAME = _build_name_schemas()
+DISABLE_WITH_REASON = _build_name_schemas("disabled_reason")
+FORCE_DOWN = Schemas(build_object_schema(_NAMED | _FORCED, *_NAMED, "forced_down"))
+UPDATE = Schemas(build_object_schema({"status": SERVICE_STATUS, **_FORCED}))
+LIST = compute.build_query_schema({"host": TEXT, "binary": TEXT})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List the services, optionally of a host or binary."""
     # As in nova, an empty filter is ignored.
-    host, binary = (call.value(name) or None for name in _NAMED)
+    host, binary = (call.find_value(name) or None for name in _NAMED)
     with call.services.database.read() as connection:
         rows = services.search(connection, host=host, binary=binary)
-        zones = aggregates.zones_of_services(connection, rows, call.settings)
-    return ApiResponse(body={"services": [_document(call, row, zones[row.id]) for row in rows]})
+        zones = aggregates.map_zones_by_service(connection, rows, call.settings)
+    return ApiResponse(
+        body={"services": [_build_document(call, row, zones[row.id]) for row in rows]}
+    )
 
 
 @_put(f"{_ALL}/enable", body=BY_NAME)
@@ -88,23 +90,23 @@ def force_down(call: ApiCall) -> ApiResponse:
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
 def update(call: ApiCall, service_id: str) -> ApiResponse:
     """Change a compute service and return it."""
-    return _change_by_uuid(call, compute.uuid(service_id), _parse_change(call))
+    return _change_by_uuid(call, compute.parse_uuid(service_id), _parse_change(call))
 
 
-@in_transaction
+@run_in_transaction
 def _change_by_uuid(
     call: ApiCall, connection: Connection, uuid: str, change: ServiceChange
 ) -> ApiResponse:
-    service = operations.update(connection, uuid, change, call.now())
-    zones = aggregates.zones_of_services(connection, [service], call.settings)
-    return ApiResponse(body={"service": _document(call, service, zones[service.id])})
+    service = operations.update(connection, uuid, change, call.get_current_time())
+    zones = aggregates.map_zones_by_service(connection, [service], call.settings)
+    return ApiResponse(body={"service": _build_document(call, service, zones[service.id])})
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def delete(call: ApiCall, service_id: str) -> ApiResponse:
     """Delete a service, and the compute nodes of the host of a compute service."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
-    call.write(operations.delete, compute.key(call, service_id, no_number))
+    call.write(operations.delete, compute.parse_key(call, service_id, no_number))
     return ApiResponse(status=204)
 
 
@@ -113,14 +115,14 @@ def _change_by_name(
 ) -> ApiResponse:
     """Change a service, and answer as nova does: with its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
-    call.write(operations.update_by_name, host, binary, change, call.now())
+    call.write(operations.update_by_name, host, binary, change, call.get_current_time())
     return ApiResponse(body={"service": {"host": host, "binary": binary, **fields}})
 
 
 def _parse_forced_down(call: ApiCall) -> bool | None:
     value = call.body.get("forced_down")
     message = f"'{value}' is not a boolean (at $.forced_down)"
-    return None if value is None else compute.boolean(value, message)
+    return None if value is None else compute.parse_boolean(value, message)
 
 
 def _parse_change(call: ApiCall) -> ServiceChange:
@@ -134,19 +136,21 @@ def _parse_change(call: ApiCall) -> ServiceChange:
     return ServiceChange(disabled=disabled, reason=reason, forced_down=forced_down)
 
 
-def _document(call: ApiCall, service: Service, zone: str) -> Json:
+def _build_document(call: ApiCall, service: Service, zone: str) -> Json:
     """Build all fields of a service.
 
     ``updated_at`` is the time of the last report.
     """
     document: Json = {
-        "id": compute.id_of(call, service),
+        "id": compute.get_id(call, service),
         "binary": service.binary,
         "host": service.host,
         "zone": zone,
         "status": "disabled" if service.disabled else "enabled",
-        "state": compute.state(call, service),
-        "updated_at": compute.in_microseconds(service.last_seen_up or service.updated_at),
+        "state": compute.get_state(call, service),
+        "updated_at": compute.format_time_in_microseconds(
+            service.last_seen_up or service.updated_at
+        ),
         "disabled_reason": service.disabled_reason,
     }
     if call.version.has(mv.FORCED_DOWN):

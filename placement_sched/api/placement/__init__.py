@@ -19,7 +19,7 @@ from placement_sched.model.provider import (
     ResourceClass,
     Trait,
 )
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.placement import resource_providers as provider_store
 from placement_sched.store.placement.resource_providers import (
     GENERATION_CHANGED,
@@ -44,17 +44,17 @@ UUID_OR_NULL: Json = {"anyOf": [UUID, {"type": "null"}]}
 Dated = Allocation | Inventory | Provider | ResourceClass | ProviderAllocation | Trait
 
 
-def strict_object(**properties: Json) -> Json:
+def build_strict_object(**properties: Json) -> Json:
     """Build the schema of an object that has exactly these properties."""
-    return object_schema(properties, *properties)
+    return build_object_schema(properties, *properties)
 
 
-def unique_list(items: Json) -> Json:
+def build_unique_list(items: Json) -> Json:
     """Build the schema of a list of unique items."""
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
-def strict_map(pattern: str, value: Json, **more: Any) -> Json:
+def build_strict_map(pattern: str, value: Json, **more: Any) -> Json:
     """Build the schema of an object, given a key pattern and the values' schema."""
     return {
         "type": "object",
@@ -64,13 +64,13 @@ def strict_map(pattern: str, value: Json, **more: Any) -> Json:
     }
 
 
-def links(*relations: str) -> Json:
+def build_links_schema(*relations: str) -> Json:
     """Build the schema of the links of a response, with these relations."""
-    link = strict_object(rel={"enum": list(relations)}, href=TEXT)
-    return {**unique_list(link), "minItems": len(relations), "maxItems": len(relations)}
+    link = build_strict_object(rel={"enum": list(relations)}, href=TEXT)
+    return {**build_unique_list(link), "minItems": len(relations), "maxItems": len(relations)}
 
 
-def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
+def merge_by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
     """Yield the properties at each version, given the changes at each version."""
     properties: Json = {}
     for since, changed in changes:
@@ -79,10 +79,10 @@ def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]
 
 
 #: Amounts by resource class.
-AMOUNTS = strict_map(NAME, INTEGER)
+AMOUNTS = build_strict_map(NAME, INTEGER)
 
 
-def latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | None:
+def find_latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | None:
     """Return the time of the latest change of these records.
 
     The result is the current time if there are no records or a record has no time. Before 1.15 it
@@ -92,14 +92,14 @@ def latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | No
         return None
     times = [record.updated_at or record.created_at for record in records]
     set_times = [time for time in times if time is not None]
-    return max(set_times) if set_times and len(set_times) == len(times) else call.now()
+    return max(set_times) if set_times and len(set_times) == len(times) else call.get_current_time()
 
 
 def with_last_modified(
     call: ApiCall, body: Any, records: Iterable[Dated] = (), **more: Any
 ) -> ApiResponse:
     """Build a response with the Last-Modified of these records, or of now without any."""
-    return ApiResponse(body=body, last_modified=latest_change(call, records), **more)
+    return ApiResponse(body=body, last_modified=find_latest_change(call, records), **more)
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def update_conflict() -> Iterator[None]:
 
 
 @contextmanager
-def generation_changed() -> Iterator[None]:
+def reword_generation_conflict() -> Iterator[None]:
     """Move the sentence about the generation to the beginning of a conflict.
 
     OpenStack placement begins the detail with this sentence on the routes of aggregates and traits.
@@ -125,10 +125,10 @@ def generation_changed() -> Iterator[None]:
         raise
 
 
-def existing_provider(services: Services, uuid: str, **_rest: str) -> None:
+def require_provider(services: Services, uuid: str, **_rest: str) -> None:
     """Reject a uuid without a resource provider.
 
     Raises :class:`NotFound`.
     """
     with services.database.read() as connection:
-        provider_store.by_uuid(connection, uuid)
+        provider_store.get_by_uuid(connection, uuid)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api import placement
-from placement_sched.api.placement import INTEGER, UUID, strict_object, unique_list
+from placement_sched.api.placement import INTEGER, UUID, build_strict_object, build_unique_list
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.store.placement import aggregates, resource_providers
 
 blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
@@ -22,21 +22,23 @@ blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
 _PATH = "/resource_providers/<uuid>/aggregates"
 _POLICY = "placement:resource_providers:aggregates"
 
-_UUIDS = {**unique_list(UUID), "maxItems": MAX_PROVIDER_ITEMS}
+_UUIDS = {**build_unique_list(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
 PUT = Schemas(
     (mv.PROVIDER_AGGREGATES, _UUIDS),
     (
         mv.AGGREGATE_GENERATIONS,
-        strict_object(aggregates=_UUIDS, resource_provider_generation=INTEGER),
+        build_strict_object(aggregates=_UUIDS, resource_provider_generation=INTEGER),
     ),
 )
 
 ANSWER = Schemas(
-    (mv.PROVIDER_AGGREGATES, strict_object(aggregates=unique_list(UUID))),
+    (mv.PROVIDER_AGGREGATES, build_strict_object(aggregates=build_unique_list(UUID))),
     (
         mv.AGGREGATE_GENERATIONS,
-        strict_object(aggregates=unique_list(UUID), resource_provider_generation=INTEGER),
+        build_strict_object(
+            aggregates=build_unique_list(UUID), resource_provider_generation=INTEGER
+        ),
     ),
 )
 
@@ -44,7 +46,7 @@ ANSWER = Schemas(
 @blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the aggregates of a provider."""
-    generation, uuids = call.read(aggregates.by_provider_uuid, uuid)
+    generation, uuids = call.read(aggregates.get_by_provider_uuid, uuid)
     return _build_response(call, uuids, generation)
 
 
@@ -52,12 +54,12 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     _PATH,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=placement.existing_provider,
+    subject=placement.require_provider,
     errors=(409,),
     answer=ANSWER,
 )
-@placement.generation_changed()
-@in_transaction
+@placement.reword_generation_conflict()
+@run_in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the aggregates of a provider. Unknown aggregates are created.
 
@@ -66,11 +68,11 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     has_generation = call.version.has(mv.AGGREGATE_GENERATIONS)
     body_uuids = call.body["aggregates"] if has_generation else call.body
     generation = call.body["resource_provider_generation"] if has_generation else None
-    uuids = list(dict.fromkeys(map(canonical_uuid, body_uuids)))
+    uuids = list(dict.fromkeys(map(canonicalize_uuid, body_uuids)))
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
-    aggregates.replace(connection, provider.id, uuids, call.now())
+    aggregates.replace(connection, provider.id, uuids, call.get_current_time())
     if has_generation:
-        resource_providers.bump_generations(connection, [provider.id], call.now())
+        resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     else:
         resource_providers.keep_generation(connection, provider.id)
     return _build_response(call, uuids, provider.generation + 1)

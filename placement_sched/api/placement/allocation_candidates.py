@@ -10,18 +10,25 @@ from typing import Any
 import orjson
 
 from placement_sched.api import placement
-from placement_sched.api.placement import AMOUNTS, INTEGER, TEXT, UUID, strict_map, strict_object
+from placement_sched.api.placement import (
+    AMOUNTS,
+    INTEGER,
+    TEXT,
+    UUID,
+    build_strict_map,
+    build_strict_object,
+)
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.query_params import query_of
+from placement_sched.api.placement.query_params import parse_query
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
-from placement_sched.db.sql import AT_ONCE, batches, grouped
+from placement_sched.db.sql import AT_ONCE, group_rows, split_batches
 from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
 from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.request_stats import get_request_stats
 
 blueprint = Blueprint("allocation_candidates", __name__)
 
@@ -31,7 +38,7 @@ _ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
 def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
-    for since, parameters in placement.by_version(
+    for since, parameters in placement.merge_by_version(
         (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
         (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
         (mv.REQUIRED_ON_CANDIDATES, {"required": TEXT}),
@@ -56,21 +63,23 @@ def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
 
 GET = Schemas(*_build_query_schemas())
 
-_BY_PROVIDER = strict_map(LIKE_UUID, strict_object(resources=AMOUNTS))
-_REQUEST_1_10 = strict_object(
-    allocations=placement.unique_list(
-        strict_object(resource_provider=strict_object(uuid=UUID), resources=AMOUNTS)
+_BY_PROVIDER = build_strict_map(LIKE_UUID, build_strict_object(resources=AMOUNTS))
+_REQUEST_1_10 = build_strict_object(
+    allocations=placement.build_unique_list(
+        build_strict_object(resource_provider=build_strict_object(uuid=UUID), resources=AMOUNTS)
     )
 )
-_REQUEST_1_12 = strict_object(allocations=_BY_PROVIDER)
-_REQUEST_1_34 = strict_object(
+_REQUEST_1_12 = build_strict_object(allocations=_BY_PROVIDER)
+_REQUEST_1_34 = build_strict_object(
     allocations=_BY_PROVIDER,
-    mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", placement.unique_list(UUID)),
+    mappings=build_strict_map("^[a-zA-Z0-9_-]{0,64}$", placement.build_unique_list(UUID)),
 )
 _SUMMARY_1_10 = {
-    "resources": strict_map(placement.NAME, strict_object(capacity=INTEGER, used=INTEGER))
+    "resources": build_strict_map(
+        placement.NAME, build_strict_object(capacity=INTEGER, used=INTEGER)
+    )
 }
-_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": placement.unique_list(placement.UPPER_CASE)}
+_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": placement.build_unique_list(placement.UPPER_CASE)}
 _SUMMARY_1_29 = {
     **_SUMMARY_1_17,
     "parent_provider_uuid": placement.UUID_OR_NULL,
@@ -78,19 +87,19 @@ _SUMMARY_1_29 = {
 }
 
 
-def _candidates_schema(request: Json, summary: Json) -> Json:
+def _build_candidates_schema(request: Json, summary: Json) -> Json:
     # Before 1.34 there are no mappings, so that two candidates may have the same allocations.
     requests = {"type": "array", "items": request}
-    summaries = strict_map(LIKE_UUID, strict_object(**summary))
-    return strict_object(allocation_requests=requests, provider_summaries=summaries)
+    summaries = build_strict_map(LIKE_UUID, build_strict_object(**summary))
+    return build_strict_object(allocation_requests=requests, provider_summaries=summaries)
 
 
 ANSWER = Schemas(
-    (mv.ALLOCATION_CANDIDATES, _candidates_schema(_REQUEST_1_10, _SUMMARY_1_10)),
-    (mv.ALLOCATIONS_BY_PROVIDER_UUID, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_10)),
-    (mv.REQUIRED_ON_CANDIDATES, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_17)),
-    (mv.NESTED_CANDIDATES, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_29)),
-    (mv.MAPPINGS, _candidates_schema(_REQUEST_1_34, _SUMMARY_1_29)),
+    (mv.ALLOCATION_CANDIDATES, _build_candidates_schema(_REQUEST_1_10, _SUMMARY_1_10)),
+    (mv.ALLOCATIONS_BY_PROVIDER_UUID, _build_candidates_schema(_REQUEST_1_12, _SUMMARY_1_10)),
+    (mv.REQUIRED_ON_CANDIDATES, _build_candidates_schema(_REQUEST_1_12, _SUMMARY_1_17)),
+    (mv.NESTED_CANDIDATES, _build_candidates_schema(_REQUEST_1_12, _SUMMARY_1_29)),
+    (mv.MAPPINGS, _build_candidates_schema(_REQUEST_1_34, _SUMMARY_1_29)),
 )
 
 
@@ -104,9 +113,9 @@ ANSWER = Schemas(
 )
 def list_candidates(call: ApiCall) -> ApiResponse:
     """List allocation requests and provider summaries (Placement API reference)."""
-    query = query_of(call)
+    query = parse_query(call)
     count, body = _find_and_render(call, query)
-    request_stats().candidates = count
+    get_request_stats().candidates = count
     return placement.with_last_modified(call, body)
 
 
@@ -114,14 +123,16 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
     services = call.services
     shows_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
-        source = services.scheduler.caches.provider_source(connection)
+        source = services.scheduler.caches.choose_provider_source(connection)
         search = prepare(source, query)
         result = find(
             source, search, services.settings, services.random, single_per_tree=not shows_trees
         )
         providers = result.providers
         if shows_trees and search.names.topology.nested:
-            providers = source.whole_trees(providers) if result.trees is None else result.trees
+            providers = (
+                source.list_tree_providers(providers) if result.trees is None else result.trees
+            )
         summaries = render_summaries(source, providers, _get_summary_fields(call, query))
     requests = render(result.requests, call.version)
     body = b"".join(
@@ -154,13 +165,13 @@ def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
     """
     is_same = len(set(map(id, map(_LAYOUT, requests)))) == 1
     rendered = _render_same(requests, version) if is_same else _render_mixed(requests, version)
-    joined = [",".join(batch).encode() for batch in batches(rendered, AT_ONCE)]
+    joined = [",".join(batch).encode() for batch in split_batches(rendered, AT_ONCE)]
     return b"[%b]" % b",".join(joined)
 
 
 def _render_mixed(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
     layouts = map(id, map(_LAYOUT, requests))
-    by_layout: dict[int, list[int]] = grouped(
+    by_layout: dict[int, list[int]] = group_rows(
         (layout, index) for index, layout in enumerate(layouts)
     )
     rendered = [""] * len(requests)

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from placement_sched.api import placement
-from placement_sched.api.placement import INTEGER, TEXT, UUID, strict_map, strict_object
+from placement_sched.api.placement import INTEGER, TEXT, UUID, build_strict_map, build_strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ALLOCATION_AMOUNTS
 from placement_sched.model.document import Json
-from placement_sched.model.names import LIKE_UUID, canonical_uuid, read_uuid
+from placement_sched.model.names import LIKE_UUID, canonicalize_uuid, read_uuid
 from placement_sched.model.provider import UNCHECKED, UNKNOWN_TYPE, Allocation, ConsumerClaim
-from placement_sched.schemas.parts import OWNER, list_schema, object_schema
+from placement_sched.schemas.parts import OWNER, build_list_schema, build_object_schema
 from placement_sched.store.placement import allocations
 
 blueprint = Blueprint("allocations", __name__)
@@ -24,23 +24,24 @@ blueprint = Blueprint("allocations", __name__)
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 
-_RESOURCES = strict_map(placement.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
-_LIST = list_schema(
-    strict_object(resource_provider=strict_object(uuid=UUID), resources=_RESOURCES), minItems=1
+_RESOURCES = build_strict_map(placement.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_LIST = build_list_schema(
+    build_strict_object(resource_provider=build_strict_object(uuid=UUID), resources=_RESOURCES),
+    minItems=1,
 )
 # GET shows the generation. PUT and POST accept and ignore it.
-_PROVIDER = object_schema({"generation": INTEGER, "resources": _RESOURCES}, "resources")
-_BY_PROVIDER = strict_map(LIKE_UUID, _PROVIDER)
+_PROVIDER = build_object_schema({"generation": INTEGER, "resources": _RESOURCES}, "resources")
+_BY_PROVIDER = build_strict_map(LIKE_UUID, _PROVIDER)
 _MAPPINGS: Json = {
     "type": "object",
     "minProperties": 1,
-    "patternProperties": {"^[a-zA-Z0-9_-]+$": list_schema(UUID, minItems=1)},
+    "patternProperties": {"^[a-zA-Z0-9_-]+$": build_list_schema(UUID, minItems=1)},
 }
 _TYPE = {"type": "string", "pattern": placement.NAME, "minLength": 1, "maxLength": 255}
 
 #: Properties of a claim other than its allocations, by version.
 _CLAIM = dict(
-    placement.by_version(
+    placement.merge_by_version(
         (mv.OLDEST, {}),
         (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
         (mv.ALLOCATIONS_BY_PROVIDER_UUID, {}),
@@ -51,18 +52,18 @@ _CLAIM = dict(
 )
 
 
-def _claim_schema(allocations: Json, since: Version) -> Json:
+def _build_claim_schema(allocations: Json, since: Version) -> Json:
     """Build the schema of a consumer's claim.
 
     All keys but ``mappings`` are required.
     """
     properties = {"allocations": allocations, **_CLAIM[since]}
-    return object_schema(properties, *(name for name in properties if name != "mappings"))
+    return build_object_schema(properties, *(name for name in properties if name != "mappings"))
 
 
 #: Schemas of claims by consumer uuid, of ``POST /allocations`` and the reshaper, by version.
 BY_CONSUMER = {
-    since: strict_map(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
+    since: build_strict_map(LIKE_UUID, _build_claim_schema(_BY_PROVIDER, since), minProperties=1)
     for since in _CLAIM
     if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
 }
@@ -77,10 +78,12 @@ _PUT_BODY = {
 }
 
 PUT = Schemas(
-    *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
+    *((since, _build_claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
 )
 
-_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=placement.AMOUNTS))
+_ALLOCATIONS = build_strict_map(
+    LIKE_UUID, build_strict_object(generation=INTEGER, resources=placement.AMOUNTS)
+)
 
 # Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -88,11 +91,11 @@ OF_CONSUMER_ANSWER = Schemas(
         (
             since,
             {
-                **object_schema({"allocations": _ALLOCATIONS, **owner}, "allocations"),
+                **build_object_schema({"allocations": _ALLOCATIONS, **owner}, "allocations"),
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
-        for since, owner in placement.by_version(
+        for since, owner in placement.merge_by_version(
             (mv.OLDEST, {}),
             (mv.ALLOCATIONS_BY_PROVIDER_UUID, {"project_id": TEXT, "user_id": TEXT}),
             (mv.CONSUMER_GENERATIONS, {"consumer_generation": INTEGER}),
@@ -102,21 +105,23 @@ OF_CONSUMER_ANSWER = Schemas(
 )
 
 
-def _provider_answer_schema(**properties: Json) -> Json:
-    by_consumer = strict_map(LIKE_UUID, strict_object(resources=placement.AMOUNTS, **properties))
-    return strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
+def _build_provider_answer_schema(**properties: Json) -> Json:
+    by_consumer = build_strict_map(
+        LIKE_UUID, build_strict_object(resources=placement.AMOUNTS, **properties)
+    )
+    return build_strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
 OF_PROVIDER_ANSWER = Schemas(
-    (mv.OLDEST, _provider_answer_schema()),
-    (mv.CONSUMER_GENERATIONS, _provider_answer_schema(consumer_generation=INTEGER)),
+    (mv.OLDEST, _build_provider_answer_schema()),
+    (mv.CONSUMER_GENERATIONS, _build_provider_answer_schema(consumer_generation=INTEGER)),
 )
 
 
 @blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
 def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     """List the allocations of a consumer, none for an unknown consumer."""
-    rows = call.read(allocations.of_consumer, consumer_uuid)
+    rows = call.read(allocations.list_by_consumer, consumer_uuid)
     by_provider: dict[str, dict[str, Any]] = {}
     for row in rows:
         entry = by_provider.setdefault(
@@ -135,7 +140,7 @@ def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
 def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the allocations of a provider by consumer."""
     try:
-        generation, rows = call.read(allocations.of_provider, uuid)
+        generation, rows = call.read(allocations.get_by_provider_uuid, uuid)
     except NotFound as error:
         error.detail = f"Resource provider '{uuid}' not found: {error.detail}"
         raise
@@ -165,7 +170,7 @@ def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
         by_provider = {entry["resource_provider"]["uuid"]: entry for entry in body["allocations"]}
         body = {**body, "allocations": by_provider}
     reject_too_many([body], "$.allocations")
-    return _replace_allocations(call, [claim_of(call, consumer_uuid, body)])
+    return _replace_allocations(call, [parse_claim(call, consumer_uuid, body)])
 
 
 @blueprint.post(
@@ -179,15 +184,17 @@ def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
 def post(call: ApiCall) -> ApiResponse:
     """Replace the allocations of several consumers: all or nothing."""
     reject_too_many(call.body.values(), "$")
-    return _replace_allocations(call, claims_of(call, call.body))
+    return _replace_allocations(call, parse_claims(call, call.body))
 
 
 @blueprint.delete(_OF_CONSUMER, policy="placement:allocations:delete", success=(204,))
-@in_transaction
+@run_in_transaction
 def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiResponse:
     """Delete the allocations of a consumer."""
     # OpenStack placement stores the consumers of POST /allocations in the caller's spelling.
-    if not allocations.remove(connection, sorted({consumer_uuid, canonical_uuid(consumer_uuid)})):
+    if not allocations.remove(
+        connection, sorted({consumer_uuid, canonicalize_uuid(consumer_uuid)})
+    ):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return ApiResponse(status=204)
 
@@ -206,18 +213,18 @@ def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None
         )
 
 
-def claims_of(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
+def parse_claims(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
     """Parse the claims of a body that maps consumers to claims.
 
     Raises :class:`Invalid` if two spellings name the same consumer.
     """
-    claims = [claim_of(call, uuid, claim) for uuid, claim in body.items()]
+    claims = [parse_claim(call, uuid, claim) for uuid, claim in body.items()]
     if len({claim.consumer for claim in claims}) != len(claims):
         raise Invalid("JSON does not validate: the body names a consumer twice.")
     return claims
 
 
-def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
+def parse_claim(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
     """Parse the claim of a consumer in the format of 1.12.
 
     Before 1.8 the body has no project and user, before 1.28 no generation and before 1.38 no type.
@@ -225,7 +232,7 @@ def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> Cons
     """
     defaults = call.services.settings.placement
     return ConsumerClaim(
-        consumer=canonical_uuid(consumer_uuid),
+        consumer=canonicalize_uuid(consumer_uuid),
         allocations={
             provider: {name: int(amount) for name, amount in entry["resources"].items()}
             for provider, entry in body["allocations"].items()
@@ -240,7 +247,7 @@ def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> Cons
 def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiResponse:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
-    run(lambda connection: allocations.replace(connection, claims, call.now()))
+    run(lambda connection: allocations.replace(connection, claims, call.get_current_time()))
     return ApiResponse(status=204)
 
 

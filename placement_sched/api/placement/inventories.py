@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from placement_sched.api import placement
-from placement_sched.api.placement import INTEGER, UPPER_CASE, strict_object
+from placement_sched.api.placement import INTEGER, UPPER_CASE, build_strict_object
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.request import MethodNotAllowed
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT, Inventory, Provider
-from placement_sched.schemas.parts import INVENTORY, object_schema
+from placement_sched.schemas.parts import INVENTORY, build_object_schema
 from placement_sched.store.placement import inventories, resource_classes, resource_providers
 
 _INTEGERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
@@ -41,41 +41,41 @@ _PROPERTIES: Json = {
 #: name is reported as an unknown class.
 BY_CLASS: Json = {
     "type": "object",
-    "additionalProperties": object_schema(_PROPERTIES, "total"),
+    "additionalProperties": build_object_schema(_PROPERTIES, "total"),
     "maxProperties": MAX_PROVIDER_ITEMS,
 }
 
 POST = Schemas(
-    object_schema({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total")
+    build_object_schema({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total")
 )
 
-PUT_ONE = Schemas(object_schema(_PROPERTIES, "total", "resource_provider_generation"))
+PUT_ONE = Schemas(build_object_schema(_PROPERTIES, "total", "resource_provider_generation"))
 
-PUT = Schemas(strict_object(resource_provider_generation=INTEGER, inventories=BY_CLASS))
+PUT = Schemas(build_strict_object(resource_provider_generation=INTEGER, inventories=BY_CLASS))
 
 _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type": "number"}}
 
 ANSWER = Schemas(
-    strict_object(
+    build_strict_object(
         resource_provider_generation=INTEGER,
-        inventories=placement.strict_map(placement.NAME, strict_object(**_SHOWN)),
+        inventories=placement.build_strict_map(placement.NAME, build_strict_object(**_SHOWN)),
     )
 )
 
-ONE_ANSWER = Schemas(strict_object(**_SHOWN, resource_provider_generation=INTEGER))
+ONE_ANSWER = Schemas(build_strict_object(**_SHOWN, resource_provider_generation=INTEGER))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
 def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
-    generation, stored = call.read(inventories.by_provider_uuid, uuid)
-    return _build_list_response(stored, generation, placement.latest_change(call, stored))
+    generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
+    return _build_list_response(stored, generation, placement.find_latest_change(call, stored))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
 def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     """Show the inventory of a resource class of a provider."""
-    generation, stored = call.read(inventories.by_provider_uuid, uuid)
+    generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
     inventory = _find_class(stored, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
@@ -86,13 +86,13 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     _ALL,
     policy=f"{_POLICY}:create",
     body=POST,
-    subject=placement.existing_provider,
+    subject=placement.require_provider,
     success=(201,),
     errors=(409,),
     located=True,
     answer=ONE_ANSWER,
 )
-@in_transaction
+@run_in_transaction
 def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Add an inventory of a new class to a provider. A generation is ignored."""
     name = call.body["resource_class"]
@@ -101,7 +101,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     inventory = read_inventory(name, call.body)
     _check_reserved(call, [inventory], uuid, prefix)
     reject_unknown(connection, [name], prefix)
-    if _find_class(inventories.of_provider(connection, provider.id), name):
+    if _find_class(inventories.list_by_provider(connection, provider.id), name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
     location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
     return _write(call, connection, provider, inventory, status=201, headers={"Location": location})
@@ -111,19 +111,19 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT_ONE,
-    subject=placement.existing_provider,
+    subject=placement.require_provider,
     errors=(409,),
     answer=ONE_ANSWER,
 )
-@in_transaction
+@run_in_transaction
 def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Change an existing inventory of a provider."""
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     inventory = read_inventory(resource_class, call.body)
     _check_reserved(call, [inventory], uuid, _update_error(uuid))
-    resource_classes.by_name(connection, resource_class)
-    if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
+    resource_classes.get_by_name(connection, resource_class)
+    if not _find_class(inventories.list_by_provider(connection, provider.id), resource_class):
         raise Invalid(
             f"No inventory record with resource class for resource provider {uuid}: "
             f"No inventory of class {resource_class} found."
@@ -135,12 +135,12 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     _ALL,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=placement.existing_provider,
+    subject=placement.require_provider,
     errors=(409,),
     answer=ANSWER,
 )
 @placement.update_conflict()
-@in_transaction
+@run_in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
     generation = call.body["resource_provider_generation"]
@@ -150,22 +150,22 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     _check_reserved(call, new_inventories, uuid, _update_error(uuid))
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
     reject_unknown(connection, documents, prefix)
-    inventories.replace(connection, provider, new_inventories, call.now())
-    resource_providers.bump_generations(connection, [provider.id], call.now())
+    inventories.replace(connection, provider, new_inventories, call.get_current_time())
+    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     return _build_list_response(
-        new_inventories, provider.generation + 1, placement.latest_change(call)
+        new_inventories, provider.generation + 1, placement.find_latest_change(call)
     )
 
 
 @blueprint.delete(
     _ALL, policy=f"{_POLICY}:delete", since=mv.DELETE_ALL_INVENTORIES, success=(204,), errors=(409,)
 )
-@in_transaction
+@run_in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Delete all inventories of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    inventories.replace(connection, provider, [], call.now())
-    resource_providers.bump_generations(connection, [provider.id], call.now())
+    inventories.replace(connection, provider, [], call.get_current_time())
+    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     return ApiResponse(status=204)
 
 
@@ -183,11 +183,11 @@ def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
-@in_transaction
+@run_in_transaction
 def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
+    if not _find_class(inventories.list_by_provider(connection, provider.id), resource_class):
         raise NotFound(f"No inventory of class {resource_class} found for delete")
     try:
         inventories.remove(connection, {provider.id: {resource_class}})
@@ -197,7 +197,7 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
             f"Unable to delete inventory of class {resource_class}: {error.detail}",
             code=ConcurrentUpdate.code,
         ) from None
-    resource_providers.bump_generations(connection, [provider.id], call.now())
+    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     return ApiResponse(status=204)
 
 
@@ -206,7 +206,7 @@ def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> 
 
     Raises :class:`Invalid`, with ``words`` first.
     """
-    ids = resource_classes.ids_by_name(connection, names)
+    ids = resource_classes.map_ids(connection, names)
     if missing := sorted(set(names) - set(ids)):
         raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
 
@@ -243,8 +243,8 @@ def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
 def _write(
     call: ApiCall, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
 ) -> ApiResponse:
-    inventories.put(connection, {provider.id: [inventory]}, call.now())
-    resource_providers.bump_generations(connection, [provider.id], call.now())
+    inventories.put(connection, {provider.id: [inventory]}, call.get_current_time())
+    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     return placement.with_last_modified(
         call, _show_document(inventory, provider.generation + 1), **more
     )

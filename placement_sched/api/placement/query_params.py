@@ -86,7 +86,7 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
                 forbidden.add(name.lstrip(_NOT))
             else:
                 reason = f"Got: {value} (traits can be forbidden since 1.22)"
-                raise _invalid_traits(key, version, value, reason)
+                raise _build_traits_error(key, version, value, reason)
     return TraitTerms(tuple(dict.fromkeys(required)), frozenset(forbidden))
 
 
@@ -103,11 +103,11 @@ def _parse_any_traits(value: str, version: Version, key: str) -> frozenset[str]:
 def _parse_trait_names(value: str, version: Version, key: str) -> list[str]:
     names = [name.strip() for name in value.removeprefix(_ANY).split(",")]
     if not all(name.lstrip(_NOT) for name in names):
-        raise _invalid_traits(key, version, value, f"Got an empty trait in: {value}")
+        raise _build_traits_error(key, version, value, f"Got an empty trait in: {value}")
     return names
 
 
-def _invalid_traits(key: str, version: Version, value: str, reason: str) -> Invalid:
+def _build_traits_error(key: str, version: Version, value: str, reason: str) -> Invalid:
     any_of = _ANY if value.startswith(_ANY) else ""
     mark = _NOT if version.has(mv.FORBIDDEN_TRAITS) and not any_of else ""
     return Invalid(
@@ -166,14 +166,14 @@ class _Parameters(NamedTuple):
     query: tuple[tuple[str, str], ...]
     version: Version
 
-    def values(self, key: str) -> list[str]:
+    def list_values(self, key: str) -> list[str]:
         return [value for name, value in self.query if name == key]
 
-    def first(self, key: str) -> str | None:
-        return next(iter(self.values(key)), None)
+    def find_first(self, key: str) -> str | None:
+        return next(iter(self.list_values(key)), None)
 
 
-def query_of(call: ApiCall) -> CandidatesQuery:
+def parse_query(call: ApiCall) -> CandidatesQuery:
     """Build the candidates query of a query string that conforms to its schema.
 
     Raises :class:`Invalid`, naming the parameter, for malformed or contradictory values.
@@ -183,7 +183,9 @@ def query_of(call: ApiCall) -> CandidatesQuery:
     # The order of the checks is OpenStack placement's, so that the same error is reported.
     root_traits = _parse_root_traits(params)
     # Each subtree, repeated or not, costs a comparison of every combination.
-    subtrees = tuple(dict.fromkeys(_parse_subtree(text) for text in params.values("same_subtree")))
+    subtrees = tuple(
+        dict.fromkeys(_parse_subtree(text) for text in params.list_values("same_subtree"))
+    )
     suffixes = dict.fromkeys(
         match["suffix"] for key, _ in params.query if (match := _KEY.match(key))
     )
@@ -206,7 +208,7 @@ def query_of(call: ApiCall) -> CandidatesQuery:
     _check_resourceless(params, groups, {suffix for subtree in subtrees for suffix in subtree})
     _check_conflicts(groups)
     # As in OpenStack placement, the first value of both parameters counts, else the last value.
-    policy, limit = params.first("group_policy"), params.first("limit")
+    policy, limit = params.find_first("group_policy"), params.find_first("limit")
     if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one '
@@ -235,7 +237,7 @@ def _check_conditions(groups: Iterable[RequestGroup], root_traits: TraitTerms) -
 
 
 def _parse_root_traits(params: _Parameters) -> TraitTerms:
-    values = params.values("root_required")
+    values = params.list_values("root_required")
     if len(values) > 1:
         raise Invalid(
             "Query parameter 'root_required' may be specified only once.",
@@ -260,12 +262,12 @@ def _parse_subtree(text: str) -> tuple[str, ...]:
 
 def _parse_group(params: _Parameters, suffix: str) -> RequestGroup:
     # Every value must be well formed. The last value counts.
-    amounts = [parse_resources(text) for text in params.values(f"resources{suffix}")]
+    amounts = [parse_resources(text) for text in params.list_values(f"resources{suffix}")]
     required, member_of, in_tree = f"required{suffix}", f"member_of{suffix}", f"in_tree{suffix}"
-    traits = parse_traits(params.values(required), params.version, required)
-    aggregates = parse_member_of(params.values(member_of), params.version, member_of)
+    traits = parse_traits(params.list_values(required), params.version, required)
+    aggregates = parse_member_of(params.list_values(member_of), params.version, member_of)
     tree = None
-    for text in params.values(in_tree):
+    for text in params.list_values(in_tree):
         tree = read_uuid(text.strip())
         if tree is None:
             raise Invalid(

@@ -5,7 +5,7 @@ from placement_sched.api import placement
 from placement_sched.api.placement import allocations
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.inventories import BY_CLASS, read_inventory, reject_unknown
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -17,9 +17,11 @@ from placement_sched.store.placement.allocations import lock_reshape, reshape
 blueprint = Blueprint("reshaper", __name__)
 
 
-_INVENTORIES = placement.strict_map(
+_INVENTORIES = placement.build_strict_map(
     LIKE_UUID,
-    placement.strict_object(resource_provider_generation=placement.INTEGER, inventories=BY_CLASS),
+    placement.build_strict_object(
+        resource_provider_generation=placement.INTEGER, inventories=BY_CLASS
+    ),
     minProperties=1,
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
@@ -30,7 +32,9 @@ POST = Schemas(
     *(
         (
             since,
-            placement.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
+            placement.build_strict_object(
+                inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}
+            ),
         )
         for since, claims in allocations.BY_CONSUMER.items()
     )
@@ -47,13 +51,13 @@ POST = Schemas(
     errors=(404, 409),
 )
 @placement.update_conflict()
-@in_transaction
+@run_in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers: all or nothing."""
     entries = call.body["inventories"]
     _check_number(entries)
     allocations.reject_too_many(call.body["allocations"].values(), "$.allocations")
-    claims = allocations.claims_of(call, call.body["allocations"])
+    claims = allocations.parse_claims(call, call.body["allocations"])
     generations = {uuid: entry["resource_provider_generation"] for uuid, entry in entries.items()}
     names = {name for entry in entries.values() for name in entry["inventories"]}
     allocated = {
@@ -70,7 +74,7 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
         ]
         for uuid, provider in providers.items()
     }
-    reshape(connection, inventories, claims, call.now())
+    reshape(connection, inventories, claims, call.get_current_time())
     return ApiResponse(status=204)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from placement_sched.api.placement import (
     UPPER_CASE,
-    links,
-    strict_object,
-    unique_list,
+    build_links_schema,
+    build_strict_object,
+    build_unique_list,
     with_last_modified,
 )
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Duplicate, Invalid
@@ -29,7 +29,7 @@ _ALL = "/resource_classes"
 _ONE = "/resource_classes/<name>"
 _POLICY = "placement:resource_classes"
 
-_BY_NAME = strict_object(
+_BY_NAME = build_strict_object(
     name={"type": "string", "pattern": f"^{CUSTOM_PREFIX}[A-Z0-9_]+$", "maxLength": 255}
 )
 
@@ -41,9 +41,9 @@ PUT = Schemas(_BY_NAME)
 #: Schema of the class name in the path, from 1.7 on.
 NAMED = Schema(_BY_NAME)
 
-_SHOWN = strict_object(name=UPPER_CASE, links=links("self"))
+_SHOWN = build_strict_object(name=UPPER_CASE, links=build_links_schema("self"))
 
-LIST_ANSWER = Schemas(strict_object(resource_classes=unique_list(_SHOWN)))
+LIST_ANSWER = Schemas(build_strict_object(resource_classes=build_unique_list(_SHOWN)))
 
 ANSWER = Schemas(_SHOWN)
 
@@ -51,7 +51,7 @@ ANSWER = Schemas(_SHOWN)
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", errors=(404,), answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the resource classes."""
-    rows = call.read(resource_classes.all_classes)
+    rows = call.read(resource_classes.list_classes)
     return with_last_modified(
         call, {"resource_classes": [_as_document(call, row.name) for row in rows]}, rows
     )
@@ -63,14 +63,14 @@ def index(call: ApiCall) -> ApiResponse:
 def create(call: ApiCall) -> ApiResponse:
     """Create a custom resource class."""
     name = call.body["name"]
-    call.write(resource_classes.add, name, call.now())
-    return ApiResponse(status=201, headers=_location_header(call, name))
+    call.write(resource_classes.add, name, call.get_current_time())
+    return ApiResponse(status=201, headers=_build_location_header(call, name))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Show a resource class."""
-    row = call.read(resource_classes.by_name, name)
+    row = call.read(resource_classes.get_by_name, name)
     return with_last_modified(call, _as_document(call, row.name), [row])
 
 
@@ -82,14 +82,14 @@ def show(call: ApiCall, name: str) -> ApiResponse:
     errors=(409,),
     answer=ANSWER,
 )
-@in_transaction
+@run_in_transaction
 def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Rename a custom resource class (until 1.6)."""
     new_name = call.body["name"]
-    row = resource_classes.by_name(connection, name)
+    row = resource_classes.get_by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot update standard resource class {name}")
-    resource_classes.rename(connection, row, new_name, call.now())
+    resource_classes.rename(connection, row, new_name, call.get_current_time())
     return ApiResponse(body=_as_document(call, new_name))
 
 
@@ -107,21 +107,21 @@ def ensure(call: ApiCall, name: str) -> ApiResponse:
     return _create_if_missing(call, name)
 
 
-@in_transaction
+@run_in_transaction
 def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     status = 204
-    if name not in resource_classes.ids_by_name(connection, [name]):
+    if name not in resource_classes.map_ids(connection, [name]):
         with suppress(Duplicate):  # a concurrent request created it
-            resource_classes.add(connection, name, call.now())
+            resource_classes.add(connection, name, call.get_current_time())
             status = 201
-    return ApiResponse(status=status, headers=_location_header(call, name))
+    return ApiResponse(status=status, headers=_build_location_header(call, name))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
-@in_transaction
+@run_in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom resource class that has no inventories."""
-    row = resource_classes.by_name(connection, name)
+    row = resource_classes.get_by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(
             f"Error in delete resource class: Cannot delete standard resource class {name}."
@@ -135,5 +135,5 @@ def _as_document(call: ApiCall, name: str) -> dict[str, Any]:
     return {"name": name, "links": [self_link]}
 
 
-def _location_header(call: ApiCall, name: str) -> dict[str, str]:
+def _build_location_header(call: ApiCall, name: str) -> dict[str, str]:
     return {"Location": f"{call.url}/resource_classes/{name}"}

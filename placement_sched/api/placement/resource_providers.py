@@ -10,22 +10,22 @@ from uuid import uuid4
 import orjson
 
 from placement_sched.api import placement
-from placement_sched.api.placement import INTEGER, TEXT, UUID, UUID_OR_NULL, strict_object
+from placement_sched.api.placement import INTEGER, TEXT, UUID, UUID_OR_NULL, build_strict_object
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.query_params import (
     parse_member_of,
     parse_resources,
     parse_traits,
 )
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.operations import reports
-from placement_sched.schemas.parts import PROVIDER_NAME, object_schema
+from placement_sched.schemas.parts import PROVIDER_NAME, build_object_schema
 from placement_sched.store.placement import provider_search, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 
@@ -55,22 +55,22 @@ _TEXTS = {**TEXT, REPEATED: True}
 _PARENT = {"parent_provider_uuid": UUID_OR_NULL}
 
 
-def _body_schemas(**properties: Json) -> Schemas:
+def _build_body_schemas(**properties: Json) -> Schemas:
     return Schemas(
-        (mv.OLDEST, object_schema(properties, "name")),
-        (mv.NESTED_PROVIDERS, object_schema({**properties, **_PARENT}, "name")),
+        (mv.OLDEST, build_object_schema(properties, "name")),
+        (mv.NESTED_PROVIDERS, build_object_schema({**properties, **_PARENT}, "name")),
     )
 
 
 # Only PUT accepts an empty name.
-POST = _body_schemas(name={**PROVIDER_NAME, "minLength": 1}, uuid=UUID)
+POST = _build_body_schemas(name={**PROVIDER_NAME, "minLength": 1}, uuid=UUID)
 
-PUT = _body_schemas(name=PROVIDER_NAME)
+PUT = _build_body_schemas(name=PROVIDER_NAME)
 
 LIST = Schemas(
     *(
-        (since, object_schema(parameters))
-        for since, parameters in placement.by_version(
+        (since, build_object_schema(parameters))
+        for since, parameters in placement.merge_by_version(
             (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
             (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
             (mv.RESOURCES_ON_PROVIDERS, {"resources": TEXT}),
@@ -83,20 +83,25 @@ LIST = Schemas(
 )
 
 
-def _provider_schema(since: Version) -> Json:
+def _build_provider_schema(since: Version) -> Json:
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
-    links = placement.links("self", *relations)
-    return strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
+    links = placement.build_links_schema("self", *relations)
+    return build_strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
 _CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
 
-ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
+ANSWER = Schemas(*((since, _build_provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
     *(
-        (since, strict_object(resource_providers=placement.unique_list(_provider_schema(since))))
+        (
+            since,
+            build_strict_object(
+                resource_providers=placement.build_unique_list(_build_provider_schema(since))
+            ),
+        )
         for since in _CHANGED_IN
     )
 )
@@ -105,14 +110,14 @@ LIST_ANSWER = Schemas(
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the providers that match the query."""
-    resources = call.value("resources")
+    resources = call.find_value("resources")
     query = ProviderQuery(
-        name=call.value("name"),
-        uuid=call.value("uuid"),
-        in_tree=call.value("in_tree"),
+        name=call.find_value("name"),
+        uuid=call.find_value("uuid"),
+        in_tree=call.find_value("in_tree"),
         # The order of the parsers is OpenStack placement's, so that the same error is reported.
-        aggregates=parse_member_of(call.values("member_of"), call.version),
-        traits=parse_traits(call.values("required"), call.version),
+        aggregates=parse_member_of(call.list_values("member_of"), call.version),
+        traits=parse_traits(call.list_values("required"), call.version),
         resources={} if resources is None else parse_resources(resources),
     )
     providers, links = call.read(provider_search.search, query), _render_links(call)
@@ -145,10 +150,10 @@ def create(call: ApiCall) -> ApiResponse:
     """
     provider = call.write(
         reports.create,
-        uuid=canonical_uuid(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
+        uuid=canonicalize_uuid(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
         name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid"),
-        now=call.now(),
+        now=call.get_current_time(),
     )
     headers = {"Location": f"{call.url}/resource_providers/{provider.uuid}"}
     if not call.version.has(mv.POST_PROVIDER_BODY):
@@ -159,26 +164,30 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a provider."""
-    return _build_response(call, call.read(resource_providers.by_uuid, uuid))
+    return _build_response(call, call.read(resource_providers.get_by_uuid, uuid))
 
 
 @blueprint.put(
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=placement.existing_provider,
+    subject=placement.require_provider,
     errors=(409,),
     answer=ANSWER,
 )
-@in_transaction
+@run_in_transaction
 def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Rename a provider and, from 1.14 on, move it to another parent."""
     if "parent_provider_uuid" in call.body:
         parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
-        resource_providers.move(connection, uuid, parent, anywhere=can_reparent, now=call.now())
+        resource_providers.move(
+            connection, uuid, parent, anywhere=can_reparent, now=call.get_current_time()
+        )
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
-    return _build_response(call, resource_providers.by_uuid(connection, uuid))
+    resource_providers.rename(
+        connection, provider, name=call.body["name"], now=call.get_current_time()
+    )
+    return _build_response(call, resource_providers.get_by_uuid(connection, uuid))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))

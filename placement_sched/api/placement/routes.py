@@ -17,27 +17,27 @@ from placement_sched.api.placement import (
     aggregates,
     allocation_candidates,
     allocations,
+    build_links_schema,
+    build_strict_object,
+    build_unique_list,
     inventories,
-    links,
     reshaper,
     resource_classes,
     resource_providers,
-    strict_object,
     traits,
-    unique_list,
     usages,
     with_last_modified,
 )
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.microversions import ERROR_CODES, VERSIONING
-from placement_sched.api.request import HTML, JSON, NOT_FOUND, error_page
+from placement_sched.api.request import HTML, JSON, NOT_FOUND, render_error_page
 from placement_sched.api.request import TEXT as PLAIN_TEXT
 from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Headers, Version, Versioning
 from placement_sched.errors import Error
 from placement_sched.model.document import Json
-from placement_sched.schemas.parts import list_schema, object_schema
+from placement_sched.schemas.parts import build_list_schema, build_object_schema
 
 openapi_blueprint = Blueprint("openapi", __name__)
 
@@ -68,23 +68,25 @@ _PROPERTIES: Json = {
 _CODE: Json = {"code": {"type": "string", "pattern": "^placement\\."}}
 _root_blueprint = Blueprint("root", __name__)
 _NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
-_VERSION = strict_object(
+_VERSION = build_strict_object(
     id=placement.TEXT,
     min_version=_NUMBER,
     max_version=_NUMBER,
     status=placement.TEXT,
-    links=links("self"),
+    links=build_links_schema("self"),
 )
-_ROOT_ANSWER = Schemas(strict_object(versions=unique_list(_VERSION)))
+_ROOT_ANSWER = Schemas(build_strict_object(versions=build_unique_list(_VERSION)))
 
 
-def _errors_schema(properties: Json) -> Json:
-    return strict_object(errors=list_schema(object_schema(properties, *_REQUIRED), minItems=1))
+def _build_errors_schema(properties: Json) -> Json:
+    return build_strict_object(
+        errors=build_list_schema(build_object_schema(properties, *_REQUIRED), minItems=1)
+    )
 
 
 ERRORS = Schemas(
-    (mv.OLDEST, _errors_schema(_PROPERTIES)),
-    (mv.ERROR_CODES, _errors_schema({**_PROPERTIES, **_CODE})),
+    (mv.OLDEST, _build_errors_schema(_PROPERTIES)),
+    (mv.ERROR_CODES, _build_errors_schema({**_PROPERTIES, **_CODE})),
 )
 
 
@@ -94,7 +96,7 @@ def show_document(call: ApiCall) -> ApiResponse:
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
     api = cast("Api", current_app.blueprints["placement"])
     return ApiResponse(
-        body=openapi.document(describe_openapi(api.routes), version, call.base or "/")
+        body=openapi.build_document(describe_openapi(api.routes), version, call.base or "/")
     )
 
 
@@ -132,7 +134,7 @@ class PlacementStyle:
         """Return the version that the ``OpenStack-API-Version`` header requests."""
         return self._versioning.negotiate(headers)
 
-    def version_headers(self, version: Version) -> Mapping[str, str]:
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the version headers of a response."""
         return {
             "OpenStack-API-Version": f"{self._versioning.service} {version}",
@@ -140,16 +142,20 @@ class PlacementStyle:
             "Vary": "openstack-api-version",
         }
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+    def render_error(
+        self, error: Error, status: int, title: str, seen: ErrorContext
+    ) -> ApiResponse:
         """Render an error in the first of JSON, HTML and plain text that is accepted."""
         media_type = _select_media_type(seen.accept)
         if media_type == JSON:
-            return self.in_json(error, status, title, seen)
+            return self.render_json_error(error, status, title, seen)
         # Clients of OpenStack placement expect this sentence on the page of any 404.
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
-        return error_page(media_type, status, title, [*first, error.detail])
+        return render_error_page(media_type, status, title, [*first, error.detail])
 
-    def in_json(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+    def render_json_error(
+        self, error: Error, status: int, title: str, seen: ErrorContext
+    ) -> ApiResponse:
         """Render an error in placement's JSON format."""
         document: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):

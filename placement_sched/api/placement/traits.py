@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api import placement
-from placement_sched.api.placement import INTEGER, TEXT, strict_object
+from placement_sched.api.placement import INTEGER, TEXT, build_strict_object
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PROVIDER_ITEMS, MAX_TRAIT_CHARACTERS
 from placement_sched.model.provider import CUSTOM_PREFIX, Trait
-from placement_sched.schemas.parts import object_schema
+from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.placement import resource_providers, traits
 
 _CUSTOM = re.compile(f"{CUSTOM_PREFIX}[A-Z0-9_]+")
@@ -28,7 +28,7 @@ _ALL = "/traits"
 _ONE = "/traits/<name>"
 _ON_PROVIDER = "/resource_providers/<uuid>/traits"
 
-LIST = Schemas(object_schema({"name": TEXT, "associated": TEXT}))
+LIST = Schemas(build_object_schema({"name": TEXT, "associated": TEXT}))
 
 # An invalid name is reported as an unknown trait.
 _TRAITS = {
@@ -37,19 +37,21 @@ _TRAITS = {
     "maxItems": MAX_PROVIDER_ITEMS,
 }
 
-PUT_ON_PROVIDER = Schemas(strict_object(traits=_TRAITS, resource_provider_generation=INTEGER))
+PUT_ON_PROVIDER = Schemas(build_strict_object(traits=_TRAITS, resource_provider_generation=INTEGER))
 
-_NAMES = placement.unique_list(placement.UPPER_CASE)
+_NAMES = placement.build_unique_list(placement.UPPER_CASE)
 
-LIST_ANSWER = Schemas(strict_object(traits=_NAMES))
+LIST_ANSWER = Schemas(build_strict_object(traits=_NAMES))
 
-ON_PROVIDER_ANSWER = Schemas(strict_object(traits=_NAMES, resource_provider_generation=INTEGER))
+ON_PROVIDER_ANSWER = Schemas(
+    build_strict_object(traits=_NAMES, resource_provider_generation=INTEGER)
+)
 
 
 @blueprint.get(_ALL, policy="placement:traits:list", query=LIST, errors=(404,), answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the names of traits, filtered by names, prefix or use."""
-    name_filter, associated = _parse_name_filter(call), call.value("associated")
+    name_filter, associated = _parse_name_filter(call), call.find_value("associated")
     if associated is not None and associated.lower() not in {"true", "false"}:
         raise Invalid('The query parameter "associated" only accepts "true" or "false"')
     in_use = None if associated is None else associated.lower() == "true"
@@ -58,7 +60,7 @@ def index(call: ApiCall) -> ApiResponse:
 
 
 def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
-    text = call.value("name")
+    text = call.find_value("name")
     if text is None:
         return {}
     if text.startswith("in:"):
@@ -74,7 +76,9 @@ def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
 @blueprint.get(_ONE, policy="placement:traits:show", success=(204,), has_last_modified=True)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Return 204 if the trait exists."""
-    return placement.with_last_modified(call, None, [call.read(traits.by_name, name)], status=204)
+    return placement.with_last_modified(
+        call, None, [call.read(traits.get_by_name, name)], status=204
+    )
 
 
 @blueprint.put(
@@ -91,19 +95,19 @@ def ensure(call: ApiCall, name: str) -> ApiResponse:
     return _create_if_missing(call, name)
 
 
-@in_transaction
+@run_in_transaction
 def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
-    status = 201 if traits.ensure(connection, name, call.now()) else 204
+    status = 201 if traits.ensure(connection, name, call.get_current_time()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
-    trait = traits.by_name(connection, name)
+    trait = traits.get_by_name(connection, name)
     return placement.with_last_modified(call, None, [trait], status=status, headers=headers)
 
 
 @blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), errors=(409,))
-@in_transaction
+@run_in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom trait that no provider has."""
-    trait = traits.by_name(connection, name)
+    trait = traits.get_by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot delete standard trait {name}.")
     traits.remove(connection, trait)
@@ -115,7 +119,7 @@ def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
 )
 def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the traits of a provider."""
-    row = call.read(traits.traits_by_provider, uuid)
+    row = call.read(traits.get_provider_traits, uuid)
     return _build_response(call, row.traits, row.generation)
 
 
@@ -126,19 +130,25 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     errors=(409,),
     answer=ON_PROVIDER_ANSWER,
 )
-@placement.generation_changed()
-@in_transaction
+@placement.reword_generation_conflict()
+@run_in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the traits of a provider."""
     expected: int = call.body["resource_provider_generation"]
-    provider_id, generation, current = traits.traits_by_provider(connection, uuid)
+    provider_id, generation, current = traits.get_provider_traits(connection, uuid)
     resource_providers.check_generation(uuid, generation, expected)
     new_traits = _resolve_names(connection, call.body["traits"], current)
     if new_traits != current:
         resource_providers.bump_generation_from(
-            connection, provider_id, uuid, generation, call.now()
+            connection, provider_id, uuid, generation, call.get_current_time()
         )
-        traits.replace(connection, provider_id, _ids(current), _ids(new_traits), call.now())
+        traits.replace(
+            connection,
+            provider_id,
+            _list_ids(current),
+            _list_ids(new_traits),
+            call.get_current_time(),
+        )
         generation += 1
     return _build_response(call, new_traits, generation)
 
@@ -146,13 +156,13 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 @blueprint.delete(
     _ON_PROVIDER, policy="placement:resource_providers:traits:delete", success=(204,), errors=(409,)
 )
-@in_transaction
+@run_in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Remove all traits of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    current = traits.of_provider(connection, provider.id)
-    if traits.replace(connection, provider.id, _ids(current), (), call.now()):
-        resource_providers.bump_generations(connection, [provider.id], call.now())
+    current = traits.list_by_provider(connection, provider.id)
+    if traits.replace(connection, provider.id, _list_ids(current), (), call.get_current_time()):
+        resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
     return ApiResponse(status=204)
 
 
@@ -166,13 +176,13 @@ def _resolve_names(
     names = set(names)
     retained = [trait for trait in current if trait.name in names]
     unknown = names.difference(trait.name for trait in retained)
-    rows = traits.by_names(connection, unknown) if unknown else ()
+    rows = traits.list_by_names(connection, unknown) if unknown else ()
     if missing := sorted(unknown.difference(trait.name for trait in rows)):
         raise Invalid(f"No such trait {', '.join(missing)}")
     return tuple(sorted([*retained, *rows], key=lambda trait: trait.id))
 
 
-def _ids(rows: Iterable[Trait]) -> list[int]:
+def _list_ids(rows: Iterable[Trait]) -> list[int]:
     return [trait.id for trait in rows]
 
 

@@ -9,15 +9,15 @@ from placement_sched.api.placement import (
     AMOUNTS,
     INTEGER,
     NAME,
-    strict_map,
-    strict_object,
+    build_strict_map,
+    build_strict_object,
     with_last_modified,
 )
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
-from placement_sched.schemas.parts import OWNER, object_schema
+from placement_sched.schemas.parts import OWNER, build_object_schema
 from placement_sched.store.placement import usages
 from placement_sched.store.placement.usages import TypeUsage
 
@@ -32,19 +32,24 @@ _1_9 = {"project_id": OWNER, "user_id": OWNER}
 _1_38 = {**_1_9, "consumer_type": {**OWNER, "pattern": _TYPES}}
 
 GET = Schemas(
-    (mv.USAGES, object_schema(_1_9, "project_id")),
-    (mv.CONSUMER_TYPES, object_schema(_1_38, "project_id")),
+    (mv.USAGES, build_object_schema(_1_9, "project_id")),
+    (mv.CONSUMER_TYPES, build_object_schema(_1_38, "project_id")),
 )
 
 # The number of consumers is among the amounts.
-_BY_TYPE: Json = {**strict_object(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
+_BY_TYPE: Json = {
+    **build_strict_object(consumer_count=INTEGER),
+    "patternProperties": {NAME: INTEGER},
+}
 
 ANSWER = Schemas(
-    (mv.USAGES, strict_object(usages=AMOUNTS)),
-    (mv.CONSUMER_TYPES, strict_object(usages=strict_map(_TYPES, _BY_TYPE))),
+    (mv.USAGES, build_strict_object(usages=AMOUNTS)),
+    (mv.CONSUMER_TYPES, build_strict_object(usages=build_strict_map(_TYPES, _BY_TYPE))),
 )
 
-OF_PROVIDER_ANSWER = Schemas(strict_object(resource_provider_generation=INTEGER, usages=AMOUNTS))
+OF_PROVIDER_ANSWER = Schemas(
+    build_strict_object(resource_provider_generation=INTEGER, usages=AMOUNTS)
+)
 
 
 @blueprint.get(
@@ -54,7 +59,7 @@ OF_PROVIDER_ANSWER = Schemas(strict_object(resource_provider_generation=INTEGER,
 )
 def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the used amount of each inventory of a provider."""
-    generation, used = call.read(usages.of_provider, uuid)
+    generation, used = call.read(usages.get_by_provider_uuid, uuid)
     return with_last_modified(call, {"resource_provider_generation": generation, "usages": used})
 
 
@@ -63,13 +68,13 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
 )
 def of_project(call: ApiCall) -> ApiResponse:
     """Show the usage of a project or user, from 1.38 on by consumer type."""
-    project_id, user_id = call.value("project_id") or "", call.value("user_id")
+    project_id, user_id = call.find_value("project_id") or "", call.find_value("user_id")
     if not call.version.has(mv.CONSUMER_TYPES):
-        amounts = call.read(usages.amounts_of_project, project_id, user_id)
+        amounts = call.read(usages.map_project_amounts, project_id, user_id)
         return with_last_modified(call, {"usages": amounts})
-    consumer_type = call.value("consumer_type")
+    consumer_type = call.find_value("consumer_type")
     rows = call.read(
-        usages.of_project,
+        usages.list_project_usages,
         project_id,
         user_id=user_id,
         consumer_type=None if consumer_type == _ALL else consumer_type,

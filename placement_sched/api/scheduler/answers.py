@@ -11,14 +11,24 @@ from placement_sched.api.validation import Schemas
 from placement_sched.model import decision, plan_run
 from placement_sched.model.document import Json
 from placement_sched.scheduler.host_views import STATES
-from placement_sched.schemas.parts import BOOLEAN, NULLABLE_UUID, UUID, list_schema, nullable
+from placement_sched.schemas.parts import (
+    BOOLEAN,
+    NULLABLE_UUID,
+    UUID,
+    build_list_schema,
+    make_nullable,
+)
 
 _TEXT: Json = {"type": "string"}
 _INTEGER: Json = {"type": "integer"}
 _NUMBER: Json = {"type": "number"}
 _OBJECT: Json = {"type": "object"}
-_NULLABLE_TEXT, _NULLABLE_OBJECT = nullable(_TEXT), nullable(_OBJECT)
-_TEXTS, _INTEGERS, _OBJECTS = list_schema(_TEXT), list_schema(_INTEGER), list_schema(_OBJECT)
+_NULLABLE_TEXT, _NULLABLE_OBJECT = make_nullable(_TEXT), make_nullable(_OBJECT)
+_TEXTS, _INTEGERS, _OBJECTS = (
+    build_list_schema(_TEXT),
+    build_list_schema(_INTEGER),
+    build_list_schema(_OBJECT),
+)
 
 
 def _answer(required: Json, optional: Json | None = None) -> Json:
@@ -26,7 +36,7 @@ def _answer(required: Json, optional: Json | None = None) -> Json:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _texts(*names: str) -> Json:
+def _build_texts(*names: str) -> Json:
     return dict.fromkeys(names, _TEXT)
 
 
@@ -34,7 +44,7 @@ def _map(values: Json) -> Json:
     return {"type": "object", "additionalProperties": values}
 
 
-_LINKS = list_schema(_answer(_texts("rel", "href")))
+_LINKS = build_list_schema(_answer(_build_texts("rel", "href")))
 
 
 def open_schema(schema: Json, fields: tuple[str, ...]) -> Json:
@@ -50,17 +60,17 @@ def _allow_more_keys(value: Any) -> Any:
     return [_allow_more_keys(inner) for inner in value] if isinstance(value, list) else value
 
 
-def page_schema(noun: str, item: Json, optional: Json | None = None) -> Schemas:
+def build_page_schema(noun: str, item: Json, optional: Json | None = None) -> Schemas:
     """Build the schema of a page of a list."""
-    return Schemas(_answer({noun: list_schema(item), "links": _LINKS}, optional))
+    return Schemas(_answer({noun: build_list_schema(item), "links": _LINKS}, optional))
 
 
-ROOT = Schemas(_answer({**_texts("id", "status"), "resources": _map(_TEXT)}))
+ROOT = Schemas(_answer({**_build_texts("id", "status"), "resources": _map(_TEXT)}))
 COUNTS = Schemas(_answer(dict.fromkeys(("created", "changed", "unchanged"), _INTEGER)))
 
 SELECTION = _answer(
     {
-        **_texts("service_host", "nodename", "availability_zone"),
+        **_build_texts("service_host", "nodename", "availability_zone"),
         "compute_node_uuid": UUID,
         "cell_uuid": NULLABLE_UUID,
         "limits": _OBJECT,
@@ -70,30 +80,32 @@ SELECTION = _answer(
     }
 )
 #: A list for each instance: the chosen host, then the alternates.
-_SELECTIONS = list_schema(list_schema(SELECTION, minItems=1))
+_SELECTIONS = build_list_schema(build_list_schema(SELECTION, minItems=1))
 _RESULT: Json = {"decision": UUID, "policy": _TEXT, "selections": _SELECTIONS}
-_SELECTED = _answer(_RESULT, {"instance_uuids": list_schema(UUID)})
+_SELECTED = _answer(_RESULT, {"instance_uuids": build_list_schema(UUID)})
 #: A result, or the results of several requests in their order.
-SELECT = Schemas({"anyOf": [_SELECTED, _answer({"results": list_schema(_SELECTED)})]})
+SELECT = Schemas({"anyOf": [_SELECTED, _answer({"results": build_list_schema(_SELECTED)})]})
 
 _COUNTS: Json = {"before": _INTEGER, "after": _INTEGER}
-_REJECTIONS: Json = {"rejected": list_schema(_answer(_texts("host", "node", "reason")))}
-_STEP = _answer({"constraint": _TEXT, **_COUNTS}, {**_texts("detail", "option"), **_REJECTIONS})
+_REJECTIONS: Json = {"rejected": build_list_schema(_answer(_build_texts("host", "node", "reason")))}
+_STEP = _answer(
+    {"constraint": _TEXT, **_COUNTS}, {**_build_texts("detail", "option"), **_REJECTIONS}
+)
 _REQUEST_FILTER = _answer(
     {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
     {"changes": _OBJECT, "refusal": _TEXT},
 )
 _SEARCH = _answer(
-    {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": list_schema(_STEP)},
+    {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},
     {"nearest_misses": _OBJECTS, "nearest_misses_complete": BOOLEAN, "fallback": _OBJECT},
 )
 #: A funnel, or the outline of a funnel that is too large to record.
 FUNNEL = _answer(
     {
-        "request_filters": list_schema(_REQUEST_FILTER),
+        "request_filters": build_list_schema(_REQUEST_FILTER),
         "allocation_candidates": _SEARCH,
-        "filters": list_schema(_answer({"name": _TEXT, **_COUNTS}, _REJECTIONS)),
-        "weighers": list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER})),
+        "filters": build_list_schema(_answer({"name": _TEXT, **_COUNTS}, _REJECTIONS)),
+        "weighers": build_list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER})),
     },
     {
         **dict.fromkeys(("policy", "host_states", "room", "obstacle", "later_instance"), _OBJECT),
@@ -101,14 +113,14 @@ FUNNEL = _answer(
         "outline": BOOLEAN,
     },
 )
-_HOST = _answer({**_texts("host", "node"), "weight": _NUMBER, "weights": _map(_OBJECT)})
+_HOST = _answer({**_build_texts("host", "node"), "weight": _NUMBER, "weights": _map(_OBJECT)})
 _OUTCOME: Json = {"enum": [decision.SELECTED, decision.NO_VALID_HOST]}
 EXPLANATION = _answer(
     {
         "outcome": _OUTCOME,
         "policy": _TEXT,
         "funnel": FUNNEL,
-        "hosts": list_schema(_HOST),
+        "hosts": build_list_schema(_HOST),
         "selections": _SELECTIONS,
     },
     {"verdicts": _OBJECTS, "stages": _OBJECTS, "decision": UUID},
@@ -123,13 +135,13 @@ _SUMMARY: Json = {
     "created_at": _NULLABLE_TEXT,
     **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
     **dict.fromkeys(("stage", "reason"), _NULLABLE_TEXT),
-    "instances": list_schema(
+    "instances": build_list_schema(
         _answer({"uuid": UUID, "host": _NULLABLE_TEXT}, {"name": _NULLABLE_TEXT})
     ),
 }
 _ENTRY = _answer(_SUMMARY, {"rejections": _OBJECTS})
-LIST_DECISIONS = page_schema("decisions", _ENTRY, {"refused": _OBJECT, "warnings": _OBJECTS})
-_COUNTED = list_schema(_answer({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
+LIST_DECISIONS = build_page_schema("decisions", _ENTRY, {"refused": _OBJECT, "warnings": _OBJECTS})
+_COUNTED = build_list_schema(_answer({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
 _BY_OUTCOME: Json = dict.fromkeys((decision.SELECTED, decision.NO_VALID_HOST), _INTEGER)
 DECISION_COUNTS = Schemas(
     _answer(
@@ -137,9 +149,9 @@ DECISION_COUNTS = Schemas(
             "total": _INTEGER,
             "outcomes": _answer(_BY_OUTCOME),
             **dict.fromkeys(("stages", "flavors", "policies", "projects"), _COUNTED),
-            **_texts("since", "until"),
+            **_build_texts("since", "until"),
             "bucket_seconds": _INTEGER,
-            "buckets": list_schema(_answer({"begin": _TEXT, **_BY_OUTCOME})),
+            "buckets": build_list_schema(_answer({"begin": _TEXT, **_BY_OUTCOME})),
         }
     )
 )
@@ -147,8 +159,8 @@ DECISION = _answer(
     {
         **_SUMMARY,
         "request": _OBJECT,
-        "funnel": nullable(FUNNEL),
-        "best": list_schema(_HOST),
+        "funnel": make_nullable(FUNNEL),
+        "best": build_list_schema(_HOST),
         "selections": _SELECTIONS,
         "conditions": _NULLABLE_OBJECT,
     }
@@ -157,14 +169,18 @@ SHOW_DECISION = Schemas(DECISION)
 REPLAY = Schemas(_answer({"then": DECISION, "now": EXPLANATION, "differences": _OBJECTS}))
 
 _LIMIT = _answer({"reason": _TEXT, "hosts": _INTEGER}, {"detail": _TEXT, "names": _map(_TEXT)})
-_PART: Json = {"capacity": _INTEGER, "limited_by": list_schema(_LIMIT), "stranded": _map(_INTEGER)}
-_PARTS = list_schema(_answer({"name": _TEXT, **_PART}))
+_PART: Json = {
+    "capacity": _INTEGER,
+    "limited_by": build_list_schema(_LIMIT),
+    "stranded": _map(_INTEGER),
+}
+_PARTS = build_list_schema(_answer({"name": _TEXT, **_PART}))
 _COUNT = _answer(
     {**_PART, "exact": BOOLEAN},
-    {**_texts("policy", "refused", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
+    {**_build_texts("policy", "refused", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
 )
 #: A count, or a list of counts if the request has flavors.
-CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": list_schema(_COUNT)})]})
+CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": build_list_schema(_COUNT)})]})
 
 _NOWHERE = _answer(
     {
@@ -176,10 +192,10 @@ _NOWHERE = _answer(
 )
 _FAILURE = _answer(
     {
-        **_texts("name", "state"),
+        **_build_texts("name", "state"),
         "hosts": _TEXTS,
         **dict.fromkeys(("instances", "stuck"), _INTEGER),
-        "nowhere": list_schema(_NOWHERE),
+        "nowhere": build_list_schema(_NOWHERE),
     }
 )
 _BREAKS = _answer({"domain": _TEXT, "instances": _INTEGER, "placed": _INTEGER})
@@ -188,8 +204,8 @@ _ALLOWANCE = _answer(
         "flavor": _TEXT,
         "remaining": _INTEGER,
         "exact": BOOLEAN,
-        "at_most": nullable(_INTEGER),
-        "breaks": nullable(_BREAKS),
+        "at_most": make_nullable(_INTEGER),
+        "breaks": make_nullable(_BREAKS),
     }
 )
 FAILOVER_CAPACITY = Schemas(
@@ -197,8 +213,8 @@ FAILOVER_CAPACITY = Schemas(
         {
             **dict.fromkeys(("host_failures", "covered", "uncovered", "undetermined"), _INTEGER),
             "within": _NULLABLE_TEXT,
-            "failures": list_schema(_FAILURE),
-            "remaining": list_schema(_ALLOWANCE),
+            "failures": build_list_schema(_FAILURE),
+            "remaining": build_list_schema(_ALLOWANCE),
             "exact": BOOLEAN,
             "bound": _NULLABLE_TEXT,
             **dict.fromkeys(("duration", "age"), _NUMBER),
@@ -207,15 +223,17 @@ FAILOVER_CAPACITY = Schemas(
     )
 )
 
-_MOVE: Json = {"instance": UUID, **_texts("from", "to")}
+_MOVE: Json = {"instance": UUID, **_build_texts("from", "to")}
 _FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
 _NAME: Json = {"name": _NULLABLE_TEXT}
-_MOVES = list_schema(_answer(_MOVE, {"reason": _TEXT, **_NAME}))
-_STUCK = list_schema(_answer({"instance": UUID, **_texts("host", "reason")}, _NAME))
-PLAN = Schemas(_answer({"capacity": list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK}))
+_MOVES = build_list_schema(_answer(_MOVE, {"reason": _TEXT, **_NAME}))
+_STUCK = build_list_schema(_answer({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
+PLAN = Schemas(
+    _answer({"capacity": build_list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK})
+)
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
 _ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
-REBALANCE = Schemas(_answer({**_ADVICE, "moves": list_schema(_ADVISED_MOVE)}))
+REBALANCE = Schemas(_answer({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
 
 _RUN: Json = {
     "uuid": UUID,
@@ -224,7 +242,7 @@ _RUN: Json = {
     "method": {"enum": list(plan_run.METHODS)},
     "parallel": _INTEGER,
     "user_id": _NULLABLE_TEXT,
-    **_texts("created_at", "updated_at"),
+    **_build_texts("created_at", "updated_at"),
     "counts": _answer(dict.fromkeys(plan_run.MOVE_STATES, _INTEGER)),
 }
 _RUN_MOVE: Json = {
@@ -233,15 +251,19 @@ _RUN_MOVE: Json = {
     "decision": NULLABLE_UUID,
     **dict.fromkeys(("started_at", "finished_at", "error"), _NULLABLE_TEXT),
 }
-_RUN_PARTS: Json = {"request": _OBJECT, "stuck": _STUCK, "moves": list_schema(_answer(_RUN_MOVE))}
-PLAN_RUNS = page_schema("plan_runs", _answer(_RUN))
+_RUN_PARTS: Json = {
+    "request": _OBJECT,
+    "stuck": _STUCK,
+    "moves": build_list_schema(_answer(_RUN_MOVE)),
+}
+PLAN_RUNS = build_page_schema("plan_runs", _answer(_RUN))
 PLAN_RUN = Schemas(_answer({**_RUN, **_RUN_PARTS}))
 RUN_MOVE = Schemas(_answer({**_RUN_MOVE, "rejection": _NULLABLE_TEXT}))
 
 _STATE: Json = {"enum": list(STATES)}
 _LISTED_HOST = _answer(
     {
-        **_texts("host", "node", "zone", "policy"),
+        **_build_texts("host", "node", "zone", "policy"),
         "uuid": UUID,
         "state": _STATE,
         **dict.fromkeys(("aggregates", "traits"), _INTEGERS),
@@ -250,7 +272,7 @@ _LISTED_HOST = _answer(
     }
 )
 _SHARED: Json = {"aggregates": _OBJECTS, "traits": _TEXTS, "cells": _OBJECTS}
-HOSTS = page_schema("hosts", _LISTED_HOST, _SHARED)
+HOSTS = build_page_schema("hosts", _LISTED_HOST, _SHARED)
 _USE = _answer(dict.fromkeys(("used", "capacity", "hosts", "nearly_full", "full"), _INTEGER))
 _SUMS: Json = {"hosts": _INTEGER, "instances": _INTEGER, "resources": _map(_USE)}
 OVERVIEW = Schemas(
@@ -258,9 +280,11 @@ OVERVIEW = Schemas(
         {
             "hosts": _answer(dict.fromkeys(("total", *STATES), _INTEGER)),
             "instances": _INTEGER,
-            "zones": list_schema(_answer({"zone": _TEXT, **_SUMS})),
-            "aggregates": list_schema(_answer({"uuid": UUID, "name": _TEXT, **_SUMS})),
-            "attention": list_schema(_answer({**_texts("host", "node", "zone"), "state": _STATE})),
+            "zones": build_list_schema(_answer({"zone": _TEXT, **_SUMS})),
+            "aggregates": build_list_schema(_answer({"uuid": UUID, "name": _TEXT, **_SUMS})),
+            "attention": build_list_schema(
+                _answer({**_build_texts("host", "node", "zone"), "state": _STATE})
+            ),
         }
     )
 )
@@ -275,8 +299,10 @@ _POLICY = _answer(
     }
 )
 _DETAILS = dict.fromkeys(("aggregates", "services", "nodes", "instances"), _OBJECTS)
-HOST = Schemas(_answer({**_texts("host", "zone"), "state": _STATE, "policy": _POLICY, **_DETAILS}))
+HOST = Schemas(
+    _answer({**_build_texts("host", "zone"), "state": _STATE, "policy": _POLICY, **_DETAILS})
+)
 POLICY = Schemas(_POLICY)
-_LISTS: Json = {"policies": list_schema(_POLICY), "selectors": _TEXTS}
+_LISTS: Json = {"policies": build_list_schema(_POLICY), "selectors": _TEXTS}
 POLICIES = Schemas(_answer({**_LISTS, "access": _OBJECT}))
 CHECK = Schemas(_answer({"filtering": BOOLEAN, "aggregates": _OBJECTS, "findings": _OBJECTS}))

@@ -10,18 +10,18 @@ from placement_sched.errors import NotFound
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_HOST_FAILURES
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.capacity.count import CloudPart
-from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
-from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
+from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
+from placement_sched.scheduler.failover.report import FailoverQuery, report_failover_capacity
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import changes_from
+from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas.parts import (
     BOOLEAN,
     CHANGES,
     COUNT,
     NAME,
-    list_schema,
-    nullable,
-    object_schema,
+    build_list_schema,
+    build_object_schema,
+    make_nullable,
 )
 from placement_sched.store import figures
 
@@ -29,19 +29,19 @@ blueprint = Blueprint("capacity", __name__, policy="scheduler:capacity")
 
 #: ``request_spec`` needs no flavor if the body has ``flavors`` or ``all_flavors``.
 _REQUEST_SPEC: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
-_FLAVORS: Json = list_schema(
+_FLAVORS: Json = build_list_schema(
     REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MAX_CAPACITY_FLAVORS
 )
 _PROPERTIES: Json = {
     "request_spec": _REQUEST_SPEC,
     "flavors": _FLAVORS,
     "all_flavors": BOOLEAN,
-    "per": nullable({"type": "string", "enum": [per.value for per in CloudPart]}),
-    "policy": nullable(NAME),
+    "per": make_nullable({"type": "string", "enum": [per.value for per in CloudPart]}),
+    "policy": make_nullable(NAME),
     "overrides": OVERRIDES,
     "changes": CHANGES,
 }
-CAPACITY = Schemas(object_schema(_PROPERTIES, "request_spec"))
+CAPACITY = Schemas(build_object_schema(_PROPERTIES, "request_spec"))
 
 
 @blueprint.post("/v1/capacity", body=CAPACITY, errors=(404, 500), answer=answers.CAPACITY)
@@ -63,7 +63,7 @@ def answer(scheduler: Scheduler, body: Json) -> Json:
         flavors=body.get("flavors", ()),
         all_flavors=body.get("all_flavors", False),
     )
-    return capacity(scheduler, query, changes_from(body.get("changes")))
+    return report_capacity(scheduler, query, read_changes(body.get("changes")))
 
 
 failover_blueprint = Blueprint(
@@ -75,22 +75,24 @@ failover_blueprint = Blueprint(
 
 _FAILOVER_PROPERTIES: Json = {
     "host_failures": {**COUNT, "maximum": MAX_HOST_FAILURES},
-    "within": nullable(NAME),
+    "within": make_nullable(NAME),
     "remaining": BOOLEAN,
 }
-FAILOVER_CAPACITY = Schemas(object_schema(_FAILOVER_PROPERTIES))
+FAILOVER_CAPACITY = Schemas(build_object_schema(_FAILOVER_PROPERTIES))
 
 
 @failover_blueprint.get("/v1/failover_capacity", errors=(404,))
 def show(call: ApiCall) -> ApiResponse:
     """Show the last result of the background computation."""
-    result = call.read(figures.failover_result)
+    result = call.read(figures.read_failover_result)
     if result is None:
         raise NotFound(
             "The failover capacity was not computed yet: set [scheduler] failover_interval",
             code="scheduler.not_found",
         )
-    return ApiResponse(body={**result.answer, "age": round(result.age(call.now()), 3)})
+    return ApiResponse(
+        body={**result.answer, "age": round(result.compute_age(call.get_current_time()), 3)}
+    )
 
 
 @failover_blueprint.post("/v1/failover_capacity", body=FAILOVER_CAPACITY, errors=(500,))
@@ -106,6 +108,6 @@ def answer_failover(scheduler: Scheduler, body: Json) -> Json:
         host_failures=body.get("host_failures", 1),
         within=body.get("within"),
         with_remaining=body.get("remaining", True),
-        seconds=scheduler.live.settings().scheduler.failover_budget,
+        seconds=scheduler.live.get_settings().scheduler.failover_budget,
     )
-    return {**failover_capacity(scheduler, query), "age": 0.0}
+    return {**report_failover_capacity(scheduler, query), "age": 0.0}

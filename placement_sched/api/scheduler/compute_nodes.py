@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import orjson
 
-from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
@@ -17,9 +17,9 @@ from placement_sched.model.document import Json
 from placement_sched.operations import reports
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas import formats
-from placement_sched.schemas.formats import usual_uuid
+from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.schemas.node_report import SENT_REPORT, parse
-from placement_sched.schemas.parts import NAME, PAGING, list_schema, object_schema
+from placement_sched.schemas.parts import NAME, PAGING, build_list_schema, build_object_schema
 from placement_sched.store.compute import compute_nodes
 
 #: Fields that responses omit, so that a response is a valid report.
@@ -35,26 +35,26 @@ _POLICY = "scheduler:compute_nodes"
 
 NODE = answers.open_schema(SENT_REPORT, _FIELDS)
 SHOW_ANSWER = Schemas(NODE)
-LIST_ANSWER = answers.page_schema("compute_nodes", NODE)
-LIST = Schemas(object_schema(dict.fromkeys(_FILTERS, NAME) | PAGING))
+LIST_ANSWER = answers.build_page_schema("compute_nodes", NODE)
+LIST = Schemas(build_object_schema(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` validates the reports.
 PUT = Schemas({"type": "object"})
-POST = Schemas(list_schema({"type": "object"}, maxItems=MAX_REPORTS))
+POST = Schemas(build_list_schema({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(
     _ALL,
     policy=f"{_POLICY}:report",
     body=POST,
-    documented_body=list_schema({"allOf": [SENT_REPORT], "required": ["uuid"]}),
+    documented_body=build_list_schema({"allOf": [SENT_REPORT], "required": ["uuid"]}),
     takes_many=True,
     answer=answers.COUNTS,
 )
 def report_many(call: ApiCall) -> ApiResponse:
     """Record a list of reports, all or nothing, and count new and changed nodes."""
-    now = call.now()
+    now = call.get_current_time()
     parsed = reports.parse_reports(call.body, call.settings, now)
-    recorded = call.write(reports.record_reports, parsed, now, call.policies())
+    recorded = call.write(reports.record_reports, parsed, now, call.get_policies())
     counts = ("created", "changed", "unchanged")
     return ApiResponse(body={name: getattr(recorded, name) for name in counts})
 
@@ -64,19 +64,22 @@ def report_many(call: ApiCall) -> ApiResponse:
 )
 def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
-    now = call.now()
-    uuid = formats.read(formats.uuid, uuid, "uuid")
-    if "uuid" in call.body and formats.read(formats.uuid, call.body["uuid"], "$.uuid") != uuid:
+    now = call.get_current_time()
+    uuid = formats.read(formats.parse_uuid, uuid, "uuid")
+    if (
+        "uuid" in call.body
+        and formats.read(formats.parse_uuid, call.body["uuid"], "$.uuid") != uuid
+    ):
         raise Invalid(
             f"{call.body['uuid']!r} differs from the uuid in the path",
             json_path="$.uuid",
             code="scheduler.bad_value",
         )
-    parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.settings, now))
+    parsed = parse({**call.body, "uuid": uuid}, reports.build_defaults(call.settings, now))
 
     def write_report(connection: Connection) -> ComputeNode:
-        reports.record_reports(connection, [parsed], now, call.policies())
-        return compute_nodes.by_uuid(connection, uuid)
+        reports.record_reports(connection, [parsed], now, call.get_policies())
+        return compute_nodes.get_by_uuid(connection, uuid)
 
     return ApiResponse(body=_as_document(call.services.database.write(write_report)))
 
@@ -84,22 +87,24 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
-    limit, marker = limit_and_marker(call)
-    filters = {name: call.value(name) for name in _FILTERS}
+    limit, marker = parse_limit_and_marker(call)
+    filters = {name: call.find_value(name) for name in _FILTERS}
     nodes = call.read(compute_nodes.search, **filters, after=marker, limit=limit)
-    return page(call, "compute_nodes", [_as_document(node) for node in nodes])
+    return build_page(call, "compute_nodes", [_as_document(node) for node in nodes])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
-    return ApiResponse(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
+    return ApiResponse(
+        body=_as_document(call.read(compute_nodes.get_by_uuid, normalize_uuid(uuid)))
+    )
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a node, its root provider and, if it is the host's last node, the service."""
-    call.write(reports.remove_node, usual_uuid(uuid))
+    call.write(reports.remove_node, normalize_uuid(uuid))
     return ApiResponse(status=204)
 
 

@@ -13,10 +13,10 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler import decision_views
 from placement_sched.scheduler.decision_views import NOW, THEN
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas.formats import usual_uuid
-from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, object_schema
+from placement_sched.schemas.formats import normalize_uuid
+from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, build_object_schema
 from placement_sched.store import decisions
 from placement_sched.store.compute import instances
 
@@ -35,9 +35,11 @@ _FILTERS: Json = {
     "instance": UUID,
     **dict.fromkeys(("since", "until"), _TIME),
 }
-COUNT = Schemas(object_schema({name: part for name, part in _FILTERS.items() if name != "refused"}))
-LIST = Schemas(object_schema({**_FILTERS, **PAGING}))
-REPLAY = Schemas(object_schema({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
+COUNT = Schemas(
+    build_object_schema({name: part for name, part in _FILTERS.items() if name != "refused"})
+)
+LIST = Schemas(build_object_schema({**_FILTERS, **PAGING}))
+REPLAY = Schemas(build_object_schema({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
 
 
 @blueprint.get(_DECISIONS, policy=f"{_POLICY}:list", query=LIST, answer=answers.LIST_DECISIONS)
@@ -93,11 +95,11 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
         else:
             rows = decisions.search(connection, filters, marker=marker, limit=limit)
             page = {
-                "decisions": [decision_views.summary_of(row) for row in rows],
+                "decisions": [decision_views.summarize_decision(row) for row in rows],
                 "next": rows[-1].uuid if len(rows) == limit else None,
             }
         if not page["decisions"] and page["next"] is None and marker is None:
-            policies = policies_for(scheduler.live.settings(), scheduler.clock)
+            policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
             if warnings := list(decision_views.find_unknown_names(connection, query, policies)):
                 page["warnings"] = warnings
         return _with_names(connection, page)
@@ -112,7 +114,7 @@ def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
 
 def _with_names(connection: Connection, page: Json) -> Json:
     uuids = {place["uuid"] for entry in page["decisions"] for place in entry["instances"]}
-    names = instances.display_names(connection, uuids) if uuids else {}
+    names = instances.map_display_names(connection, uuids) if uuids else {}
     for entry in page["decisions"]:
         for place in entry["instances"]:
             place["name"] = names.get(place["uuid"])
@@ -125,12 +127,14 @@ def show_decision(scheduler: Scheduler, uuid: str) -> Json:
     Raises :class:`NotFound` if it does not exist.
     """
     with scheduler.database.read() as connection:
-        return decision_views.decision_view(decisions.by_uuid(connection, usual_uuid(uuid)))
+        return decision_views.build_decision_view(
+            decisions.get_by_uuid(connection, normalize_uuid(uuid))
+        )
 
 
 def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
     """Explain the request of a decision again, and list the differences."""
     with scheduler.database.read() as connection:
-        decision = decisions.by_uuid(connection, usual_uuid(uuid))
+        decision = decisions.get_by_uuid(connection, normalize_uuid(uuid))
     view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))
     return decision_views.replay(scheduler, decision, settings=body.get("settings", NOW), view=view)

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
@@ -11,7 +11,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
 from placement_sched.scheduler.host_views import STATES, HostQuery, list_hosts, show_host, sum_cloud
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas.parts import NAME, PAGING, object_schema
+from placement_sched.schemas.parts import NAME, PAGING, build_object_schema
 
 blueprint = Blueprint("hosts", __name__)
 
@@ -20,7 +20,7 @@ _POLICY = "scheduler:hosts"
 _SINGLE_VALUED = ("host", "search", "zone", "aggregate")
 
 LIST = Schemas(
-    object_schema(
+    build_object_schema(
         dict.fromkeys((*_SINGLE_VALUED, "trait"), NAME)
         | {"state": {"type": "string", "enum": list(STATES)}}
         | PAGING
@@ -31,9 +31,9 @@ LIST = Schemas(
 @blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST, answer=answers.HOSTS)
 def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and total resources."""
-    limit, marker = limit_and_marker(call)
+    limit, marker = parse_limit_and_marker(call)
     document = search_hosts(call.services.scheduler, call.query, limit=limit, marker=marker)
-    return ApiResponse(body=document | page(call, "hosts", document["hosts"]).body)
+    return ApiResponse(body=document | build_page(call, "hosts", document["hosts"]).body)
 
 
 def search_hosts(
@@ -72,5 +72,5 @@ def check(call: ApiCall) -> ApiResponse:
     """Check the aggregates that reserve hosts by traits, and list who may use them."""
     scheduler = call.services.scheduler
     with scheduler.database.read() as connection:
-        result = check_aggregates(connection, scheduler.live.settings())
+        result = check_aggregates(connection, scheduler.live.get_settings())
     return ApiResponse(body=result.as_json())

@@ -3,8 +3,8 @@
 
 from dataclasses import fields, replace
 
-from placement_sched.api.paging import limit_and_marker, page
-from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, in_transaction
+from placement_sched.api.paging import build_page, parse_limit_and_marker
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -14,7 +14,7 @@ from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.scheduler import request
 from placement_sched.schemas import formats, parts
-from placement_sched.schemas.formats import usual_uuid
+from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.store.compute import instances
 
 #: Fields that responses omit, so that a response is a valid record.
@@ -30,33 +30,37 @@ _ALL = "/v1/instances"
 _ONE = "/v1/instances/<uuid>"
 _POLICY = "scheduler:instances"
 
-_INSTANCE = parts.object_schema(
+_INSTANCE = parts.build_object_schema(
     {
         **dict.fromkeys((*_NAMES, "display_name"), parts.NULLABLE_NAME),
         **dict.fromkeys(_STATES, parts.NULLABLE_TEXT),
-        "flavor": parts.nullable(parts.nullable_id(parts.FLAVOR)),
-        "image": parts.nullable(parts.nullable_id(parts.IMAGE)),
+        "flavor": parts.make_nullable(parts.make_object_or_id(parts.FLAVOR)),
+        "image": parts.make_nullable(parts.make_object_or_id(parts.IMAGE)),
         "server_group": parts.NULLABLE_UUID,
     }
 )
 PUT = Schemas(_INSTANCE)
 INSTANCE = answers.open_schema(_INSTANCE, _FIELDS)
 SHOW_ANSWER = Schemas(INSTANCE)
-LIST_ANSWER = answers.page_schema("instances", INSTANCE)
-LIST = Schemas(parts.object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
+LIST_ANSWER = answers.build_page_schema("instances", INSTANCE)
+LIST = Schemas(parts.build_object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
 def record(call: ApiCall, uuid: str) -> ApiResponse:
     """Record an instance. Omitted fields are cleared."""
-    return _write_record(call, _parse_instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
+    return _write_record(
+        call, _parse_instance(formats.read(formats.parse_uuid, uuid, "uuid"), call.body)
+    )
 
 
-@in_transaction
+@run_in_transaction
 def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> ApiResponse:
-    flavor = request.flavor_for_record(connection, call.body.get("flavor"))
+    flavor = request.resolve_flavor(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
-    return ApiResponse(body=_as_document(operations.record(connection, instance, call.now())))
+    return ApiResponse(
+        body=_as_document(operations.record(connection, instance, call.get_current_time()))
+    )
 
 
 def _parse_instance(uuid: str, body: Json) -> Instance:
@@ -67,7 +71,9 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
         display_name=body.get("display_name") or uuid,
         flavor=None,  # a name is resolved in the transaction
         image={"id": image} if isinstance(image, str) else image,
-        server_group=None if group is None else formats.read(formats.uuid, group, "$.server_group"),
+        server_group=None
+        if group is None
+        else formats.read(formats.parse_uuid, group, "$.server_group"),
         decision_uuid=None,
     )
 
@@ -75,22 +81,22 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List instances by uuid, filtered by host, node or project."""
-    limit, marker = limit_and_marker(call)
-    filters = {name: call.value(name) for name in _FILTERS}
+    limit, marker = parse_limit_and_marker(call)
+    filters = {name: call.find_value(name) for name in _FILTERS}
     rows = call.read(instances.search, **filters, after=marker, limit=limit)
-    return page(call, "instances", [_as_document(instance) for instance in rows])
+    return build_page(call, "instances", [_as_document(instance) for instance in rows])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
-    return ApiResponse(body=_as_document(call.read(instances.by_uuid, usual_uuid(uuid))))
+    return ApiResponse(body=_as_document(call.read(instances.get_by_uuid, normalize_uuid(uuid))))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete an instance and its allocations."""
-    call.write(operations.remove, usual_uuid(uuid))
+    call.write(operations.remove, normalize_uuid(uuid))
     return ApiResponse(status=204)
 
 

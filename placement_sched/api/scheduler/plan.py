@@ -33,9 +33,9 @@ from placement_sched.schemas.parts import (
     NAME,
     PAGING,
     UUID,
-    list_schema,
-    nullable,
-    object_schema,
+    build_list_schema,
+    build_object_schema,
+    make_nullable,
 )
 from placement_sched.store import plan_runs as store
 from placement_sched.store.compute import instances
@@ -75,7 +75,7 @@ def _with_names(call: ApiCall, body: Json) -> ApiResponse:
 def add_names(connection: Connection, moves: Sequence[Json]) -> None:
     """Add the names of recorded instances to moves, or to instances that stay."""
     if moves:
-        names = instances.display_names(connection, [move["instance"] for move in moves])
+        names = instances.map_display_names(connection, [move["instance"] for move in moves])
         for move in moves:
             move["name"] = names.get(move["instance"])
 
@@ -99,27 +99,29 @@ _RUN = "/v1/plan_runs/<uuid>"
 _RUNS_POLICY = "scheduler:plan_runs"
 
 _MESSAGE: Json = {"type": "string", "maxLength": MAX_MESSAGE_CHARACTERS}
-_MOVE = object_schema({"instance": UUID, "from": NAME, "to": NAME}, "instance", "from", "to")
-_STUCK = object_schema({"instance": UUID, "host": NAME, "reason": _MESSAGE}, "instance")
+_MOVE = build_object_schema({"instance": UUID, "from": NAME, "to": NAME}, "instance", "from", "to")
+_STUCK = build_object_schema({"instance": UUID, "host": NAME, "reason": _MESSAGE}, "instance")
 _FILTERS: Json = {"state": {"enum": list(RUN_STATES)}, "kind": {"enum": list(KINDS)}}
-LIST_RUNS = Schemas(object_schema({**_FILTERS, **PAGING}))
+LIST_RUNS = Schemas(build_object_schema({**_FILTERS, **PAGING}))
 _NEW: Json = {
     "kind": {"enum": list(KINDS)},
     "method": {"enum": list(METHODS)},
     "parallel": {**COUNT, "maximum": MAX_PLAN_MOVES},
     "executor": UUID,
-    "moves": list_schema(_MOVE, minItems=1, maxItems=MAX_PLAN_MOVES),
-    "stuck": list_schema(_STUCK, maxItems=MAX_PLAN_MOVES),
+    "moves": build_list_schema(_MOVE, minItems=1, maxItems=MAX_PLAN_MOVES),
+    "stuck": build_list_schema(_STUCK, maxItems=MAX_PLAN_MOVES),
     "request": {"type": "object"},
 }
-CREATE_RUN = Schemas(object_schema(_NEW, "kind", "method", "parallel", "executor", "moves"))
+CREATE_RUN = Schemas(build_object_schema(_NEW, "kind", "method", "parallel", "executor", "moves"))
 CHANGE_RUN = Schemas(
-    object_schema({"executor": UUID, "state": {"enum": list(RUN_STATES)}}, "executor", "state")
+    build_object_schema(
+        {"executor": UUID, "state": {"enum": list(RUN_STATES)}}, "executor", "state"
+    )
 )
 _STATE: Json = {"enum": [STARTED, DONE, FAILED, SKIPPED]}
 CHANGE_MOVE = Schemas(
-    object_schema(
-        {"executor": UUID, "state": _STATE, "error": nullable(_MESSAGE)}, "executor", "state"
+    build_object_schema(
+        {"executor": UUID, "state": _STATE, "error": make_nullable(_MESSAGE)}, "executor", "state"
     )
 )
 
@@ -188,21 +190,21 @@ def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
 
 def show_run(scheduler: Scheduler, uuid: str) -> Json:
     """Return a run, with the names of its recorded instances."""
-    return _name_instances(scheduler, plan_runs.show_run(scheduler, uuid).as_json())
+    return _add_instance_names(scheduler, plan_runs.show_run(scheduler, uuid).as_json())
 
 
 def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> Json:
     """Record a run and return it."""
     body = with_whole_numbers(body)
-    return _name_instances(scheduler, plan_runs.create_run(scheduler, body, user_id).as_json())
+    return _add_instance_names(scheduler, plan_runs.create_run(scheduler, body, user_id).as_json())
 
 
 def change_run(scheduler: Scheduler, uuid: str, body: Json) -> Json:
     """Change the state of a run and return it."""
-    return _name_instances(scheduler, plan_runs.change_run(scheduler, uuid, body).as_json())
+    return _add_instance_names(scheduler, plan_runs.change_run(scheduler, uuid, body).as_json())
 
 
-def _name_instances(scheduler: Scheduler, run: Json) -> Json:
+def _add_instance_names(scheduler: Scheduler, run: Json) -> Json:
     with scheduler.database.read() as connection:
         add_names(connection, [*run["moves"], *run["stuck"]])
     return run

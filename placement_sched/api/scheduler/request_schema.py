@@ -21,12 +21,12 @@ from placement_sched.limits import (
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.explanation import ExplanationView
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.drain_plan import plan_drain
 from placement_sched.scheduler.rebalance import FIT, GOALS, advise
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import changes_from
+from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas import parts
 from placement_sched.schemas.parts import (
     AMOUNT,
@@ -35,14 +35,14 @@ from placement_sched.schemas.parts import (
     COUNT,
     GROUP_POLICY,
     NAME,
-    list_schema,
-    nullable,
-    object_schema,
+    build_list_schema,
+    build_object_schema,
+    make_nullable,
 )
 
 #: A trait or resource class (Placement API reference).
 _TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
-_TRAITS = parts.list_schema(_TRAIT_OR_CLASS)
+_TRAITS = parts.build_list_schema(_TRAIT_OR_CLASS)
 # In a comma-separated list, uuids may have no hyphens.
 _UUID_PATTERN = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Comma-separated aggregates. The host must be a member of any of them.
@@ -51,9 +51,9 @@ _ANY_OF_AGGREGATES: Json = {
     "pattern": f"^{_UUID_PATTERN}(,{_UUID_PATTERN})*$",
     "maxLength": 37 * MAX_AGGREGATES_PER_SET - 1,
 }
-_AGGREGATES = parts.list_schema(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
+_AGGREGATES = parts.build_list_schema(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
 #: nova has lists in request groups and text in destinations. Both forms are accepted.
-_GROUP_AGGREGATES = parts.list_schema(
+_GROUP_AGGREGATES = parts.build_list_schema(
     {
         **_ANY_OF_AGGREGATES,
         "type": ["string", "array"],
@@ -63,35 +63,35 @@ _GROUP_AGGREGATES = parts.list_schema(
     },
     maxItems=MAX_AGGREGATE_SETS,
 )
-_FORBIDDEN_AGGREGATES = parts.list_schema(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
-_NAMES = parts.nullable(parts.list_schema(parts.NAME, maxItems=MAX_NAMES))
+_FORBIDDEN_AGGREGATES = parts.build_list_schema(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
+_NAMES = parts.make_nullable(parts.build_list_schema(parts.NAME, maxItems=MAX_NAMES))
 
 
-def _nullable_enum(*words: str) -> Json:
-    return parts.nullable({"type": "string", "enum": list(words)})
+def _build_nullable_enum(*words: str) -> Json:
+    return parts.make_nullable({"type": "string", "enum": list(words)})
 
 
-_DESTINATION = parts.object_schema(
+_DESTINATION = parts.build_object_schema(
     {
         **dict.fromkeys(("host", "node", "cell"), parts.NULLABLE_NAME),
-        "aggregates": parts.nullable(_AGGREGATES),
-        "forbidden_aggregates": parts.nullable(_FORBIDDEN_AGGREGATES),
-        "allow_cross_cell_move": parts.nullable(parts.BOOLEAN),
+        "aggregates": parts.make_nullable(_AGGREGATES),
+        "forbidden_aggregates": parts.make_nullable(_FORBIDDEN_AGGREGATES),
+        "allow_cross_cell_move": parts.make_nullable(parts.BOOLEAN),
     }
 )
 
-_RETRY = parts.object_schema(
+_RETRY = parts.build_object_schema(
     {
         "num_attempts": parts.AMOUNT,
-        "hosts": parts.list_schema(
-            parts.list_schema(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=MAX_NAMES
+        "hosts": parts.build_list_schema(
+            parts.build_list_schema(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=MAX_NAMES
         ),
     }
 )
 
 #: nova's SchedulerLimits. The NUMA filter reads ``numa_topology``.
 _LIMIT: Json = {"type": ["number", "null"], "minimum": 0}
-_LIMITS = parts.object_schema(
+_LIMITS = parts.build_object_schema(
     {
         **dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), _LIMIT),
         "numa_topology": {"type": ["object", "null"]},
@@ -99,15 +99,17 @@ _LIMITS = parts.object_schema(
 )
 
 _INSTANCE_GROUP: Json = {
-    **parts.object_schema(
+    **parts.build_object_schema(
         {
             # Additional fields of a recorded request of nova, visible to plugins.
             "uuid": parts.NULLABLE_UUID,
             **dict.fromkeys(("name", "project_id", "user_id"), parts.NULLABLE_NAME),
             "policy": GROUP_POLICY,
-            "rules": parts.nullable(parts.object_schema({"max_server_per_host": parts.COUNT})),
+            "rules": parts.make_nullable(
+                parts.build_object_schema({"max_server_per_host": parts.COUNT})
+            ),
             "hosts": _NAMES,
-            "members": parts.nullable(parts.list_schema(parts.UUID, maxItems=MAX_NAMES)),
+            "members": parts.make_nullable(parts.build_list_schema(parts.UUID, maxItems=MAX_NAMES)),
         },
         "policy",
     ),
@@ -132,29 +134,31 @@ _HINTS: Json = {
     "additionalProperties": _HINT,
 }
 
-_REQUEST_GROUP = parts.object_schema(
+_REQUEST_GROUP = parts.build_object_schema(
     {
         "requester_id": parts.NULLABLE_TEXT,
-        "resources": parts.map_schema(_TRAIT_OR_CLASS, parts.COUNT),
-        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.nullable(_TRAITS)),
-        "aggregates": parts.nullable(_GROUP_AGGREGATES),
-        "forbidden_aggregates": parts.nullable(_FORBIDDEN_AGGREGATES),
+        "resources": parts.build_map_schema(_TRAIT_OR_CLASS, parts.COUNT),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.make_nullable(_TRAITS)),
+        "aggregates": parts.make_nullable(_GROUP_AGGREGATES),
+        "forbidden_aggregates": parts.make_nullable(_FORBIDDEN_AGGREGATES),
         "in_tree": parts.NULLABLE_UUID,
         "use_same_provider": parts.BOOLEAN,
     }
 )
 
-_LEVEL_PARAMS = parts.object_schema(
+_LEVEL_PARAMS = parts.build_object_schema(
     {
-        **dict.fromkeys(("root_required", "root_forbidden"), parts.nullable(_TRAITS)),
-        "same_subtree": parts.nullable(parts.list_schema(parts.list_schema(parts.TEXT))),
+        **dict.fromkeys(("root_required", "root_forbidden"), parts.make_nullable(_TRAITS)),
+        "same_subtree": parts.make_nullable(
+            parts.build_list_schema(parts.build_list_schema(parts.TEXT))
+        ),
     }
 )
 
-_FIXED_IP = parts.object_schema(
+_FIXED_IP = parts.build_object_schema(
     {"subnet_id": parts.UUID, "ip_address": parts.NULLABLE_TEXT}, "subnet_id"
 )
-_NETWORK = parts.object_schema(
+_NETWORK = parts.build_object_schema(
     {
         # nova's NetworkRequest. "auto" and "none" are accepted, too.
         "network_id": parts.NULLABLE_NAME,
@@ -162,76 +166,82 @@ _NETWORK = parts.object_schema(
         **dict.fromkeys(("port_id", "pci_request_id", "arq_uuid"), parts.NULLABLE_UUID),
         # Fields of neutron's port.
         **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
-        "fixed_ips": parts.nullable(parts.list_schema(_FIXED_IP)),
-        "segments": parts.nullable(parts.list_schema(parts.UUID, maxItems=MAX_SEGMENTS)),
+        "fixed_ips": parts.make_nullable(parts.build_list_schema(_FIXED_IP)),
+        "segments": parts.make_nullable(parts.build_list_schema(parts.UUID, maxItems=MAX_SEGMENTS)),
     }
 )
 
-_CPU_SET = parts.list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
+_CPU_SET = parts.build_list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
 
-_NUMA_CELL = parts.object_schema(
+_NUMA_CELL = parts.build_object_schema(
     {
         "id": parts.AMOUNT,
         "cpuset": _CPU_SET,
-        "pcpuset": parts.nullable(_CPU_SET),
+        "pcpuset": parts.make_nullable(_CPU_SET),
         "memory": parts.AMOUNT,
         # In KiB. -1, -2 and -3 are nova's small, large and any.
-        "pagesize": parts.nullable({"type": "integer", "minimum": -3}),
-        "cpu_policy": _nullable_enum("dedicated", "shared", "mixed"),
-        "cpu_thread_policy": _nullable_enum("prefer", "isolate", "require"),
+        "pagesize": parts.make_nullable({"type": "integer", "minimum": -3}),
+        "cpu_policy": _build_nullable_enum("dedicated", "shared", "mixed"),
+        "cpu_thread_policy": _build_nullable_enum("prefer", "isolate", "require"),
     },
     "cpuset",
     "memory",
 )
-_NUMA_TOPOLOGY = parts.object_schema(
+_NUMA_TOPOLOGY = parts.build_object_schema(
     {
-        "cells": parts.list_schema(_NUMA_CELL, minItems=1),
-        "emulator_threads_policy": _nullable_enum("isolate", "share"),
+        "cells": parts.build_list_schema(_NUMA_CELL, minItems=1),
+        "emulator_threads_policy": _build_nullable_enum("isolate", "share"),
     },
     "cells",
 )
 
 #: Networks whose NICs have NUMA affinity.
-_NETWORK_METADATA = parts.object_schema(
-    {"physnets": _NAMES, "tunneled": parts.nullable(parts.BOOLEAN)}
+_NETWORK_METADATA = parts.build_object_schema(
+    {"physnets": _NAMES, "tunneled": parts.make_nullable(parts.BOOLEAN)}
 )
 
-_PCI_REQUEST = parts.object_schema(
+_PCI_REQUEST = parts.build_object_schema(
     {
         "count": parts.COUNT,
-        "spec": parts.nullable(parts.list_schema({"type": "object"})),
+        "spec": parts.make_nullable(parts.build_list_schema({"type": "object"})),
         **dict.fromkeys(("alias_name", "request_id", "requester_id"), parts.NULLABLE_TEXT),
-        "numa_policy": _nullable_enum("required", "legacy", "preferred", "socket"),
+        "numa_policy": _build_nullable_enum("required", "legacy", "preferred", "socket"),
     },
     "count",
 )
 
-REQUEST_SPEC: Json = parts.object_schema(
+REQUEST_SPEC: Json = parts.build_object_schema(
     {
         **dict.fromkeys(("project_id", "user_id"), parts.NULLABLE_NAME),
         "num_instances": {**parts.COUNT, "maximum": MAX_INSTANCES},
-        "instance_uuids": parts.nullable(
-            parts.list_schema(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
+        "instance_uuids": parts.make_nullable(
+            parts.build_list_schema(
+                parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True
+            )
         ),
         # A flavor object needs at least these fields.
-        "flavor": parts.nullable_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
-        "image": parts.nullable(parts.nullable_id(parts.IMAGE)),
-        "is_bfv": parts.nullable(parts.BOOLEAN),
+        "flavor": parts.make_object_or_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
+        "image": parts.make_nullable(parts.make_object_or_id(parts.IMAGE)),
+        "is_bfv": parts.make_nullable(parts.BOOLEAN),
         "availability_zone": parts.NULLABLE_TEXT,
         **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), _NAMES),
-        "requested_destination": parts.nullable(_DESTINATION),
-        "retry": parts.nullable(_RETRY),
-        "limits": parts.nullable(_LIMITS),
+        "requested_destination": parts.make_nullable(_DESTINATION),
+        "retry": parts.make_nullable(_RETRY),
+        "limits": parts.make_nullable(_LIMITS),
         "instance_group": _INSTANCE_GROUP,
-        "scheduler_hints": parts.nullable(_HINTS),
-        "requested_resources": parts.nullable(parts.list_schema(_REQUEST_GROUP)),
-        "request_level_params": parts.nullable(_LEVEL_PARAMS),
-        "requested_networks": parts.nullable(parts.list_schema(_NETWORK, maxItems=MAX_NETWORKS)),
-        "network_metadata": parts.nullable(_NETWORK_METADATA),
+        "scheduler_hints": parts.make_nullable(_HINTS),
+        "requested_resources": parts.make_nullable(parts.build_list_schema(_REQUEST_GROUP)),
+        "request_level_params": parts.make_nullable(_LEVEL_PARAMS),
+        "requested_networks": parts.make_nullable(
+            parts.build_list_schema(_NETWORK, maxItems=MAX_NETWORKS)
+        ),
+        "network_metadata": parts.make_nullable(_NETWORK_METADATA),
         "security_groups": _NAMES,
-        "numa_topology": parts.nullable(_NUMA_TOPOLOGY),
-        "pci_requests": parts.nullable(
-            parts.object_schema({"requests": parts.list_schema(_PCI_REQUEST)}, "requests")
+        "numa_topology": parts.make_nullable(_NUMA_TOPOLOGY),
+        "pci_requests": parts.make_nullable(
+            parts.build_object_schema(
+                {"requests": parts.build_list_schema(_PCI_REQUEST)}, "requests"
+            )
         ),
     },
     "flavor",
@@ -252,33 +262,33 @@ _VALUE: Json = {
     "items": {"type": ["string", "number", "boolean"], "maxLength": 1024},
     "maxItems": MAX_OPTION_ENTRIES,
 }
-OVERRIDES: Json = nullable({"type": "object", "additionalProperties": _VALUE})
+OVERRIDES: Json = make_nullable({"type": "object", "additionalProperties": _VALUE})
 _EXPLAIN_PROPERTIES: Json = {
     **_SELECT_PROPERTIES,
     "overrides": OVERRIDES,
-    "hosts": nullable(list_schema(NAME, maxItems=MAX_CHANGED_HOSTS)),
+    "hosts": make_nullable(build_list_schema(NAME, maxItems=MAX_CHANGED_HOSTS)),
     "max_rejected": AMOUNT,
-    "policy": nullable(NAME),
+    "policy": make_nullable(NAME),
     "changes": CHANGES,
     "keep": BOOLEAN,
 }
-_ENTRY = object_schema({"request_spec": REQUEST_SPEC}, "request_spec")
-_REQUESTS = list_schema(_ENTRY, minItems=1, maxItems=MAX_REQUESTS)
+_ENTRY = build_object_schema({"request_spec": REQUEST_SPEC}, "request_spec")
+_REQUESTS = build_list_schema(_ENTRY, minItems=1, maxItems=MAX_REQUESTS)
 SELECT = Schemas(
     {
-        **object_schema({**_SELECT_PROPERTIES, "requests": _REQUESTS}),
+        **build_object_schema({**_SELECT_PROPERTIES, "requests": _REQUESTS}),
         "if": {"not": {"required": ["requests"]}},
         "then": {"required": ["request_spec"]},
     }
 )
-EXPLAIN = Schemas(object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
+EXPLAIN = Schemas(build_object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
     """Select hosts for a request spec, or several, and claim them as ``claim`` specifies."""
     body = with_whole_numbers(body)
     _check_requests(body)
-    stats = request_stats()
+    stats = get_request_stats()
     options: Json = {
         "alternates": body.get("return_alternates", False),
         "claiming": _CLAIM_MODES[body.get("claim", True)],
@@ -327,13 +337,13 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
         changes=body.get("changes") or (),
         recorded_for=ids if body.get("keep") else None,
     )
-    request_stats().result = result
+    get_request_stats().result = result
     return result.answer
 
 
 _PLAN_PROPERTIES: Json = {
     "changes": CHANGES,
-    "flavors": nullable(list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
+    "flavors": make_nullable(build_list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
 #: Default maximum number of moves of a rebalance request.
@@ -343,14 +353,14 @@ _REBALANCE_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "moves": {**COUNT, "maximum": MAX_MOVES},
 }
-REBALANCE = Schemas(object_schema(_REBALANCE_PROPERTIES, "goal"))
-PLAN = Schemas(object_schema(_PLAN_PROPERTIES, "changes"))
+REBALANCE = Schemas(build_object_schema(_REBALANCE_PROPERTIES, "goal"))
+PLAN = Schemas(build_object_schema(_PLAN_PROPERTIES, "changes"))
 
 
 def plan(scheduler: Scheduler, body: Json) -> Json:
     """Plan the moves that changes require, with their effect on capacity."""
     body = with_whole_numbers(body)
-    changes = changes_from(body["changes"])
+    changes = read_changes(body["changes"])
     overrides = body.get("overrides") or {}
     return plan_drain(scheduler, changes, body.get("flavors"), overrides)
 

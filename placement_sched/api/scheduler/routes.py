@@ -27,7 +27,7 @@ from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
 from placement_sched.model.document import Json
 from placement_sched.schemas.node_report import SENT_REPORT
-from placement_sched.schemas.parts import NAME, UUID, list_schema
+from placement_sched.schemas.parts import NAME, UUID, build_list_schema
 
 openapi_blueprint = Blueprint("openapi", __name__)
 
@@ -49,7 +49,7 @@ _ERROR: Json = {
 ERRORS = Schemas(
     {
         "type": "object",
-        "properties": {"errors": list_schema(_ERROR, minItems=1)},
+        "properties": {"errors": build_list_schema(_ERROR, minItems=1)},
         "required": ["errors"],
     }
 )
@@ -93,7 +93,7 @@ def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of this API."""
     api = cast("Api", current_app.blueprints["scheduler"])
     return ApiResponse(
-        body=openapi.document(describe_openapi(api.routes), call.version, call.base or "/")
+        body=openapi.build_document(describe_openapi(api.routes), call.version, call.base or "/")
     )
 
 
@@ -142,12 +142,16 @@ class SchedulerStyle(PlacementStyle):
     def __init__(self) -> None:
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
 
-    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
+    def render_error(
+        self, error: Error, status: int, title: str, seen: ErrorContext
+    ) -> ApiResponse:
         """Render an error in placement's JSON format with a code of this API."""
         if error.code.startswith(_PLACEMENT_PREFIX):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = ALSO_HERE.get(error.code, default)
-        return self.in_json(error, status, title, seen)  # even if the client does not accept JSON
+        return self.render_json_error(
+            error, status, title, seen
+        )  # even if the client does not accept JSON
 
 
 API = Api(

@@ -48,7 +48,10 @@ def explain(call: ApiCall) -> ApiResponse:
 def list_policies(call: ApiCall) -> ApiResponse:
     """List the policies, the default first, the selectors and the access rules."""
     services = call.services
-    access = {"auth_strategy": services.settings.api.auth_strategy, **services.policy.shown()}
+    access = {
+        "auth_strategy": services.settings.api.auth_strategy,
+        **services.policy.describe_files(),
+    }
     body = {
         "policies": policy_views.list_policies(services.scheduler),
         "selectors": policy_views.list_selectors(services.scheduler),

@@ -25,12 +25,12 @@ from placement_sched.cli.output import (
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.request_options import (
     add_change_arguments,
-    in_words_of,
     list_given,
+    reword_errors,
     with_changes,
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.console.reports import capacity_report
+from placement_sched.console.reports import render_capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.explanation_reader import with_names
@@ -70,13 +70,15 @@ def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity, and return 0 even if nothing fits."""
     if arguments.host_failures is not None or arguments.within is not None:
         return _run_failover(arguments)
-    body = _body(arguments)
+    body = _build_body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         answer = scheduler.post("capacity", body=body)
-        names = scheduler.aggregate_names()
+        names = scheduler.map_aggregate_names()
         if arguments.html is not None:
             heading = render_explanation.with_heading("Capacity", scheduler.place)
-            render_explanation.write(arguments.html, capacity_report(answer, body, heading, names))
+            render_explanation.write(
+                arguments.html, render_capacity_report(answer, body, heading, names)
+            )
     report = partial(_print, with_names(answer, names))
     print_output(arguments, Output(answer, _COLUMNS, list(_list_rows(answer)), report))
     return 0
@@ -91,7 +93,7 @@ def _list_rows(answer: Json) -> Iterator[Json]:
             yield {**part, **flavor, "exact": total["exact"]}
 
 
-def _body(arguments: argparse.Namespace) -> Json:
+def _build_body(arguments: argparse.Namespace) -> Json:
     """Build the request body.
 
     Raises :class:`Invalid` for contradicting options.
@@ -109,7 +111,7 @@ def _body(arguments: argparse.Namespace) -> Json:
         arguments.flavor = flavors[0] if flavors else None
     body = {
         key: value
-        for key, value in request_options.request_body(arguments).items()
+        for key, value in request_options.build_request_body(arguments).items()
         if key not in {"claim", "return_alternates", "hosts", "max_rejected"}
     }
     if arguments.all_flavors or len(flavors) > 1:
@@ -132,19 +134,19 @@ def _print(answer: Json, console: Console) -> None:
     if answer["limited_by"]:
         table = make_table("Hosts", "Limited by")
         for entry in answer["limited_by"]:
-            table.add_row(f"{entry['hosts']:,}", Text(_reason(entry)))
+            table.add_row(f"{entry['hosts']:,}", Text(_format_reason(entry)))
         console.print(table)
     if answer["stranded"]:
-        console.print(Text(f"Stranded: {_amounts(answer['stranded'])}"), soft_wrap=True)
+        console.print(Text(f"Stranded: {_format_amounts(answer['stranded'])}"), soft_wrap=True)
     if answer.get("per"):
-        parts = _parts("Where")
+        parts = _make_parts_table("Where")
         for entry in answer["per"]:
             _add_part(parts, entry["name"] or "-", entry)
         console.print(parts)
 
 
 def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
-    table = _parts("Flavor")
+    table = _make_parts_table("Flavor")
     for flavor in flavors:
         mark = "" if flavor["exact"] else " (not exact)"
         _add_part(table, f"{flavor['flavor']}{mark}", flavor)
@@ -157,20 +159,20 @@ def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
             _print_doubts(flavor, console)
 
 
-def _parts(heading: str) -> Table:
+def _make_parts_table(heading: str) -> Table:
     table = make_table(heading, "Fit", "Hosts by limit", "Stranded")
     table.columns[1].justify = "right"
     return table
 
 
 def _add_part(table: Table, name: str, part: Json) -> None:
-    cells = (name, f"{part['capacity']:,}", _format_limits(part), _amounts(part["stranded"]))
+    cells = (name, f"{part['capacity']:,}", _format_limits(part), _format_amounts(part["stranded"]))
     table.add_row(*map(Text, cells))
 
 
 def _format_limits(part: Json) -> str:
     limits = part["limited_by"]
-    words = [f"{limit['hosts']:,} {_reason(limit)}" for limit in limits[:_MAX_REASONS]]
+    words = [f"{limit['hosts']:,} {_format_reason(limit)}" for limit in limits[:_MAX_REASONS]]
     more = len(limits) - _MAX_REASONS
     return ", ".join(words) + (f", {more} more" if more > 0 else "")
 
@@ -182,11 +184,11 @@ def _print_doubts(answer: Json, console: Console) -> None:
         console.print(Text(f"The request is rejected: {refused}"), soft_wrap=True)
 
 
-def _reason(limit: Json) -> str:
+def _format_reason(limit: Json) -> str:
     return f"{limit['reason']} {limit['detail']}" if "detail" in limit else str(limit["reason"])
 
 
-def _amounts(stranded: Json) -> str:
+def _format_amounts(stranded: Json) -> str:
     return ", ".join(f"{name} {format_amount(name, free)}" for name, free in stranded.items())
 
 
@@ -196,7 +198,7 @@ _COLUMNS = (
     Column("Fit", itemgetter("capacity"), right=True),
     Column("Exact", itemgetter("exact")),
     Column("Hosts by limit", itemgetter("limited_by"), _format_limits),
-    Column("Stranded", itemgetter("stranded"), lambda row: _amounts(row["stranded"])),
+    Column("Stranded", itemgetter("stranded"), lambda row: _format_amounts(row["stranded"])),
 )
 
 
@@ -232,13 +234,13 @@ def _run_failover(arguments: argparse.Namespace) -> int:
     failures = 1 if arguments.host_failures is None else arguments.host_failures
     body: Json = {"host_failures": failures, "within": arguments.within}
 
-    def place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
+    def find_place(steps: Sequence[PathStep], _key: str | None) -> str | None:
         return _FAILOVER_OPTIONS.get(str(steps[0])) if steps else None
 
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("placing the instances of failed hosts"),
-        in_words_of(place_of),
+        reword_errors(find_place),
     ):
         answer = scheduler.post("failover_capacity", body=body)
     report = partial(_print_failover, answer)

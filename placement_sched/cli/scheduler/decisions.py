@@ -24,8 +24,8 @@ from placement_sched.cli.arguments import (
     add_group,
     add_html,
     add_verbose,
-    positive_number,
-    underscored,
+    parse_positive_number,
+    replace_hyphens,
 )
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import (
@@ -44,19 +44,19 @@ from placement_sched.cli.output import (
 )
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.scheduler.request_options import in_words_of
+from placement_sched.cli.scheduler.request_options import reword_errors
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_common_arguments,
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.console.reports import decision_report
-from placement_sched.errors import Invalid, NotFound, Unavailable, sentence
-from placement_sched.model.clock import AGE, parse_time, read_duration, shown_duration, utcnow
+from placement_sched.console.reports import render_decision_report
+from placement_sched.errors import Invalid, NotFound, Unavailable, format_error
+from placement_sched.model.clock import AGE, format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
-from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
+from placement_sched.model.explanation_reader import format_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.periodic import purge_decisions
 from placement_sched.scheduler.decision_views import read_query
@@ -92,9 +92,11 @@ def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
     for decision in decisions:
         flavor = f"  {decision['flavor'] or ''}"
         console.print(
-            Text.assemble((_time(decision), "bold"), f"  {decision['uuid']}", (flavor, "dim"))
+            Text.assemble(
+                (_format_time(decision), "bold"), f"  {decision['uuid']}", (flavor, "dim")
+            )
         )
-        for reason in _reasons(decision["rejections"]):
+        for reason in _format_reasons(decision["rejections"]):
             console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
@@ -106,7 +108,7 @@ def render_decision(
     verbose: bool = False,
 ) -> None:
     """Print a decision in the layout of an explanation."""
-    for label, value in _heading(decision):
+    for label, value in _build_heading(decision):
         console.print(Text.assemble((f"{label:<12}", "bold"), value), soft_wrap=True)
     console.print()
     if decision["funnel"] is None:
@@ -133,17 +135,17 @@ def render_decision(
     render(explanation, console, selected, title, names, verbose=verbose)
 
 
-def _heading(decision: Json) -> list[tuple[str, str]]:
+def _build_heading(decision: Json) -> list[tuple[str, str]]:
     ids = [decision["request_id"], decision["global_request_id"]]
     rows = [
-        ("Decision", f"{decision['uuid']}  {decision['kind']}, made {_time(decision)}"),
+        ("Decision", f"{decision['uuid']}  {decision['kind']}, made {_format_time(decision)}"),
         ("Request", "  ".join(request_id for request_id in ids if request_id)),
         ("Project", decision["project_id"] or ""),
         ("Flavor", decision["flavor"] or ""),
     ]
     conditions = decision["conditions"] or {}
     overrides = conditions.get("overrides", {})
-    rows += [("Override", f"{key} = {readable_value(value)}") for key, value in overrides.items()]
+    rows += [("Override", f"{key} = {format_value(value)}") for key, value in overrides.items()]
     rows += [("With change", json.dumps(change)) for change in conditions.get("changes", ())]
     return [(label, value) for label, value in rows if value]
 
@@ -153,7 +155,7 @@ def render_differences(
 ) -> None:
     """Print the differences between a decision and its replay in two columns."""
     then, differences = answer["then"], answer["differences"]
-    head = ("Decision", "bold"), f"  {then['uuid']}  {then['kind']}, made {_time(then)}"
+    head = ("Decision", "bold"), f"  {then['uuid']}  {then['kind']}, made {_format_time(then)}"
     console.print(Text.assemble(*head), soft_wrap=True)
     if not differences:
         console.print(Text("nothing differs", style="bold green"))
@@ -161,10 +163,10 @@ def render_differences(
     table = make_table("", "then", "now")
     for row in differences:
         label, old, new = (with_names(part, names or {}) for part in row.values())
-        table.add_row(Text(label), Text(readable_value(old)), Text(readable_value(new)))
+        table.add_row(Text(label), Text(format_value(old)), Text(format_value(new)))
     console.print(table)
     for verdict in answer["now"].get("verdicts", ()):
-        for reason in _reasons(verdict["reasons"]):
+        for reason in _format_reasons(verdict["reasons"]):
             console.print(Text(f"{verdict['host']}: {reason}", style="yellow"), soft_wrap=True)
 
 
@@ -178,17 +180,17 @@ def _format_hosts(decision: Json) -> str:
     return ", ".join([*hosts[:_MAX_INSTANCES], *more]) or "no valid host"
 
 
-def _reasons(rejections: Iterable[Json]) -> list[str]:
+def _format_reasons(rejections: Iterable[Json]) -> list[str]:
     return [f"{row['stage']} {row['name']}: {row['reason']}" for row in rejections]
 
 
-def _time(decision: Json) -> str:
+def _format_time(decision: Json) -> str:
     return str(decision["created_at"]).removesuffix("Z").replace("T", " ")
 
 
 #: Columns of decisions.
 _COLUMNS = (
-    Column("Made", itemgetter("created_at"), _time),
+    Column("Made", itemgetter("created_at"), _format_time),
     Column("Decision", itemgetter("uuid")),
     Column("Hosts", _list_hosts, _format_hosts),
     Column("Flavor", itemgetter("flavor")),
@@ -199,13 +201,13 @@ _COLUMNS = (
     Column("Project", itemgetter("project_id"), hidden=True),
     Column("Stage", lambda row: row.get("stage"), hidden=True),
     Column("Reason", lambda row: row.get("reason"), hidden=True),
-    Column("Rejections", lambda row: _reasons(row.get("rejections", ())), hidden=True),
+    Column("Rejections", lambda row: _format_reasons(row.get("rejections", ())), hidden=True),
     Column("Instances", lambda row: [entry["uuid"] for entry in row["instances"]], hidden=True),
 )
 _DIFFERENCES = (
     Column("What", itemgetter("what")),
-    Column("Then", itemgetter("then"), lambda row: readable_value(row["then"])),
-    Column("Now", itemgetter("now"), lambda row: readable_value(row["now"])),
+    Column("Then", itemgetter("then"), lambda row: format_value(row["then"])),
+    Column("Now", itemgetter("now"), lambda row: format_value(row["now"])),
 )
 #: Default of ``--limit``, and maximum number of decisions per page.
 _LIMIT, _PAGE = 50, 1000
@@ -249,7 +251,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=positive_number,
+        type=parse_positive_number,
         default=_LIMIT,
         help="maximum number of decisions (default: %(default)s)",
     )
@@ -310,9 +312,9 @@ def _register_watch(group: Commands) -> None:
     parser.add_examples(f"{_EXAMPLES[0]} --max-wait 2h")
     _add_which(parser)
     words = "time between two evaluations: 90s, 30m, 2h, 7d (default: %(default)s)"
-    parser.add_argument("--interval", metavar="TIME", type=_seconds, default="1m", help=words)
+    parser.add_argument("--interval", metavar="TIME", type=_parse_seconds, default="1m", help=words)
     words = "stop after this time: 90s, 30m, 2h, 7d (default: never)"
-    parser.add_argument("--max-wait", metavar="TIME", type=_seconds, help=words)
+    parser.add_argument("--max-wait", metavar="TIME", type=_parse_seconds, help=words)
     add_server_arguments(parser)
     add_format(parser)
 
@@ -336,12 +338,12 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 def _add_common_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcome",
-        type=underscored,
+        type=replace_hyphens,
         choices=("selected", "no_valid_host"),
         help="only decisions with this outcome",
     )
     parser.add_argument(
-        "--kind", type=underscored, choices=KINDS, help="only decisions of this kind"
+        "--kind", type=replace_hyphens, choices=KINDS, help="only decisions of this kind"
     )
     parser.add_argument("--project", metavar="ID", help="only for this project")
 
@@ -370,7 +372,7 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print matching decisions, and with ``--follow`` also new decisions."""
     query = _build_query(arguments)
-    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
+    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
         if arguments.follow:
             _follow(scheduler, arguments, query)
             return 0
@@ -387,14 +389,16 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a decision, and with ``--html`` also write its report."""
-    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
-        decision = scheduler.get("decisions", _which(scheduler, arguments))
-        names = scheduler.aggregate_names()
+    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+        decision = scheduler.get("decisions", _find_decision(scheduler, arguments))
+        names = scheduler.map_aggregate_names()
         if arguments.html is not None:
             heading = render_explanation.with_heading(
                 f"Decision {decision['uuid']}", scheduler.place
             )
-            render_explanation.write(arguments.html, decision_report(decision, heading, names))
+            render_explanation.write(
+                arguments.html, render_decision_report(decision, heading, names)
+            )
         report = partial(render_decision, decision, names=names, verbose=arguments.verbose)
         print_output(arguments, Output(decision, _COLUMNS, [decision], report, is_show=True))
     return 0
@@ -402,12 +406,12 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_replay(arguments: argparse.Namespace) -> int:
     """Print the differences between a decision and its replay."""
-    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
-        uuid = _which(scheduler, arguments)
+    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+        uuid = _find_decision(scheduler, arguments)
         answer = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
 
         def report(console: Console) -> None:
-            render_differences(answer, console, scheduler.aggregate_names())
+            render_differences(answer, console, scheduler.map_aggregate_names())
 
         print_output(arguments, Output(answer, _DIFFERENCES, answer["differences"], report))
     return 0
@@ -417,8 +421,8 @@ def run_watch(arguments: argparse.Namespace) -> int:
     """Evaluate the request of a decision until it fits, and print the hosts."""
     end = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
     reason = None
-    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
-        uuid = _which(scheduler, arguments)
+    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+        uuid = _find_decision(scheduler, arguments)
         while True:
             hosts, obstacle = _evaluate(scheduler, uuid, is_first=reason is None)
             if hosts:
@@ -432,7 +436,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
             if (remaining := end - monotonic()) <= 0:
                 break
             sleep(min(arguments.interval, remaining))
-    waited = shown_duration(arguments.max_wait)
+    waited = format_duration(arguments.max_wait)
     _print_fit(arguments, uuid, [], f"did not fit within {waited}")
     return _NO_FIT
 
@@ -447,7 +451,7 @@ def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[li
     except Unavailable as failure:
         if is_first:
             raise
-        return [], sentence(failure)
+        return [], format_error(failure)
     if answer["then"]["outcome"] == "selected":
         raise Invalid(f"decision {uuid} selected a host: only a decision without a host can wait")
     if (answer["then"]["conditions"] or {}).get("together"):
@@ -478,7 +482,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
         else parse_time(limit, now, "--before" if arguments.before else "--older-than")
     )
     query = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
-    with in_words_of(lambda _steps, _key: "--before"):
+    with reword_errors(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
     with (
         read_configuration(arguments, there=True) as (_, database),
@@ -492,7 +496,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _option_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
+def _find_option(steps: Sequence[PathStep], _key: str | None) -> str | None:
     return f"--{_OPTION_OF.get(join_keys(steps), join_keys(steps)).replace('_', '-')}"
 
 
@@ -506,7 +510,7 @@ def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
     return {name: value for name, value in query.items() if value is not None}
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         return read_duration(text)
     except (ValueError, OverflowError):
@@ -514,7 +518,7 @@ def _seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(problem) from None
 
 
-def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
+def _find_decision(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
     """Return the uuid of the decision that the arguments name.
 
     Raises :class:`NotFound`.
@@ -546,7 +550,7 @@ def _describe_recorded(scheduler: SchedulerApi) -> str:
         return "none is recorded"
     number = f"{'at least ' * (page['next'] is not None)}{len(rows)}"
     verb = "decisions are" if len(rows) > 1 else "decision is"
-    return f"{number} {verb} recorded, the newest from {_time(rows[0])}"
+    return f"{number} {verb} recorded, the newest from {_format_time(rows[0])}"
 
 
 def _list_decisions(
@@ -601,14 +605,14 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
         _reject_unknown(page)
         existing = page["decisions"]
         show(existing[: arguments.limit])
-        for new in new_decisions(scheduler, query, existing):
+        for new in iterate_new_decisions(scheduler, query, existing):
             show(new)
             sleep(_PAUSE)
     except KeyboardInterrupt:  # the user ends the command
         return
 
 
-def new_decisions(
+def iterate_new_decisions(
     scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]
 ) -> Iterator[Any]:
     """Yield at each step the decisions since the previous step, newest first.

@@ -23,7 +23,7 @@ from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
-from placement_sched.model.names import canonical_uuid, suggest_name
+from placement_sched.model.names import canonicalize_uuid, suggest_name
 from placement_sched.model.plan_run import (
     COLD,
     DONE,
@@ -200,7 +200,7 @@ def resume_run(arguments: argparse.Namespace) -> int:
 def _check_skipped(run: Json, instances: Sequence[str]) -> None:
     """Reject instances that have no open move in the run."""
     states = {move["instance"]: move["state"] for move in run["moves"]}
-    for instance in map(canonical_uuid, instances):
+    for instance in map(canonicalize_uuid, instances):
         if instance not in states:
             suggestion = suggest_name("instance", instance, states)
             raise NotFound(

@@ -30,7 +30,7 @@ from placement_sched.cli.scheduler.execution import (
     open_nova,
     print_line,
 )
-from placement_sched.cli.scheduler.request_options import in_words_of
+from placement_sched.cli.scheduler.request_options import reword_errors
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_common_arguments,
@@ -102,21 +102,26 @@ def _read_host(text: str) -> str:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each compute node."""
     with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
-        document = scheduler.get("hosts", query=list(_query_pairs(arguments)))
+        document = scheduler.get("hosts", query=list(_iterate_query_pairs(arguments)))
         # Only an empty table needs all hosts.
         is_empty = is_report(arguments) and not document["hosts"]
         everything = scheduler.get("hosts", query=[]) if is_empty else document
     rows = document["hosts"]
     has_policies = any(host["policy"] != DEFAULT_POLICY for host in rows)
     free = (
-        Column(heading, partial(_free, name), partial(_free, name, is_text=True), right=True)
+        Column(
+            heading,
+            partial(_compute_free, name),
+            partial(_compute_free, name, is_text=True),
+            right=True,
+        )
         for name, heading in _COLUMNS.items()
     )
     columns = (
-        Column("Host", itemgetter("host"), _name),
+        Column("Host", itemgetter("host"), _format_name),
         Column("Node", itemgetter("node"), hidden=True),
         Column("Zone", itemgetter("zone")),
-        Column("State", itemgetter("state"), _state),
+        Column("State", itemgetter("state"), _format_state),
         Column("Reason", lambda host: host.get("disabled_reason"), hidden=True),
         Column("Policy", itemgetter("policy"), hidden=not has_policies),
         Column("Instances", itemgetter("instances"), right=True),
@@ -136,11 +141,11 @@ def run_show(arguments: argparse.Namespace) -> int:
         host = scheduler.get("hosts", arguments.host)
     facts = [
         Column(name.capitalize(), partial(lambda value, _row: value, value))
-        for name, value in _facts(host)
+        for name, value in _iterate_facts(host)
     ]
     columns = (
         Column("Host", itemgetter("host")),
-        Column("State", itemgetter("state"), _state),
+        Column("State", itemgetter("state"), _format_state),
         *facts,
         Column("Nodes", lambda host: [node["node"] for node in host["nodes"]]),
         Column(
@@ -155,11 +160,13 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def _print_host(host: Json, console: Console) -> None:
-    console.print(Text.assemble((host["host"], "bold"), f"  {_state(host)}"))
-    for name, value in _facts(host):
+    console.print(Text.assemble((host["host"], "bold"), f"  {_format_state(host)}"))
+    for name, value in _iterate_facts(host):
         console.print(Text(f"{name}: {value}"))
     for node in host["nodes"]:
-        console.print(Text(f"\nnode {node['node']}, last seen {_when(node['last_seen_up'])}"))
+        console.print(
+            Text(f"\nnode {node['node']}, last seen {_format_time(node['last_seen_up'])}")
+        )
         table = make_table("Provider", "Resource class", "Used", "Capacity")
         for provider in node["providers"]:
             for name, stock in provider["inventories"].items() or [("-", {})]:
@@ -181,7 +188,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
     body = {"changes": [{"drain": [arguments.host]}], "flavors": []}
 
     def plan_moves(scheduler: SchedulerApi) -> Json:
-        with show_waiting("planning"), in_words_of(lambda *_: "HOST"):
+        with show_waiting("planning"), reword_errors(lambda *_: "HOST"):
             return scheduler.post("plan", body=body)
 
     check_execution_arguments(arguments)
@@ -217,7 +224,7 @@ def _check_empty(nova: Nova, host: str) -> int:
 
     The result is the exit status.
     """
-    remaining = [server.uuid for server in nova.servers_on(host)]
+    remaining = [server.uuid for server in nova.list_servers_on(host)]
     if not remaining:
         return 0
     number = "1 instance remains" if len(remaining) == 1 else f"{len(remaining)} instances remain"
@@ -243,9 +250,11 @@ def run_undrain(arguments: argparse.Namespace) -> int:
 
 
 def _find_service(nova: Nova, host: str) -> ComputeService:
-    service = nova.compute_service(host)
+    service = nova.find_compute_service(host)
     if service is None:
-        suggestion = suggest_name("host", host, {each.host for each in nova.compute_services()})
+        suggestion = suggest_name(
+            "host", host, {each.host for each in nova.list_compute_services()}
+        )
         raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
     return service
 
@@ -254,7 +263,7 @@ def _list_traits(node: Json) -> list[str]:
     return sorted({trait for provider in node["providers"] for trait in provider["traits"]})
 
 
-def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _iterate_query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for name in _FILTERS:
         value = getattr(arguments, name)
         for item in value if isinstance(value, list) else [value]:
@@ -275,7 +284,7 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
         "aggregate": {aggregate[key] for aggregate in aggregates for key in ("name", "uuid")},
         "trait": set(document["traits"]),
     }
-    for option, value in _query_pairs(arguments):
+    for option, value in _iterate_query_pairs(arguments):
         existing = names.get(option, {value})
         if option == "search":
             is_known = any(value.lower() in host.lower() for host in hosts)
@@ -287,35 +296,35 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
     return f"no host matches: {len(rows)} {'hosts exist' if len(rows) > 1 else 'host exists'}"
 
 
-def _name(entry: Json) -> str:
+def _format_name(entry: Json) -> str:
     """Return the host name, and the node name if it differs."""
     host, node = entry["host"], entry["node"]
     return str(host) if node == host or node.startswith(f"{host}.") else f"{host} {node}"
 
 
-def _state(entry: Json) -> str:
+def _format_state(entry: Json) -> str:
     reason = entry.get("disabled_reason")
     if entry["state"] == "down":
         last_seen = entry["last_seen_up"]
-        reason = "forced" if entry.get("forced_down") else f"last seen {_when(last_seen)}"
+        reason = "forced" if entry.get("forced_down") else f"last seen {_format_time(last_seen)}"
     return f"{entry['state']} ({reason})" if reason else str(entry["state"])
 
 
-def _when(moment: str | None) -> str:
+def _format_time(moment: str | None) -> str:
     return "never" if moment is None else f"{moment.replace('T', ' ')[:19]} UTC"
 
 
-def _free(name: str, entry: Json, *, is_text: bool = False) -> Any:
+def _compute_free(name: str, entry: Json, *, is_text: bool = False) -> Any:
     stock = entry["resources"].get(name)
     free = None if stock is None else stock["capacity"] - stock["used"]
     return format_amount(name, free) if is_text else free
 
 
-def _facts(host: Json) -> Iterator[tuple[str, str]]:
+def _iterate_facts(host: Json) -> Iterator[tuple[str, str]]:
     policy = host["policy"]
     yield "zone", host["zone"]
     yield "aggregates", ", ".join(aggregate["name"] for aggregate in host["aggregates"]) or "-"
     wrong = "" if policy["usable"] else f" (cannot be used: {policy['error']})"
     yield "policy", f"{policy['name']}{wrong}"
     for service in host["services"]:
-        yield service["binary"], _state(service)
+        yield service["binary"], _format_state(service)

@@ -31,8 +31,8 @@ from placement_sched.cli.scheduler.execution import (
 from placement_sched.cli.scheduler.request_options import (
     NO_CHANGES_FILE,
     RequestedChanges,
-    in_words_of,
     read_changes_file,
+    reword_errors,
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.errors import Invalid
@@ -115,19 +115,23 @@ def _run(arguments: argparse.Namespace) -> int:
         return resume_run(arguments)
     file = NO_CHANGES_FILE if arguments.file is None else read_changes_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)
-    body = _body(changes, arguments)
+    body = _build_body(changes, arguments)
 
-    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
+    def find_place(steps: Sequence[PathStep], key: str | None) -> str | None:
         if steps[:1] == ("overrides",):
             # Overrides of the command line take precedence.
             of_file = bool(file.overrides) and not arguments.override
             return f"{file.place(['overrides'])}: overrides" if of_file else "--override"
         if steps[:1] != ("flavors",):
-            return changes.place_of(steps, key)
-        of_file = len(steps) > 1 and int(steps[1]) < len(file.listed("flavors"))
+            return changes.find_place(steps, key)
+        of_file = len(steps) > 1 and int(steps[1]) < len(file.get_list("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
-    with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
+    with (
+        open_scheduler(arguments) as scheduler,
+        show_waiting("planning"),
+        reword_errors(find_place),
+    ):
         plan = scheduler.post("plan", body=body)
     if arguments.execute and plan["moves"]:
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
@@ -136,14 +140,14 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if arguments.execute and plan["stuck"] else 0
 
 
-def _body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
-    all_changes = sources.all()
+def _build_body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
+    all_changes = sources.list_changes()
     if not all_changes:
         raise Invalid("no changes: add a FILE of changes or --change")
     if arguments.execute and any("add" in change for change in all_changes):
         raise Invalid("--execute does not accept add: the added hosts do not exist")
-    flavors = [*sources.file.listed("flavors"), *arguments.flavor]
-    overrides = {**sources.file.overrides, **request_options.overrides(arguments.override)}
+    flavors = [*sources.file.get_list("flavors"), *arguments.flavor]
+    overrides = {**sources.file.overrides, **request_options.parse_overrides(arguments.override)}
     return {
         "changes": all_changes,
         **({"flavors": flavors} if flavors else {}),
@@ -231,7 +235,7 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("searching"),
-        in_words_of(_place_of_goal),
+        reword_errors(_place_of_goal),
     ):
         proposal = scheduler.post("rebalance", body=body)
     if arguments.execute and proposal["moves"]:

@@ -23,7 +23,7 @@ from placement_sched.cli.scheduler.scheduler_client import add_common_arguments,
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.store.compute import host_aggregates
 
 #: Order of the sources of options: options of the policy first, defaults last.
@@ -59,7 +59,7 @@ def run_list(arguments: argparse.Namespace) -> int:
         policies = scheduler.get("policies")["policies"]
     columns = (
         Column("Policy", itemgetter("name")),
-        Column("Aggregates", _aggregates),
+        Column("Aggregates", _list_aggregates),
         Column("Sets", _list_own_options, _format_own_options),
         Column("Error", itemgetter("error"), hidden=True),
     )
@@ -86,10 +86,10 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def _print_policy(policy: Json, options: Sequence[tuple[str, Json]], console: Console) -> None:
-    aggregates = ", ".join(_aggregates(policy)) or "-"
+    aggregates = ", ".join(_list_aggregates(policy)) or "-"
     console.print(Text.assemble((policy["name"], "bold"), f"  aggregates: {aggregates}"))
     if not policy["usable"]:
-        console.print(Text(_unusable_reason(policy), style="red"))
+        console.print(Text(_format_unusable_reason(policy), style="red"))
         return
     table = make_table("Option", "From")
     for name, option in options:
@@ -107,7 +107,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
         read_configuration(arguments, there=True) as (settings, database),
         show_progress("applying allocation ratios") as progress,
     ):
-        policies = policies_for(settings)
+        policies = get_policies(settings)
         policies.check()
         with database.read() as connection:
             names = {row.policy for row in host_aggregates.snapshot(connection) if row.policy}
@@ -122,7 +122,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _aggregates(policy: Json) -> list[str]:
+def _list_aggregates(policy: Json) -> list[str]:
     return [aggregate["name"] for aggregate in policy["aggregates"]]
 
 
@@ -134,12 +134,12 @@ def _list_own_options(policy: Json) -> Json:
 
 def _format_own_options(policy: Json) -> str:
     if not policy["usable"]:
-        return _unusable_reason(policy)
+        return _format_unusable_reason(policy)
     changed = _list_own_options(policy)
     return "\n".join(_format(name, policy["options"][name]) for name in changed) or "-"
 
 
-def _unusable_reason(policy: Json) -> str:
+def _format_unusable_reason(policy: Json) -> str:
     return f"cannot be used: {policy['error']}"
 
 

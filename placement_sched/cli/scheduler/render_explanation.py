@@ -17,11 +17,11 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import describe_hosts_without
 from placement_sched.model.explanation_reader import (
+    count_passed,
+    describe_obstacle,
+    format_node,
     group_reasons,
-    node_label,
-    obstacle,
-    passed,
-    stages,
+    iterate_stages,
     with_names,
 )
 
@@ -52,29 +52,34 @@ def render(
     query = funnel["allocation_candidates"]["query"]
     warning = Text("Warning", style="bold yellow")
     if explanation["outcome"] == "selected":
-        number = (f"{count_noun(passed(explanation), 'host')} passed", "bold green")
+        number = (f"{count_noun(count_passed(explanation), 'host')} passed", "bold green")
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
-        conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
+        conclusion = Text.assemble(
+            ("No valid host", "bold red"), f"  {describe_obstacle(explanation)}"
+        )
         for entry in funnel.get("would_fit", ())[:_MAX_REASONS]:
-            if not _repeats(entry, obstacle(explanation)):
+            if not _repeats(entry, describe_obstacle(explanation)):
                 conclusion.append(f"\n  {entry['words']}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
-        *_policy(funnel.get("policy")),
+        *_render_policy(funnel.get("policy")),
         *(
-            _labelled((warning, Text(entry["detail"], style="yellow")))
+            _make_labelled_table((warning, Text(entry["detail"], style="yellow")))
             for entry in funnel.get("warnings", ())
         ),
-        _request_filters(funnel["request_filters"]),
-        *([_labelled((Text("Query", style="bold"), Text(query, style="dim")))] * verbose),
-        _stages(funnel, full),
+        _render_request_filters(funnel["request_filters"]),
+        *(
+            [_make_labelled_table((Text("Query", style="bold"), Text(query, style="dim")))]
+            * verbose
+        ),
+        _render_stages(funnel, full),
         conclusion,
     ]
     if explanation["hosts"]:
-        parts.append(_best(explanation, funnel["weighers"]))
+        parts.append(_render_best(explanation, funnel["weighers"]))
     if selected:
-        parts.append(_selected(selected, title))
+        parts.append(_render_selected(selected, title))
     console.print(Group(*parts))
 
 
@@ -85,7 +90,7 @@ def _repeats(sentence: Json, reason: str) -> bool:
     return not is_specific and reason == describe_hosts_without(sentence["hosts"], names)
 
 
-def _policy(report: Json | None) -> Iterator[RenderableType]:
+def _render_policy(report: Json | None) -> Iterator[RenderableType]:
     if report is None:
         return
     yield Text.assemble(("Policy", "bold"), f"  {report['name']}")
@@ -97,10 +102,10 @@ def _policy(report: Json | None) -> Iterator[RenderableType]:
         text = Text.assemble(value, selector["outcome"], matches)
         rows.append((Text(f"  {selector['name']}", style="cyan"), text))
     if rows:
-        yield _labelled(*rows)
+        yield _make_labelled_table(*rows)
 
 
-def _request_filters(reports: Sequence[Json]) -> RenderableType:
+def _render_request_filters(reports: Sequence[Json]) -> RenderableType:
     heading = Text("Request filters", style="bold")
     applied = [report for report in reports if report["applied"] or report.get("refusal")]
     if not applied:
@@ -108,16 +113,20 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
     rows: list[tuple[Text, RenderableType]] = []
     for report in applied:
         lines = [
-            Text(_brief(value) if name == report["name"] else f"{name}: {_brief(value)}")
+            Text(
+                _shorten_value(value)
+                if name == report["name"]
+                else f"{name}: {_shorten_value(value)}"
+            )
             for name, value in report["changes"].items()
         ] or [Text("changed nothing", style="dim")]
         if report.get("refusal"):
             lines.append(Text(f"rejected: {report['refusal']}", style="red"))
         rows.append((Text(f"  {report['name']}", style="cyan"), Group(*lines)))
-    return Group(heading, _labelled(*rows))
+    return Group(heading, _make_labelled_table(*rows))
 
 
-def _labelled(*rows: tuple[Text, RenderableType]) -> Table:
+def _make_labelled_table(*rows: tuple[Text, RenderableType]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -126,16 +135,16 @@ def _labelled(*rows: tuple[Text, RenderableType]) -> Table:
     return grid
 
 
-def _brief(value: object) -> str:
+def _shorten_value(value: object) -> str:
     if isinstance(value, list):
         text = ", ".join(str(item) for item in value[:BEST])
         return f"{text}, ... ({len(value)})" if len(value) > BEST else text
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_brief(part)}" for key, part in value.items())
+        return "; ".join(f"{key}: {_shorten_value(part)}" for key, part in value.items())
     return str(value)
 
 
-def _stages(funnel: Json, full: str) -> RenderableType:
+def _render_stages(funnel: Json, full: str) -> RenderableType:
     table = make_table()
     for heading in ("in", "out"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -143,7 +152,7 @@ def _stages(funnel: Json, full: str) -> RenderableType:
     table.add_column("Stage and removed hosts", overflow="fold")
     unreached: list[str] = []
     whole = 0
-    for name, stage in stages(funnel):
+    for name, stage in iterate_stages(funnel):
         count_before, count_after = stage["before"], stage["after"]
         whole = whole or count_before
         if not count_before:
@@ -152,13 +161,13 @@ def _stages(funnel: Json, full: str) -> RenderableType:
         color = "green" if count_after else "red"
         # Proportional to the remaining hosts, with at least one character if any remain.
         bar = Text(full * max(round(_BAR * count_after / whole), min(count_after, 1)), style=color)
-        table.add_row(str(count_before), str(count_after), bar, _stage(name, stage, color))
+        table.add_row(str(count_before), str(count_after), bar, _render_stage(name, stage, color))
     if unreached:
         table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
     return Padding(table, (1, 0), expand=False)
 
 
-def _stage(name: str, stage: Json, color: str) -> RenderableType:
+def _render_stage(name: str, stage: Json, color: str) -> RenderableType:
     removed = stage["before"] - stage["after"]
     title = Text(name, style="" if stage["after"] else f"bold {color}")
     if not removed:
@@ -180,15 +189,15 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
     return Group(*lines)
 
 
-def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
+def _render_best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Format the best hosts in columns, so that any number of weighers fits."""
-    hosts, number = explanation["hosts"], passed(explanation)
+    hosts, number = explanation["hosts"], count_passed(explanation)
     best = hosts[:BEST]
     table = make_table()
     has_verdicts = "verdicts" in explanation
     table.add_column("Requested" if has_verdicts else f"Best {len(best)} of {number}", no_wrap=True)
     for host in best:
-        name = Text(node_label(host["host"], host["node"]))
+        name = Text(format_node(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
     if has_verdicts:
         ranks = {(row["host"], row["node"]): row["rank"] for row in explanation["verdicts"]}
@@ -199,11 +208,11 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     for name in [weigher["name"] for weigher in weighers]:
         weights = [host["weights"].get(name) for host in hosts]
         if any(weight and weight["weighted"] for weight in weights):
-            table.add_row(f"  {name}", *map(_weight, weights[: len(best)]))
+            table.add_row(f"  {name}", *map(_render_weight, weights[: len(best)]))
         else:
             no_effect.append(name)
     lines = [
-        Text(f"{node_label(host['host'], host['node'])}: {name} {weight['detail']}", style="dim")
+        Text(f"{format_node(host['host'], host['node'])}: {name} {weight['detail']}", style="dim")
         for host in best
         for name, weight in host["weights"].items()
         if "detail" in weight
@@ -215,7 +224,7 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     return Group(Padding(table, (1, 0, 0, 0)), Padding(Group(*lines), (0, 0, 1, 0)))
 
 
-def _weight(weight: Json | None) -> Text:
+def _render_weight(weight: Json | None) -> Text:
     if weight is None:
         return Text("-")
     factor = weight["multiplier"]
@@ -225,16 +234,16 @@ def _weight(weight: Json | None) -> Text:
     return Text.assemble(f"{product}{weighted:.3f}", (raw, "dim"))
 
 
-def _selected(selected: Sequence[Json], title: str) -> RenderableType:
+def _render_selected(selected: Sequence[Json], title: str) -> RenderableType:
     """Format the host of each instance, with equal allocations only once."""
-    amounts = [_amounts(selection) for selection in selected]
+    amounts = [_format_amounts(selection) for selection in selected]
     is_same = len(set(amounts)) == 1
     table = make_table()
     table.add_column("Instance", no_wrap=True)
     for heading in ("Host", "Zone") if is_same else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
     for selection, words in zip(selected, amounts, strict=True):
-        host = Text(node_label(selection["service_host"], selection["nodename"]))
+        host = Text(format_node(selection["service_host"], selection["nodename"]))
         zone = Text(str(selection["availability_zone"] or "-"))
         table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
     is_several = len(selected) > 1
@@ -266,11 +275,11 @@ def list_stages(*explanations: Json) -> list[tuple[str, str, Json]]:
     return [
         (explanation["policy"], name, report)
         for explanation in explanations
-        for name, report in stages(explanation["funnel"])
+        for name, report in iterate_stages(explanation["funnel"])
     ]
 
 
-def _amounts(selection: Json) -> str:
+def _format_amounts(selection: Json) -> str:
     allocations = (selection["allocation_request"] or {}).get("allocations", {})
     return "; ".join(
         ", ".join(f"{name}={amount}" for name, amount in sorted(part["resources"].items()))

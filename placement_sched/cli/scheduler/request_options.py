@@ -24,11 +24,11 @@ from placement_sched.model.document import (
     join_keys,
     split_json_path,
 )
-from placement_sched.model.flat_request import FORMS, FlatRequest, hints, pairs
+from placement_sched.model.flat_request import FORMS, FlatRequest, parse_hints, parse_pairs
 from placement_sched.model.names import suggest_name
 from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.formats import show_value
-from placement_sched.schemas.validation import plain_reason
+from placement_sched.schemas.validation import describe_fault
 
 #: Returns the option, or file and line, of a value. None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.
@@ -83,7 +83,7 @@ _CHANGES_KEYS = ("changes", "flavors", "overrides")
 
 
 @contextmanager
-def in_words_of(place_of: PlaceOf) -> Iterator[None]:
+def reword_errors(place_of: PlaceOf) -> Iterator[None]:
     """Reword errors about a document: the source of the value replaces the JSON path."""
     try:
         yield
@@ -104,7 +104,7 @@ def reword(failure: Error, place_of: PlaceOf) -> str:
     is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
     key = fault["expected"][0] if is_unknown_key else None
     place = place_of(split_json_path(fault["path"]), key)
-    reason, end = plain_reason(fault), fault.get("rest", "")
+    reason, end = describe_fault(fault), fault.get("rest", "")
     return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
 
 
@@ -144,7 +144,7 @@ def read_flavor(arguments: argparse.Namespace) -> None:
     arguments.flavor = word if flavor is None else [word, *flavor]
 
 
-def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
+def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
     """Build the body for ``POST /select_destinations``.
 
     Raises :class:`Invalid` if the file is not a JSON object or options contradict, and for a file
@@ -157,7 +157,7 @@ def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False)
     if arguments.request is not None and flags:
         raise Invalid(f"{flags[0]} cannot be combined with a request file")
     if arguments.request is None:
-        return {"request_spec": _spec_of_flags(arguments)}
+        return {"request_spec": _build_spec(arguments)}
     document = _read_object(arguments.request)
     if "requests" in document:
         if not may_be_several:
@@ -199,15 +199,15 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
     )
 
 
-def overrides(texts: Iterable[str]) -> Json:
+def parse_overrides(texts: Iterable[str]) -> Json:
     """Parse the values of ``--override``.
 
     Raises :class:`Invalid` for wrong pairs.
     """
-    return flat_request.overrides(texts, "--override")
+    return flat_request.parse_overrides(texts, "--override")
 
 
-def _spec_of_flags(arguments: argparse.Namespace) -> Json:
+def _build_spec(arguments: argparse.Namespace) -> Json:
     flavor: Json | str | None = arguments.flavor
     if arguments.flavor_json is not None:
         sizes = (arguments.vcpus, arguments.ram, arguments.disk)
@@ -221,13 +221,13 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
         vcpus=arguments.vcpus,
         ram=arguments.ram,
         disk=arguments.disk,
-        extra_specs=pairs(arguments.property, "--property"),
+        extra_specs=parse_pairs(arguments.property, "--property"),
         image=arguments.image,
-        image_properties=pairs(arguments.image_property, "--image-property"),
+        image_properties=parse_pairs(arguments.image_property, "--image-property"),
         count=arguments.count,
         zone=arguments.zone,
         project=arguments.project,
-        hints=hints(arguments.hint, "--hint"),
+        hints=parse_hints(arguments.hint, "--hint"),
         force_hosts=arguments.force_host,
         ignore_hosts=arguments.ignore_host,
     )
@@ -253,17 +253,17 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
     if getattr(arguments, "compare", None) is not None:  # not an option of ``select``
         names = {**names, "policy": "--compare"}
 
-    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
+    def find_place(steps: Sequence[PathStep], key: str | None) -> str | None:
         changes = getattr(arguments, "given_changes", None)  # only of commands with changes
         if steps[:1] == ("changes",) and changes is not None:
-            place: str | None = changes.place_of(steps, key)
+            place: str | None = changes.find_place(steps, key)
             return place
         if arguments.request is not None and steps[:1] == ("request_spec",):
             return None
         named = find_name(steps, names)
         return named and f"{named[0]} {join_keys(named[1], ' ')}".strip()
 
-    return in_words_of(place_of)
+    return reword_errors(find_place)
 
 
 def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
@@ -308,7 +308,7 @@ class ChangesFile:
     document: Json = field(default_factory=dict)
     file: YamlFile | None = None
 
-    def listed(self, key: str) -> list[Any]:
+    def get_list(self, key: str) -> list[Any]:
         """Return the list at a key of the file.
 
         Raises :class:`Invalid` for another type.
@@ -341,7 +341,7 @@ class ChangesFile:
             keys = keys[1:]
         mark = None if self.file is None else self.file.find_mark(keys, at_key=True)
         line = 0 if mark is None else mark.line
-        return f"{_file_label(self.name)}:{line + 1}"
+        return f"{_format_file_label(self.name)}:{line + 1}"
 
 
 NO_CHANGES_FILE = ChangesFile("")
@@ -355,14 +355,14 @@ class RequestedChanges:
     texts: Sequence[str]
     before: Sequence[Any] = ()
 
-    def all(self) -> list[Any]:
+    def list_changes(self) -> list[Any]:
         """Return the changes in order.
 
         Raises :class:`Invalid` for invalid changes.
         """
-        return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
+        return [*self.before, *self.file.get_list("changes"), *map(parse_change, self.texts)]
 
-    def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
+    def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
         """Return the source of a value: file and line, or ``--change``.
 
         ``steps`` is the JSON path of the value in the request body. The part of the path within the
@@ -372,7 +372,7 @@ class RequestedChanges:
         if len(steps) < 2 or not isinstance(steps[1], int):
             return None
         position = steps[1] - len(self.before)
-        from_file = len(self.file.listed("changes"))
+        from_file = len(self.file.get_list("changes"))
         within = join_keys(steps[2:])
         if position < 0:
             return None
@@ -396,11 +396,11 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
         file, arguments.change, request_changes if isinstance(request_changes, list) else ()
     )
     arguments.given_changes = sources
-    changes = sources.all()
+    changes = sources.list_changes()
     overrides = {
         **file.overrides,
         **(body.get("overrides") or {}),
-        **flat_request.overrides(arguments.override, "--override"),
+        **flat_request.parse_overrides(arguments.override, "--override"),
     }
     return {
         **body,
@@ -414,7 +414,7 @@ def read_changes_file(name: str) -> ChangesFile:
 
     A list in place of an object is the value of ``changes``.
     """
-    parsed = YamlFile(read_text(name), _file_label(name))
+    parsed = YamlFile(read_text(name), _format_file_label(name))
     document = parsed.data
     if isinstance(document, list):
         return ChangesFile(name, {"changes": document}, parsed)
@@ -428,10 +428,10 @@ def read_changes_file(name: str) -> ChangesFile:
     return file
 
 
-def _file_label(name: str) -> str:
+def _format_file_label(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def change_of(text: str) -> Json:
+def parse_change(text: str) -> Json:
     """Parse a change in the short form or in JSON."""
-    return flat_request.change_of(text, "--change")
+    return flat_request.parse_change(text, "--change")

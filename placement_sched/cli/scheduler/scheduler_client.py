@@ -23,12 +23,12 @@ from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.cli.arguments import EmbeddedParser, add_output
-from placement_sched.cli.database import check_file_exists, url_without_password
+from placement_sched.cli.database import check_file_exists, hide_password
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
     RemoteService,
     ServiceResponse,
-    exception_chain,
+    iterate_exception_chain,
     silence_library_logs,
 )
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
@@ -88,11 +88,11 @@ class SchedulerApi(ABC):
     place: str
 
     @abstractmethod
-    def aggregate_names(self) -> dict[str, str]:
+    def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names."""
 
     @abstractmethod
-    def flavor_names(self) -> list[str]:
+    def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""
 
     @abstractmethod
@@ -125,17 +125,17 @@ class DirectScheduler(SchedulerApi):
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self.place = url_without_password(scheduler.database)
+        self.place = hide_password(scheduler.database)
 
-    def aggregate_names(self) -> dict[str, str]:
+    def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names."""
         with self._scheduler.database.read() as connection:
-            return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
+            return {row.uuid: row.name for row in host_aggregates.list_aggregates(connection)}
 
-    def flavor_names(self) -> list[str]:
+    def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""
         with self._scheduler.database.read() as connection:
-            return [flavor.name for flavor in flavors.all_flavors(connection)]
+            return [flavor.name for flavor in flavors.list_flavors(connection)]
 
     def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
@@ -151,7 +151,7 @@ class DirectScheduler(SchedulerApi):
 
 def _check(schemas: Schemas, body: Json) -> None:
     check_texts(body, _PREFIX)
-    schema = schemas.at(Version(1, 0))
+    schema = schemas.find_schema(Version(1, 0))
     if schema is not None:
         schema.check(body, _PREFIX)
 
@@ -167,7 +167,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     add_login_arguments(server)
     server.add_argument(
         "--timeout",
-        type=_seconds,
+        type=_parse_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
         help="timeout of requests to the server (default: %(default)s)",
@@ -180,7 +180,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -211,7 +211,7 @@ class SchedulerClient(SchedulerApi):
         self._service = RemoteService(adapter, "scheduler", timeout)
         self.place = _API_PATH.sub("", self._service.place)
 
-    def aggregate_names(self) -> dict[str, str]:
+    def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names.
 
         If the caller may not list aggregates, there are no names.
@@ -219,14 +219,14 @@ class SchedulerClient(SchedulerApi):
         compute = RemoteService(self._adapter, "compute", self._timeout)
         path = f"{self.place}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
-            return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))
+            return dict(compute.read_list(path, "aggregates", itemgetter("uuid", "name")))
         return {}
 
-    def flavor_names(self) -> list[str]:
+    def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""
         compute = RemoteService(self._adapter, "compute")
         path = f"{self.place}/compute/v2.1/flavors"
-        return compute.listed(path, "flavors", itemgetter("name"))
+        return compute.read_list(path, "flavors", itemgetter("name"))
 
     def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
@@ -244,7 +244,7 @@ class SchedulerClient(SchedulerApi):
         try:
             response = self._service.get_json(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
-            reasons = list(exception_chain(failure))
+            reasons = list(iterate_exception_chain(failure))
             kinds = set(map(type, reasons))
             is_sent = not any("handshake" in str(reason) for reason in reasons)
             if TimeoutError not in kinds or ConnectTimeout in kinds or not is_sent:
@@ -254,7 +254,7 @@ class SchedulerClient(SchedulerApi):
                 "the request: increase --timeout SECONDS"
             ) from None
         if not 200 <= response.status < 300:
-            raise _error(response, self.place)
+            raise _build_error(response, self.place)
         if isinstance(document := response.document, dict):
             if path in _PAGED and "links" in document:
                 following = [
@@ -295,7 +295,7 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         services.database.dispose()
 
 
-def _error(response: ServiceResponse, base: str) -> Error:
+def _build_error(response: ServiceResponse, base: str) -> Error:
     try:
         error = response.document["errors"][0]
         detail, code = error["detail"], error.get("code", "")

@@ -34,18 +34,18 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.console.reports import explanation_report, facts_of
+from placement_sched.console.reports import iterate_facts, render_explanation_report
 from placement_sched.errors import Invalid, NotFound, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import PASSED, UNKNOWN
 from placement_sched.model.explanation_reader import (
     compare_stages,
-    node_label,
-    obstacle,
-    path_of,
+    describe_obstacle,
+    format_node,
+    list_stage_reasons,
     with_names,
 )
-from placement_sched.model.names import did_you_mean, suggest_names
+from placement_sched.model.names import format_suggestion, suggest_names
 
 #: Maximum number of hosts per table, as columns.
 _MAX_COLUMNS = 3
@@ -64,7 +64,7 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
     verdicts = [
         verdict for verdict in explanation.get("verdicts", ()) if verdict["verdict"] != UNKNOWN
     ]
-    parts = [_verdict(verdict, names) for verdict in verdicts]
+    parts = [_render_verdict(verdict, names) for verdict in verdicts]
     if len(verdicts) > 1:
         for index in range(0, len(verdicts), _MAX_COLUMNS):
             table = _compare_hosts(explanation, verdicts[index : index + _MAX_COLUMNS], names)
@@ -77,11 +77,13 @@ def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[s
     """Build a table with a row per stage and the result of each host."""
     table = make_table("Stage")
     for verdict in verdicts:
-        table.add_column(_node_label(verdict), overflow="fold")
-    table.add_row("verdict", *map(_verdict_word, verdicts))
+        table.add_column(_format_node_label(verdict), overflow="fold")
+    table.add_row("verdict", *map(_render_verdict_word, verdicts))
     table.add_section()
     passes = Text("passes", style="green")
-    for stages in zip(*(path_of(explanation, verdict) for verdict in verdicts), strict=True):
+    for stages in zip(
+        *(list_stage_reasons(explanation, verdict) for verdict in verdicts), strict=True
+    ):
         cells = []
         for _, _, reasons in stages:
             text = with_names("; ".join(verdict["reason"] for verdict in reasons), names)
@@ -91,7 +93,7 @@ def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[s
     return table
 
 
-def _verdict_word(verdict: Json) -> Text:
+def _render_verdict_word(verdict: Json) -> Text:
     if verdict["verdict"] == PASSED:
         return Text(f"passed, {verdict['rank']} of {verdict['of']}", style="bold green")
     return Text("rejected", style="bold red")
@@ -105,7 +107,9 @@ def check_names(verdicts: Iterable[Json]) -> None:
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
-    words = [f"{verdict['asked']!r}{did_you_mean(verdict['did_you_mean'])}" for verdict in unknown]
+    words = [
+        f"{verdict['asked']!r}{format_suggestion(verdict['did_you_mean'])}" for verdict in unknown
+    ]
     # The existing names are the same for all hosts without similar names: listed once.
     existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
     instead = suggest_names("host", (), existing[0]) if existing else ""
@@ -113,15 +117,15 @@ def check_names(verdicts: Iterable[Json]) -> None:
     raise NotFound(f"--host: unknown {noun} {', '.join(words)}{instead}")
 
 
-def _node_label(verdict: Json) -> str:
+def _format_node_label(verdict: Json) -> str:
     """Return the name of a node, and the requested name if it differs."""
     host, node, requested = verdict["host"], verdict["node"], verdict["asked"]
-    return node_label(host, node) + (
+    return format_node(host, node) + (
         "" if requested in {host, node} else f", requested as {requested}"
     )
 
 
-def _short_verdict(verdict: Json) -> Text:
+def _render_short_verdict(verdict: Json) -> Text:
     if verdict["verdict"] == PASSED:
         place = f"rank {verdict['rank']} of {verdict['of']}, weight {verdict['weight']:.3f}"
         return Text.assemble(("passed", "bold green"), f", {place}")
@@ -129,10 +133,10 @@ def _short_verdict(verdict: Json) -> Text:
     return Text.assemble(("rejected", "bold red"), f" by {', '.join(rejecting)}")
 
 
-def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
-    heading = Text.assemble((_node_label(verdict), "bold"), "  ")
+def _render_verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
+    heading = Text.assemble((_format_node_label(verdict), "bold"), "  ")
     if verdict["verdict"] == PASSED:
-        return heading.append_text(_short_verdict(verdict))
+        return heading.append_text(_render_short_verdict(verdict))
     heading.append("rejected", style="bold red")
     if verdict["would_pass"]:
         heading.append(", passes after the changes below")
@@ -167,7 +171,7 @@ def render_comparison(
         table.add_row(Text(with_names(stage, names)), *map(_count, reports))
     table.add_section()
     for place in range(BEST):
-        cells = [_host(result["hosts"], place) for result in results]
+        cells = [_format_host(result["hosts"], place) for result in results]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
     # Requested known hosts with their verdict under each policy.
@@ -175,7 +179,9 @@ def render_comparison(
     for result in results:
         for verdict in result.get("verdicts", []):
             if verdict["verdict"] != UNKNOWN:
-                rows.setdefault(_node_label(verdict), []).append(_short_verdict(verdict))
+                rows.setdefault(_format_node_label(verdict), []).append(
+                    _render_short_verdict(verdict)
+                )
     for host, verdicts in rows.items():
         table.add_row(Text(host), *verdicts)
     table.add_section()
@@ -184,7 +190,7 @@ def render_comparison(
         "outcome", *(selected if result["outcome"] == "selected" else none for result in results)
     )
     rejections = [
-        Text(f"{policy}: {with_names(obstacle(result), names)}", style="red")
+        Text(f"{policy}: {with_names(describe_obstacle(result), names)}", style="red")
         for policy, result in explanations.items()
         if result["outcome"] != "selected"
     ]
@@ -200,11 +206,11 @@ def _count(report: Json | None) -> str:
     return f"{count_after}{suffix}" if count_before else ""
 
 
-def _host(hosts: Sequence[Json], place: int) -> str:
+def _format_host(hosts: Sequence[Json], place: int) -> str:
     if place >= len(hosts):
         return ""
     host = hosts[place]
-    return f"{node_label(host['host'], host['node'])} {host['weight']:.3f}"
+    return f"{format_node(host['host'], host['node'])} {host['weight']:.3f}"
 
 
 def register(commands: Commands) -> None:
@@ -302,17 +308,17 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         explanation = scheduler.post("explain", body=body)
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
-            names = scheduler.aggregate_names()
+            names = scheduler.map_aggregate_names()
             heading = render_explanation.with_heading(
-                "Explanation", scheduler.place, *facts_of(body)
+                "Explanation", scheduler.place, *iterate_facts(body)
             )
-            page = explanation_report(explanation, body["request_spec"], heading, names)
+            page = render_explanation_report(explanation, body["request_spec"], heading, names)
             render_explanation.write(arguments.html, page)
 
         def report(console: Console) -> None:
             if verdicts and all(verdict["verdict"] == UNKNOWN for verdict in verdicts):
                 return
-            names = scheduler.aggregate_names()
+            names = scheduler.map_aggregate_names()
             render_verdicts(explanation, console, names)
             render(explanation, console, names=names, verbose=arguments.verbose)
             if decision := explanation.get("decision"):
@@ -324,10 +330,10 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         print_output(arguments, Output(explanation, STAGE_COLUMNS, rows, report))
     check_names(verdicts)
     request_options.check_hosts(explanation["funnel"], arguments)
-    return _status(arguments, explanation)
+    return _compute_status(arguments, explanation)
 
 
-def _status(arguments: argparse.Namespace, *explanations: Json) -> int:
+def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
     """Return the exit status, which requires a passing host under each policy."""
     is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
     return 0 if is_selected else int(arguments.no_host)
@@ -336,7 +342,7 @@ def _status(arguments: argparse.Namespace, *explanations: Json) -> int:
 def _explain_body(arguments: argparse.Namespace) -> Json:
     if arguments.html is not None and arguments.compare is not None:
         raise Invalid("--html cannot be combined with --compare: a report has a single policy")
-    body = request_options.request_body(arguments)
+    body = request_options.build_request_body(arguments)
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
         body["hosts"] = arguments.host
@@ -359,12 +365,12 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
     }
 
     def report(console: Console) -> None:
-        render_comparison(explanations, console, scheduler.aggregate_names())
+        render_comparison(explanations, console, scheduler.map_aggregate_names())
 
     rows = list_stages(*explanations.values())
     print_output(arguments, Output(explanations, STAGE_COLUMNS, rows, report))
     check_names(next(iter(explanations.values())).get("verdicts", []))
-    return _status(arguments, *explanations.values())
+    return _compute_status(arguments, *explanations.values())
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
@@ -375,7 +381,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
     Only the response to the selection shows the claims.
     """
     check_columns(arguments, _SELECTION_COLUMNS)
-    body = request_options.request_body(arguments, may_be_several=True)
+    body = request_options.build_request_body(arguments, may_be_several=True)
     body = request_options.with_instances(body)
     if arguments.no_claim:
         body["claim"] = False
@@ -398,7 +404,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
         explanation = scheduler.post(
             "explain", body={"request_spec": body["request_spec"], "max_rejected": 0}
         )
-        names = scheduler.aggregate_names()
+        names = scheduler.map_aggregate_names()
         try:
             answer = scheduler.post("select_destinations", body=body)
         except NoValidHost as failure:
@@ -407,7 +413,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
             rejected = {**explanation, "outcome": "no_valid_host", **funnel}
             render(rejected, TextConsole(), names=names, verbose=arguments.verbose)
             suffix = f" in {scheduler.place}" if _is_empty(rejected) else ""
-            raise NoValidHost(f"no valid host: {obstacle(rejected)}{suffix}") from None
+            raise NoValidHost(f"no valid host: {describe_obstacle(rejected)}{suffix}") from None
     title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
     selected, verbose = _list_selections(body, answer), arguments.verbose
     render(explanation, TextConsole(), selected, title, names, verbose=verbose)

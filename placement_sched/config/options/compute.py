@@ -8,7 +8,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, deprecated_in_default, with_help
+from placement_sched.config.settings import MAX_INT, deprecate_in_default, with_help
 
 #: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
 #: of its aggregates.
@@ -62,7 +62,7 @@ DATABASE = with_help(
 )
 
 PCI = with_help(
-    cfg.MultiStrOpt("alias", default=[], mutable=True, **deprecated_in_default("pci_alias")),
+    cfg.MultiStrOpt("alias", default=[], mutable=True, **deprecate_in_default("pci_alias")),
     "Alias of PCI devices, which the extra spec pci_passthrough:alias requests: a JSON object with "
     "the keys name, vendor_id, product_id, device_type (type-PCI, type-PF or type-VF), numa_policy "
     "(required, legacy, preferred or socket), resource_class, traits and live_migratable "

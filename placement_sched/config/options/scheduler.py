@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from oslo_config import cfg, types
 
-from placement_sched.config.settings import MAX_INT, MAX_WAIT, deprecated_in_default, with_help
-from placement_sched.config.sources import named_ratios
+from placement_sched.config.settings import MAX_INT, MAX_WAIT, deprecate_in_default, with_help
+from placement_sched.config.sources import parse_ratios
 from placement_sched.limits import MAX_HOST_FAILURES
 
 #: Mutable options that cannot differ between requests: the scheduling policies, the flavors of the
@@ -31,7 +31,7 @@ SCHEDULER = with_help(
         "driver",
         default="filter_scheduler",
         mutable=True,
-        **deprecated_in_default("scheduler_driver"),
+        **deprecate_in_default("scheduler_driver"),
     ),
     "Driver that selects hosts: filter_scheduler, caching_scheduler or chance_scheduler, or a "
     "dotted path, including those of nova's drivers.",
@@ -41,7 +41,7 @@ SCHEDULER = with_help(
         min=1,
         max=MAX_INT,
         mutable=True,
-        **deprecated_in_default("scheduler_max_attempts"),
+        **deprecate_in_default("scheduler_max_attempts"),
     ),
     "Maximum number of hosts to try for an instance, the selected host and its alternates.",
     cfg.IntOpt("max_placement_results", default=1000, min=1, max=MAX_INT, mutable=True),
@@ -51,7 +51,7 @@ SCHEDULER = with_help(
     "additional classes. Shipped filters that are not listed run before them, in their default "
     "order. A filter cannot be disabled by omitting it. "
     "placement_sched.scheduler.request_filters.all_request_filters means all shipped filters.",
-    cfg.StrOpt("json_config_location", **deprecated_in_default("scheduler_json_config_location")),
+    cfg.StrOpt("json_config_location", **deprecate_in_default("scheduler_json_config_location")),
     "Path of a JSON file of options that are read per request, as "
     '{"filter_scheduler.ram_weight_multiplier": -1.0}. They take precedence over the '
     "configuration, except the section of a scheduling policy. The file is read at the start and "
@@ -71,7 +71,7 @@ SCHEDULER = with_help(
         "policy_overrides",
         default=[],
         mutable=True,
-        **deprecated_in_default("scheduler_policy_overrides"),
+        **deprecate_in_default("scheduler_policy_overrides"),
     ),
     "Options that a scheduling policy may override. Unset: the allocation ratios, and all options "
     "that are read per request.",
@@ -79,7 +79,7 @@ SCHEDULER = with_help(
         "policy_selection",
         default=["hint", "availability_zone", "tenant", "extra_specs"],
         mutable=True,
-        **deprecated_in_default("scheduler_policy_selection"),
+        **deprecate_in_default("scheduler_policy_selection"),
     ),
     "Methods that select the scheduling policy of a request, in this order: hint, "
     "availability_zone, tenant, extra_specs, or dotted paths of classes. The first method that "
@@ -140,7 +140,7 @@ FILTER_SCHEDULER = with_help(
         "available_filters",
         default=["placement_sched.scheduler.filters.all_filters"],
         mutable=True,
-        **deprecated_in_default("scheduler_available_filters"),
+        **deprecate_in_default("scheduler_available_filters"),
     ),
     "Filter classes that may be enabled, as dotted paths (repeatable). "
     "nova.scheduler.filters.all_filters also means all shipped filters.",
@@ -154,14 +154,14 @@ FILTER_SCHEDULER = with_help(
             "ServerGroupAffinityFilter",
         ],
         mutable=True,
-        **deprecated_in_default("scheduler_default_filters"),
+        **deprecate_in_default("scheduler_default_filters"),
     ),
     "Host filters to run, by class name or dotted path, in this order.",
     cfg.ListOpt(
         "weight_classes",
         default=["placement_sched.scheduler.weights.all_weighers"],
         mutable=True,
-        **deprecated_in_default("scheduler_weight_classes"),
+        **deprecate_in_default("scheduler_weight_classes"),
     ),
     "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers also means all shipped "
     "weighers.",
@@ -171,7 +171,7 @@ FILTER_SCHEDULER = with_help(
         min=1,
         max=MAX_INT,
         mutable=True,
-        **deprecated_in_default("scheduler_host_subset_size"),
+        **deprecate_in_default("scheduler_host_subset_size"),
     ),
     "Number of best hosts from which a host is chosen at random, to spread concurrent requests.",
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
@@ -210,6 +210,6 @@ METRICS = with_help(
 )
 
 
-def ratios(weight_setting: Iterable[str]) -> tuple[tuple[str, float], ...]:
+def parse_weight_setting(weight_setting: Iterable[str]) -> tuple[tuple[str, float], ...]:
     """Parse ``weight_setting`` into metrics with their ratios, in order."""
-    return named_ratios("[metrics] weight_setting", weight_setting)
+    return parse_ratios("[metrics] weight_setting", weight_setting)

@@ -16,7 +16,7 @@ from warnings import catch_warnings
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, deprecated_in_default, with_help
+from placement_sched.config.settings import MAX_INT, deprecate_in_default, with_help
 
 #: Maximum seconds to wait for a response. Nova has no limit by default.
 TIMEOUT = 10
@@ -58,7 +58,7 @@ NOTIFICATIONS = with_help(
     cfg.StrOpt(
         "notification_format",
         default=UNVERSIONED,
-        **deprecated_in_default("notification_format"),
+        **deprecate_in_default("notification_format"),
         choices=[
             (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
             (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
@@ -91,18 +91,21 @@ def register(conf: cfg.ConfigOpts) -> None:
     They are keystoneauth's options of [neutron], without the options of an ``auth_type``, and
     oslo.messaging's notification options.
     """
-    conf.register_opts(_keystoneauth_options(), group="neutron")
+    conf.register_opts(_list_keystoneauth_options(), group="neutron")
     conf.register_opts(_MESSAGING_OPTIONS, group=MESSAGING_GROUP)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return keystoneauth's options of [neutron], including ``auth_type = password``."""
     return [
-        ("neutron", [*_keystoneauth_options(), *loading.get_auth_plugin_conf_options("password")])
+        (
+            "neutron",
+            [*_list_keystoneauth_options(), *loading.get_auth_plugin_conf_options("password")],
+        )
     ]
 
 
-def _keystoneauth_options() -> list[cfg.Opt]:
+def _list_keystoneauth_options() -> list[cfg.Opt]:
     options: list[cfg.Opt] = [
         *loading.get_auth_common_conf_options(),
         *loading.get_session_conf_options(),
@@ -114,7 +117,7 @@ def _keystoneauth_options() -> list[cfg.Opt]:
     return options
 
 
-def oslo_messaging() -> Any:
+def import_oslo_messaging() -> Any:
     """Import oslo.messaging at first use, and return it."""
     with catch_warnings(action="ignore"):  # eventlet warns about its use
         return import_module("oslo_messaging")
@@ -122,4 +125,4 @@ def oslo_messaging() -> Any:
 
 def set_exchange() -> None:
     """Set nova's exchange as the default of oslo.messaging."""
-    oslo_messaging().set_transport_defaults(_EXCHANGE)
+    import_oslo_messaging().set_transport_defaults(_EXCHANGE)

@@ -15,16 +15,16 @@ from typing import Any
 from oslo_utils.strutils import bool_from_string
 
 from placement_sched.errors import Invalid
-from placement_sched.model.flavor import Flavor, all_cpus, masked_cpus
+from placement_sched.model.flavor import Flavor, list_cpus, parse_cpu_mask
 from placement_sched.model.image import Image
 
 
-def flavor_source(key: str, prefix: str = "hw") -> str:
+def format_flavor_source(key: str, prefix: str = "hw") -> str:
     """Return an extra spec's name for errors."""
     return f"flavor extra spec '{prefix}:{key}'"
 
 
-def image_source(key: str, prefix: str = "hw") -> str:
+def format_image_source(key: str, prefix: str = "hw") -> str:
     """Return an image property's name for errors."""
     return f"image property '{prefix}_{key}'"
 
@@ -56,67 +56,67 @@ class FlavorImage:
         get = self.image.properties.get
         return get("hw_firmware_type") == "uefi" and bool(get("hw_firmware_stateless"))
 
-    def values(self, key: str, prefix: str = "hw") -> tuple[str | None, Any]:
+    def get_values(self, key: str, prefix: str = "hw") -> tuple[str | None, Any]:
         """Return the values of flavor and image, None for an unset value."""
         by_flavor = self.flavor.extra_specs.get(f"{prefix}:{key}")
         return by_flavor, self.image.properties.get(f"{prefix}_{key}")
 
-    def source(self, key: str, prefix: str = "hw") -> str:
+    def find_source(self, key: str, prefix: str = "hw") -> str:
         """Return the name of the key that counts: the flavor's, or image's."""
-        by_flavor, by_image = self.values(key, prefix)
+        by_flavor, by_image = self.get_values(key, prefix)
         in_flavor = by_flavor or by_image is None
-        return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
+        return format_flavor_source(key, prefix) if in_flavor else format_image_source(key, prefix)
 
-    def conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
+    def build_conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
         """Build the error for contradicting values in flavor and image.
 
         ``rule`` is the violated rule, as the end of the message.
         """
-        by_flavor, by_image = self.values(key, prefix)
+        by_flavor, by_image = self.get_values(key, prefix)
         return Invalid(
-            f"{flavor_source(key, prefix)} is {by_flavor!r}, {image_source(key, prefix)} is "
-            f"{by_image!r}: {rule}"
+            f"{format_flavor_source(key, prefix)} is {by_flavor!r}, "
+            f"{format_image_source(key, prefix)} is {by_image!r}: {rule}"
         )
 
-    def agreed_value(
+    def find_agreed_value(
         self, key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
     ) -> str | None:
         """Return the agreed value of flavor and image, or None if neither sets it.
 
         Raises :class:`Invalid` for two different values, and for a value that is not ``allowed``.
         """
-        by_flavor, by_image = self.values(key, prefix)
+        by_flavor, by_image = self.get_values(key, prefix)
         if by_flavor and by_image and by_flavor != by_image:
-            raise self.conflict(key, "they must be equal", prefix)
+            raise self.build_conflict(key, "they must be equal", prefix)
         value = by_flavor or by_image or None
         if value is None or allowed is None:
             return value
-        return check_allowed(value, allowed, self.source(key, prefix))
+        return check_allowed(value, allowed, self.find_source(key, prefix))
 
-    def agreed_flag(self, key: str) -> bool | None:
+    def find_agreed_flag(self, key: str) -> bool | None:
         """Return the boolean of flavor and image, or None if both are unset.
 
         An extra spec that is not a boolean is false.
         """
-        by_flavor, by_image = self.values(key)
+        by_flavor, by_image = self.get_values(key)
         if by_flavor is None:
             return None if by_image is None else bool(by_image)
         flag = bool(bool_from_string(by_flavor))
         if by_image is not None and bool(by_image) != flag:
-            raise self.conflict(key, "they must be equal")
+            raise self.build_conflict(key, "they must be equal")
         return flag
 
 
-def agreed(
+def define_agreed_value(
     key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
 ) -> "cached_property[str | None]":
     """Define a cached property for the agreed value of flavor and image."""
-    return cached_property(lambda request: request.agreed_value(key, allowed, prefix))
+    return cached_property(lambda request: request.find_agreed_value(key, allowed, prefix))
 
 
-def agreed_flag(key: str) -> "cached_property[bool]":
+def define_agreed_flag(key: str) -> "cached_property[bool]":
     """Define a cached property for the agreed boolean of flavor and image."""
-    return cached_property(lambda request: bool(request.agreed_flag(key)))
+    return cached_property(lambda request: bool(request.find_agreed_flag(key)))
 
 
 DEDICATED, SHARED, MIXED = "dedicated", "shared", "mixed"
@@ -131,9 +131,9 @@ _AMOUNT = re.compile(r"resources(?:[1-9][0-9]*)?:(?P<name>VCPU|PCPU)")
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 _TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{_HYPERTHREADING}")
 
-_MASK, _REALTIME = flavor_source("cpu_dedicated_mask"), flavor_source("cpu_realtime")
-_EMULATOR = flavor_source("emulator_threads_policy")
-_POLICY = f"{flavor_source('cpu_policy')} or {image_source('cpu_policy')}"
+_MASK, _REALTIME = format_flavor_source("cpu_dedicated_mask"), format_flavor_source("cpu_realtime")
+_EMULATOR = format_flavor_source("emulator_threads_policy")
+_POLICY = f"{format_flavor_source('cpu_policy')} or {format_image_source('cpu_policy')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +160,11 @@ class RequestedCPUs(FlavorImage):
 
         The policy of the flavor takes precedence. An image may not pin more CPUs than the flavor.
         """
-        by_flavor, by_image = self._policies("cpu_policy", _POLICIES)
+        by_flavor, by_image = self._read_policies("cpu_policy", _POLICIES)
         if by_flavor and by_image in _FORBIDDEN_IMAGE_POLICIES.get(by_flavor, ()):
-            raise self.conflict("cpu_policy", "an image may not pin CPUs that its flavor shares")
+            raise self.build_conflict(
+                "cpu_policy", "an image may not pin CPUs that its flavor shares"
+            )
         return by_flavor or by_image or None
 
     @cached_property
@@ -171,9 +173,9 @@ class RequestedCPUs(FlavorImage):
 
         A flavor's ``prefer`` overrides any policy of the image. Otherwise both must be equal.
         """
-        by_flavor, by_image = self._policies("cpu_thread_policy", _THREAD_POLICIES)
+        by_flavor, by_image = self._read_policies("cpu_thread_policy", _THREAD_POLICIES)
         if by_flavor not in (None, PREFER) and by_image and by_image != by_flavor:
-            raise self.conflict("cpu_thread_policy", "they must be equal")
+            raise self.build_conflict("cpu_thread_policy", "they must be equal")
         return by_flavor or by_image or None
 
     @cached_property
@@ -192,8 +194,8 @@ class RequestedCPUs(FlavorImage):
         mask = flavor.extra_specs.get("hw:cpu_dedicated_mask")
         if not mask:
             return None
-        pinned = masked_cpus(flavor, mask, _MASK)
-        if not pinned < all_cpus(flavor) or not pinned:
+        pinned = parse_cpu_mask(flavor, mask, _MASK)
+        if not pinned < list_cpus(flavor) or not pinned:
             raise Invalid(
                 f"{_MASK} is {mask!r}: it must name some, and not all, of the flavor's "
                 f"{flavor.vcpus} vcpus, and no others"
@@ -210,12 +212,14 @@ class RequestedCPUs(FlavorImage):
         flavor = self.flavor
         if not bool_from_string(flavor.extra_specs.get("hw:cpu_realtime")):
             return None
-        by_flavor, by_image = self.values("cpu_realtime_mask")
+        by_flavor, by_image = self.get_values("cpu_realtime_mask")
         source = (
-            image_source("cpu_realtime_mask") if by_image else flavor_source("cpu_realtime_mask")
+            format_image_source("cpu_realtime_mask")
+            if by_image
+            else format_flavor_source("cpu_realtime_mask")
         )
-        all_vcpus, mask = all_cpus(flavor), by_image or by_flavor
-        chosen = masked_cpus(flavor, mask, source) if mask else all_vcpus
+        all_vcpus, mask = list_cpus(flavor), by_image or by_flavor
+        chosen = parse_cpu_mask(flavor, mask, source) if mask else all_vcpus
         if not chosen or not chosen <= all_vcpus:
             raise Invalid(
                 f"{source} is {mask!r} with {_REALTIME}: it must name at least one of the flavor's "
@@ -235,11 +239,11 @@ class RequestedCPUs(FlavorImage):
         Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
         ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means a thread policy.
         """
-        policy, threads = self._resulting_policy(), self._resulting_thread_policy()
+        policy, threads = self._derive_policy(), self._derive_thread_policy()
         emulator, masked, realtime = self.emulator_threads, self.dedicated, self.realtime
         is_pinned = policy in (DEDICATED, MIXED)
         if threads and not is_pinned:
-            source = self.source("cpu_thread_policy")
+            source = self.find_source("cpu_thread_policy")
             raise Invalid(f"{source} or a trait {_HYPERTHREADING} needs pinned CPUs: set {_POLICY}")
         if emulator == ISOLATE and not is_pinned:
             raise Invalid(f"{_EMULATOR} is 'isolate', which needs pinned CPUs: set {_POLICY}")
@@ -248,36 +252,39 @@ class RequestedCPUs(FlavorImage):
         if realtime and not is_pinned:
             raise Invalid(f"{_REALTIME} needs the policy 'dedicated' or 'mixed' in {_POLICY}")
         if policy == MIXED and bool(masked) == bool(realtime):
-            source = self.source("cpu_policy")
+            source = self.find_source("cpu_policy")
             raise Invalid(f"{source} is 'mixed', which needs either {_MASK} or {_REALTIME}")
         pinned = masked or realtime if policy == MIXED else None
         return Pinning(
             cpu_policy=policy,
             thread_policy=threads,
             emulator_threads=emulator,
-            pinned=all_cpus(self.flavor) if policy == DEDICATED else pinned or frozenset(),
+            pinned=list_cpus(self.flavor) if policy == DEDICATED else pinned or frozenset(),
         )
 
     @property
     def needs_sibling_threads(self) -> bool:
         """Return whether flavor or image require sibling threads for pinned CPUs."""
-        threads = self.values("cpu_thread_policy")
-        return DEDICATED in self.values("cpu_policy") and REQUIRE in threads
+        threads = self.get_values("cpu_thread_policy")
+        return DEDICATED in self.get_values("cpu_policy") and REQUIRE in threads
 
-    def _policies(self, key: str, allowed: tuple[str, ...]) -> tuple[str | None, str | None]:
-        by_flavor, by_image = self.values(key)
-        for value, source in ((by_flavor, flavor_source(key)), (by_image, image_source(key))):
+    def _read_policies(self, key: str, allowed: tuple[str, ...]) -> tuple[str | None, str | None]:
+        by_flavor, by_image = self.get_values(key)
+        for value, source in (
+            (by_flavor, format_flavor_source(key)),
+            (by_image, format_image_source(key)),
+        ):
             if value:
                 check_allowed(value, allowed, source)
         return by_flavor, by_image
 
-    def _resulting_policy(self) -> str | None:
+    def _derive_policy(self) -> str | None:
         policy = self.policy
-        (shared, vcpu), (pinned, pcpu) = self._amount("VCPU"), self._amount("PCPU")
+        (shared, vcpu), (pinned, pcpu) = self._sum_amounts("VCPU"), self._sum_amounts("PCPU")
         if not shared and not pinned:
             return policy
         if policy:
-            raise _redundant(self.source("cpu_policy"), pcpu if pinned else vcpu)
+            raise _build_redundancy_error(self.find_source("cpu_policy"), pcpu if pinned else vcpu)
         if shared and pinned:
             raise Invalid(f"{vcpu} and {pcpu} cannot both be set")
         if not pinned:
@@ -292,16 +299,16 @@ class RequestedCPUs(FlavorImage):
             )
         return DEDICATED
 
-    def _resulting_thread_policy(self) -> str | None:
+    def _derive_thread_policy(self) -> str | None:
         requirement = "required" if _HYPERTHREADING in self.image.required_traits else ""
         source = f"image property 'trait:{_HYPERTHREADING}'"
         if key := next(filter(_TRAIT.fullmatch, self.flavor.extra_specs), None):
             requirement, source = self.flavor.extra_specs[key], f"flavor extra spec {key!r}"
         if self.thread_policy and requirement:
-            raise _redundant(self.source("cpu_thread_policy"), source)
+            raise _build_redundancy_error(self.find_source("cpu_thread_policy"), source)
         return {"forbidden": ISOLATE, "required": REQUIRE}.get(requirement, self.thread_policy)
 
-    def _amount(self, name: str) -> tuple[int, str]:
+    def _sum_amounts(self, name: str) -> tuple[int, str]:
         """Sum the amounts of a class in all groups, and name the keys that request it.
 
         Invalid values are ignored.
@@ -316,5 +323,5 @@ class RequestedCPUs(FlavorImage):
         return total, " and ".join(keys)
 
 
-def _redundant(first: str, second: str) -> Invalid:
+def _build_redundancy_error(first: str, second: str) -> Invalid:
     return Invalid(f"{first} and {second} request the same thing: use one of them")

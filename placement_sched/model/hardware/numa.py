@@ -119,7 +119,7 @@ class NUMACell:
         """Return whether any core has several threads."""
         return any(len(threads) > 1 for threads in self.siblings)
 
-    def pages_of(self, size_kb: int) -> NUMAPagesTopology | None:
+    def find_pages(self, size_kb: int) -> NUMAPagesTopology | None:
         """Return the node's memory pages of a size in KiB, or None."""
         return next((pages for pages in self.mempages if pages.size_kb == size_kb), None)
 
@@ -129,7 +129,7 @@ class NUMACell:
         With ``use_free`` it must fit into the free pages, else into all pages. Raises
         :class:`ValueError` for a size without pages on the node.
         """
-        pages = self.pages_of(pagesize)
+        pages = self.find_pages(pagesize)
         if pages is None:
             raise ValueError(f"NUMA node {self.id} has no pages of {pagesize} KiB")
         number = pages.free if use_free else pages.total
@@ -316,11 +316,11 @@ class FitBudget:
         """Return the number of remaining steps for this host."""
         return max(self._left, self._here)
 
-    def next_host(self) -> None:
+    def start_host(self) -> None:
         """Allow the next host at least :data:`LEAST_STEPS` steps."""
         self._here = LEAST_STEPS
 
-    def next_candidate(self) -> bool:
+    def start_candidate(self) -> bool:
         """Return whether a further candidate may be tried.
 
         The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`LEAST_STEPS` steps.
@@ -335,7 +335,7 @@ class FitBudget:
         self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
 
 
-def first_arrangement(
+def find_arrangement(
     places: Sequence[Iterable[int]],
     accepts: Callable[[Sequence[int]], bool | None],
     kinds: Callable[[], Sequence[Hashable]] | None = None,
@@ -387,7 +387,7 @@ class _Search:
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
         # Kinds are not computed before the first failure, because most hosts have none.
-        if self._hopeless and self._kinds_of(used) in self._hopeless:
+        if self._hopeless and self._list_kinds(used) in self._hopeless:
             return None
         is_complete = len(used) == len(self._places)
         self._steps -= self._next_costs if is_complete else 1
@@ -396,16 +396,18 @@ class _Search:
         if is_complete:
             self._next_costs = self._steps_per_check
             arrangement = used if self._accepts(used) else None
-        elif self._is_tight and not self._have_room(used):
+        elif self._is_tight and not self._can_place_all(used):
             arrangement = None
         else:
-            arrangements = (self._arrange((*used, place)) for place in self._free(used))
+            arrangements = (
+                self._arrange((*used, place)) for place in self._iterate_free_places(used)
+            )
             arrangement = next((result for result in arrangements if result is not None), None)
         if arrangement is None:
-            self._hopeless.add(self._kinds_of(used))
+            self._hopeless.add(self._list_kinds(used))
         return arrangement
 
-    def _free(self, used: tuple[int, ...]) -> Iterable[int]:
+    def _iterate_free_places(self, used: tuple[int, ...]) -> Iterable[int]:
         has_free = False
         for place in self._places[len(used)]:
             if self._steps < 0 or self._has_no_room:
@@ -416,9 +418,9 @@ class _Search:
         if not has_free and not self._is_tight:
             # Most hosts are never full enough for checking ahead to pay off.
             self._is_tight = True
-            self._has_no_room = not self._have_room(())
+            self._has_no_room = not self._can_place_all(())
 
-    def _have_room(self, used: Sequence[int]) -> bool:
+    def _can_place_all(self, used: Sequence[int]) -> bool:
         """Return whether all remaining items can get different places (augmenting paths)."""
         items: dict[int, int] = {}
 
@@ -439,7 +441,7 @@ class _Search:
     def _fitting(self) -> Sequence[Sequence[int]]:
         return [tuple(places) for places in self._places]
 
-    def _kinds_of(self, used: tuple[int, ...]) -> tuple[int, ...]:
+    def _list_kinds(self, used: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(map(self._classes.__getitem__, used)))
 
     @cached_property

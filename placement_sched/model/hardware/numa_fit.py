@@ -20,7 +20,7 @@ from placement_sched.model.hardware.numa import (
     InstanceNUMACell,
     InstanceNUMATopology,
     NUMACell,
-    first_arrangement,
+    find_arrangement,
 )
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.verdict import Rejection
@@ -49,14 +49,14 @@ def fit_cell(
 
     ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
-    if shortage := memory_shortage(host, cell, limits):
+    if shortage := find_memory_shortage(host, cell, limits):
         return shortage
-    pages = choose_pages(host, cell) if cell.pagesize else plain_shortage(host, cell)
+    pages = choose_pages(host, cell) if cell.pagesize else find_plain_memory_shortage(host, cell)
     if isinstance(pages, str):
         return pages
     pins: PinnedCPUs | str = _UNPINNED
     if cell.cpu_policy != DEDICATED:
-        pins = shared_shortage(host, cell, limits) or pins
+        pins = find_shared_cpu_shortage(host, cell, limits) or pins
     if pins is _UNPINNED and cell.cpu_policy in (DEDICATED, MIXED):
         pins = pin_cell(host, cell, reserved)
     if isinstance(pins, str):
@@ -74,12 +74,12 @@ def fit_cell(
     )
 
 
-def memory_shortage(
+def find_memory_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
     """Describe missing memory under the allocation ratio, or return None.
 
-    For nodes with dedicated CPUs the ratio is ignored, see :func:`plain_shortage`.
+    For nodes with dedicated CPUs the ratio is ignored, see :func:`find_plain_memory_shortage`.
     """
     if limits is None or cell.cpu_policy == DEDICATED:
         return None
@@ -90,7 +90,7 @@ def memory_shortage(
     return f"{cell.memory} MB requested, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
 
 
-def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
+def find_plain_memory_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
     """Describe missing memory in the smallest pages, or return None.
 
     This function is for instances without a page size. An instance never gets more than the total
@@ -98,13 +98,13 @@ def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
     has plain memory.
     """
     is_pinned = cell.cpu_policy in (DEDICATED, MIXED)
-    size = smallest_page(host)
+    size = find_smallest_page(host)
     if size is None:
         available = host.avail_memory if is_pinned else host.memory
         fits, has = cell.memory <= available, f"{available} of {host.memory} MB"
     else:
         fits = host.can_fit_pagesize(size, cell.memory * 1024, use_free=is_pinned)
-        has = _pages_text(host, size, free=is_pinned)
+        has = _format_pages(host, size, free=is_pinned)
     return (
         None if fits else f"{cell.memory} MB requested, {has} {'free' if is_pinned else 'in all'}"
     )
@@ -132,16 +132,16 @@ def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
     for size in sizes:
         if host.can_fit_pagesize(size, cell.memory * 1024):
             return size
-    free = ", ".join(_pages_text(host, size, free=True) for size in sizes)
+    free = ", ".join(_format_pages(host, size, free=True) for size in sizes)
     return f"{cell.memory} MB in {pages_text} requested, {free} free"
 
 
-def smallest_page(host: NUMACell) -> int | None:
+def find_smallest_page(host: NUMACell) -> int | None:
     """Return the smallest page size of a node in KiB."""
     return min((pages.size_kb for pages in host.mempages), default=None)
 
 
-def shared_shortage(
+def find_shared_cpu_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
     """Describe missing shared CPUs, or return None.
@@ -186,8 +186,8 @@ def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPU
     return _add_reserved(cell, chosen, chain(*cores), reserved)
 
 
-def _pages_text(host: NUMACell, size: int, *, free: bool) -> str:
-    pages = host.pages_of(size)
+def _format_pages(host: NUMACell, size: int, *, free: bool) -> str:
+    pages = host.find_pages(size)
     total, free_pages = (pages.total, pages.free) if pages else (0, 0)
     number = free_pages if free else total
     return f"{number * size // 1024} MB in {number} of {total} pages of {size} KiB"
@@ -243,7 +243,7 @@ _AllocationCandidate = Mapping[str, Any]
 _Fitted = tuple[FittedNUMACell, ...]
 
 
-def fit_candidates(
+def select_fitting_candidates(
     host: numa.NUMATopology,
     instance: InstanceNUMATopology,
     limits: numa.NUMATopologyLimits,
@@ -258,20 +258,20 @@ def fit_candidates(
     ``effort`` is the work budget for this host and others.
     """
     effort = effort or FitBudget()
-    effort.next_host()
+    effort.start_host()
     placements = _prepare_placements(host, instance, limits, devices)
     if isinstance(placements, Rejection):
         return placements
     if devices is None or candidates is None:
-        result = placements.first(devices, effort)
+        result = placements.find_first(devices, effort)
         return result if isinstance(result, Rejection) else None
     rejection = Rejection("no allocation candidate remains")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
-        if number and not effort.next_candidate():
+        if number and not effort.start_candidate():
             # Trying thousands of further candidates would take seconds.
             return fitting or _note_incomplete_search(rejection)
-        result = placements.first(replace(devices, mapping=candidate["mappings"]), effort)
+        result = placements.find_first(replace(devices, mapping=candidate["mappings"]), effort)
         if isinstance(result, Rejection):
             rejection = result
         else:
@@ -294,7 +294,9 @@ def fit_to_host(
     """
     placements = _prepare_placements(host, instance, limits, devices)
     return (
-        placements if isinstance(placements, Rejection) else placements.first(devices, FitBudget())
+        placements
+        if isinstance(placements, Rejection)
+        else placements.find_first(devices, FitBudget())
     )
 
 
@@ -326,7 +328,7 @@ class _Row:
     fits: dict[int, bool]
     results: dict[int, FittedNUMACell | str] = field(default_factory=dict)
 
-    def at(self, place: int) -> FittedNUMACell | str:
+    def get_result(self, place: int) -> FittedNUMACell | str:
         if place not in self.results:
             self.results[place] = fit_cell(self.cells[place], self.cell, self.limits, self.reserved)
         return self.results[place]
@@ -337,17 +339,17 @@ class _Row:
     def _fits_at(self, place: int) -> bool:
         fits = self.fits.get(place)
         if fits is None:
-            fits = self.fits[place] = isinstance(self.at(place), FittedNUMACell)
+            fits = self.fits[place] = isinstance(self.get_result(place), FittedNUMACell)
         return fits
 
-    def rejection(self) -> Rejection | None:
+    def find_rejection(self) -> Rejection | None:
         by_reason: dict[str, list[int]] = {}
         for place, cell in enumerate(self.cells):
-            result = self.at(place)
+            result = self.get_result(place)
             if not isinstance(result, str):
                 return None
             by_reason.setdefault(result, []).append(cell.id)
-        why = "; ".join(f"{_node_list(ids)}: {reason}" for reason, ids in by_reason.items())
+        why = "; ".join(f"{_format_nodes(ids)}: {reason}" for reason, ids in by_reason.items())
         node = f"NUMA node {self.cell.id} of the instance"
         return Rejection(f"{node} fits on no NUMA node of the host: {why}")
 
@@ -363,7 +365,7 @@ class _Placements:
     rows: Sequence[_Row]
     networks: numa.NetworkMetadata
 
-    def first(self, devices: Devices | None, effort: FitBudget) -> _Fitted | Rejection:
+    def find_first(self, devices: Devices | None, effort: FitBudget) -> _Fitted | Rejection:
         rejections: list[Callable[[], Rejection]] = []
 
         def is_near(places: Sequence[int]) -> bool:
@@ -371,27 +373,27 @@ class _Placements:
             rejections.extend([rejection] if rejection else [])
             return rejection is None
 
-        def kinds() -> Sequence[Hashable]:
-            counts = (lambda _: None) if devices is None else devices.what_counts()
-            return [(counts(cell.id), *_networks_at(cell, self.networks)) for cell in self.cells]
+        def list_kinds() -> Sequence[Hashable]:
+            counts = (lambda _: None) if devices is None else devices.build_node_key()
+            return [(counts(cell.id), *_match_networks(cell, self.networks)) for cell in self.cells]
 
         # Two requests for devices cost about a step.
         steps_per_check = STEPS_PER_CHECK + (0 if devices is None else len(devices.requests) // 2)
-        arrangement = first_arrangement(self.rows, is_near, kinds, effort, steps_per_check)
+        arrangement = find_arrangement(self.rows, is_near, list_kinds, effort, steps_per_check)
         if arrangement is not None:
-            return self._fitted(arrangement)
-        rejection = rejections[0]() if rejections else self._no_arrangement()
+            return self._list_fitted_cells(arrangement)
+        rejection = rejections[0]() if rejections else self._build_rejection()
         return _note_incomplete_search(rejection) if effort.gave_up else rejection
 
-    def _no_arrangement(self) -> Rejection:
+    def _build_rejection(self) -> Rejection:
         options = "; ".join(
-            f"node {row.cell.id} only on {_node_list(self.cells[place].id for place in row)}"
+            f"node {row.cell.id} only on {_format_nodes(self.cells[place].id for place in row)}"
             for row in self.rows
         )
         return Rejection(f"the NUMA nodes of the instance do not fit all at once: {options}")
 
-    def _fitted(self, places: Sequence[int]) -> _Fitted:
-        chosen = (row.at(place) for row, place in zip(self.rows, places, strict=True))
+    def _list_fitted_cells(self, places: Sequence[int]) -> _Fitted:
+        chosen = (row.get_result(place) for row, place in zip(self.rows, places, strict=True))
         return tuple(cell for cell in chosen if isinstance(cell, FittedNUMACell))
 
     def _check_distance(
@@ -402,10 +404,10 @@ class _Placements:
         Returns None if the distances are allowed. This method is called once, although hundreds of
         sets of nodes may be tried.
         """
-        if devices is not None and not devices.can_serve(self._fitted(places)):
+        if devices is not None and not devices.can_serve(self._list_fitted_cells(places)):
             return lambda: reject_far_devices(devices.near, len(devices.requests))
         if not can_reach_networks([self.cells[place] for place in places], self.networks):
-            return lambda: _networks_elsewhere(self.cells, self.networks)
+            return lambda: _reject_far_networks(self.cells, self.networks)
         return None
 
 
@@ -417,7 +419,7 @@ def _prepare_placements(
 ) -> _Placements | Rejection:
     if len(host) < len(instance):
         return reject_too_few_nodes(host, instance)
-    cells = in_order(host, instance, devices, packing=limits is not None and limits.packing)
+    cells = sort_cells(host, instance, devices, packing=limits is not None and limits.packing)
     # The emulator's threads run on the first node.
     isolated = instance.emulator_threads_isolated
     fits: dict[Hashable, dict[int, bool]] = {}
@@ -428,13 +430,13 @@ def _prepare_placements(
         key = (*amounts, cell.cpu_policy, cell.cpu_thread_policy, reserved)
         rows.append(_Row(cell, cells, limits, reserved, fits.setdefault(key, {})))
     for row in rows:
-        if rejection := row.rejection():
+        if rejection := row.find_rejection():
             return rejection
     networks = bind_to_nodes(host, None if limits is None else limits.network_metadata)
     return _Placements(cells, rows, networks)
 
 
-def in_order(
+def sort_cells(
     host: numa.NUMATopology,
     instance: InstanceNUMATopology,
     devices: Devices | None,
@@ -453,11 +455,11 @@ def in_order(
     device_sign = -1 if devices is not None and devices.requests else 1
     usage_sign = -1 if packing else 1
 
-    def sort_key(cell: NUMACell) -> tuple[int, int, int]:
+    def get_sort_key(cell: NUMACell) -> tuple[int, int, int]:
         cpus = -cell.avail_pcpus if is_pinned else cell.cpu_usage
         return device_sign * near[cell.id], usage_sign * cpus, usage_sign * -cell.avail_memory
 
-    return sorted(host.cells, key=sort_key)
+    return sorted(host.cells, key=get_sort_key)
 
 
 def bind_to_nodes(
@@ -466,7 +468,7 @@ def bind_to_nodes(
     """Return the requested networks that the host has at certain nodes."""
     if requested is None:
         return numa.NetworkMetadata()
-    available = _networks_of(host.cells)
+    available = _merge_networks(host.cells)
     return numa.NetworkMetadata(
         physnets=requested.physnets & available.physnets,
         tunneled=requested.tunneled and available.tunneled,
@@ -475,18 +477,18 @@ def bind_to_nodes(
 
 def can_reach_networks(cells: Collection[NUMACell], requested: numa.NetworkMetadata) -> bool:
     """Return whether the NUMA nodes are near to all requested networks."""
-    available = _networks_of(cells)
+    available = _merge_networks(cells)
     return requested.physnets <= available.physnets and (
         available.tunneled or not requested.tunneled
     )
 
 
-def _networks_at(cell: NUMACell, requested: numa.NetworkMetadata) -> tuple[Hashable, ...]:
+def _match_networks(cell: NUMACell, requested: numa.NetworkMetadata) -> tuple[Hashable, ...]:
     available = cell.network_metadata
     return available.physnets & requested.physnets, requested.tunneled and available.tunneled
 
 
-def _networks_of(cells: Collection[NUMACell]) -> numa.NetworkMetadata:
+def _merge_networks(cells: Collection[NUMACell]) -> numa.NetworkMetadata:
     return numa.NetworkMetadata(
         physnets=frozenset().union(*(cell.network_metadata.physnets for cell in cells)),
         tunneled=any(cell.network_metadata.tunneled for cell in cells),
@@ -498,7 +500,7 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
     if fitted.cpu_thread_policy == ISOLATE:  # the instance shares no core
         cpus = cpus.union(*(core for core in host.siblings if core & cpus)) & host.pcpuset
     # Memory without a page size uses the smallest pages.
-    size = fitted.pagesize or smallest_page(host)
+    size = fitted.pagesize or find_smallest_page(host)
     return replace(
         host,
         memory_usage=host.memory_usage + fitted.memory,
@@ -531,20 +533,20 @@ def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
     )
 
 
-def _networks_elsewhere(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Rejection:
+def _reject_far_networks(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Rejection:
     locations = [
         f"{name} at "
-        f"{_node_list(cell.id for cell in host if name in cell.network_metadata.physnets)}"
+        f"{_format_nodes(cell.id for cell in host if name in cell.network_metadata.physnets)}"
         for name in sorted(requested.physnets)
     ]
     if requested.tunneled:
-        tunneled = _node_list(cell.id for cell in host if cell.network_metadata.tunneled)
+        tunneled = _format_nodes(cell.id for cell in host if cell.network_metadata.tunneled)
         locations.append(f"tunnels at {tunneled}")
     return Rejection(
         f"the NUMA nodes with enough capacity lack requested networks: {', '.join(locations)}"
     )
 
 
-def _node_list(ids: Iterable[int]) -> str:
+def _format_nodes(ids: Iterable[int]) -> str:
     numbers = sorted(ids)
     return f"NUMA node{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"

@@ -42,7 +42,7 @@ class ReportedPool(Pool):
         self.kind = kind
 
     @classmethod
-    def of(cls, pool: Mapping[str, Any]) -> Self:
+    def from_report(cls, pool: Mapping[str, Any]) -> Self:
         """Convert a pool of a report."""
         try:
             kind = frozenset(item for item in pool.items() if item[0] not in _PER_HOST_KEYS)
@@ -88,12 +88,14 @@ class DeviceRequest:
         """Return the NUMA affinity policy."""
         return self.request.numa_policy or "legacy"
 
-    def values(self, key: str) -> list[Any]:
+    def list_values(self, key: str) -> list[Any]:
         """Return the value of ``key`` in each spec of the request, or None."""
         return [spec.get(key) for spec in self.request.spec]
 
 
-def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Counter[str]:
+def count_devices_by_provider(
+    request: InstancePCIRequest, mappings: Mappings | None
+) -> Counter[str]:
     """Count the devices that placement allocates from each provider.
 
     The group of each device is named ``<request_id>-<number>``. Without mappings, ``rp_uuids`` of
@@ -119,7 +121,7 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
     """
     updated = []
     for request in requests.requests:
-        providers = ",".join(providers_of(request, mappings).elements())
+        providers = ",".join(count_devices_by_provider(request, mappings).elements())
         specs = tuple({**spec, "rp_uuids": providers} for spec in request.spec)
         updated.append(replace(request, spec=specs) if providers else request)
     return InstancePCIRequests(requests=tuple(updated))
@@ -135,7 +137,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     for _, keep in _STEPS:
         fitting_before, fitting = fitting, keep(fitting, demand)
         # Most steps leave the pools unchanged. Skipping their count pays off with 10,000 hosts.
-        if fitting is not fitting_before and (not fitting or number_of(fitting) < demand.count):
+        if fitting is not fitting_before and (not fitting or count_devices(fitting) < demand.count):
             return None
     if demand.providers:
         if _is_split(pools):
@@ -153,23 +155,23 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     return remaining
 
 
-def shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
+def find_shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
     """Return the rejection with the devices after each step, or None."""
-    fitting, steps = pools, [f"{number_of(pools)} free"]
+    fitting, steps = pools, [f"{count_devices(pools)} free"]
     for name, keep in _STEPS:
-        count_before, fitting = number_of(fitting), keep(fitting, demand)
-        count = number_of(fitting)
+        count_before, fitting = count_devices(fitting), keep(fitting, demand)
+        count = count_devices(fitting)
         if count != count_before:
             steps.append(f"{count} {name(demand)}")
         if not fitting or count < demand.count:
             return _build_rejection(demand, steps, count)
     if demand.providers and _is_split(pools):
         steps.append("but devices of one resource provider are in several pools")
-        return _build_rejection(demand, steps, number_of(fitting))
+        return _build_rejection(demand, steps, count_devices(fitting))
     return None
 
 
-def matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
+def select_matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
     """Return the pools whose devices match a request."""
     if request.named & _PER_HOST_KEYS:
         return [pool for pool in pools if _matches_any(pool, request)]
@@ -187,7 +189,7 @@ def matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
     return matching
 
 
-def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
+def count_devices(pools: Iterable[Mapping[str, Any]]) -> int:
     """Return the number of devices in the pools."""
     return sum(pool["count"] for pool in pools)
 
@@ -253,7 +255,7 @@ def _filter_by_distance(pools: Pools, demand: DeviceRequest) -> Pools:
     if not demand.cells:
         return pools
     near = [pool for pool in pools if pool["numa_node"] in demand.cells]
-    if demand.policy == "required" or number_of(near) >= demand.count:
+    if demand.policy == "required" or count_devices(near) >= demand.count:
         return near
     if demand.policy == "socket":
         if None in demand.sockets.values():  # unless the host reports every socket
@@ -261,13 +263,13 @@ def _filter_by_distance(pools: Pools, demand: DeviceRequest) -> Pools:
         sockets = {demand.sockets[cell] for cell in demand.cells if cell in demand.sockets}
         return [pool for pool in pools if demand.sockets.get(pool["numa_node"]) in sockets]
     near_or_unknown = [pool for pool in pools if pool["numa_node"] in {None, *demand.cells}]
-    if demand.policy == "legacy" or number_of(near_or_unknown) >= demand.count:
+    if demand.policy == "legacy" or count_devices(near_or_unknown) >= demand.count:
         return near_or_unknown
     return near_or_unknown + [pool for pool in pools if pool not in near_or_unknown]
 
 
 def _filter_by_type(pools: Pools, demand: DeviceRequest) -> Pools:
-    requested, types = demand.values("dev_type"), [pool.get("dev_type") for pool in pools]
+    requested, types = demand.list_values("dev_type"), [pool.get("dev_type") for pool in pools]
     withheld = [kind for kind in _EXPLICIT_TYPES if kind not in requested]
     if not any(kind in types for kind in withheld):
         return pools
@@ -276,7 +278,7 @@ def _filter_by_type(pools: Pools, demand: DeviceRequest) -> Pools:
 
 def _filter_by_management(pools: Pools, demand: DeviceRequest) -> Pools:
     managed = [pool.get("remote_managed") for pool in pools]
-    if not any(managed) or any(map(bool_from_string, demand.values("remote_managed"))):
+    if not any(managed) or any(map(bool_from_string, demand.list_values("remote_managed"))):
         return pools
     return [pool for pool in pools if not bool_from_string(pool.get("remote_managed"))]
 
@@ -294,17 +296,17 @@ def _filter_by_migratability(pools: Pools, demand: DeviceRequest) -> Pools:
     return [pool for pool in pools if pool.get("live_migratable") == "true"]
 
 
-def _spec_text(demand: DeviceRequest) -> str:
+def _format_specs(demand: DeviceRequest) -> str:
     specs = demand.request.described
     return f"with {specs}" if specs.strip(" or") else "as specified"
 
 
-def _distance_text(demand: DeviceRequest) -> str:
+def _format_distance(demand: DeviceRequest) -> str:
     cells = ", ".join(map(str, sorted(demand.cells)))
     return f"near enough to NUMA nodes {cells} (policy {demand.policy})"
 
 
-def _providers_text(demand: DeviceRequest) -> str:
+def _format_providers(demand: DeviceRequest) -> str:
     providers = ", ".join(f"{number} of {uuid}" for uuid, number in demand.providers.items())
     return f"of the allocation candidate's providers ({providers})"
 
@@ -313,11 +315,11 @@ def _providers_text(demand: DeviceRequest) -> str:
 _STEPS: tuple[
     tuple[Callable[[DeviceRequest], str], Callable[[Pools, DeviceRequest], Pools]], ...
 ] = (
-    (_spec_text, lambda pools, demand: matching_pools(pools, demand.request)),
-    (_distance_text, _filter_by_distance),
+    (_format_specs, lambda pools, demand: select_matching_pools(pools, demand.request)),
+    (_format_distance, _filter_by_distance),
     (lambda _: "without unrequested physical functions and vdpa devices", _filter_by_type),
     (lambda _: "without unrequested remote managed devices", _filter_by_management),
-    (_providers_text, _filter_by_provider),
+    (_format_providers, _filter_by_provider),
     (lambda _: "live migratable", _filter_by_migratability),
 )
 
@@ -338,12 +340,12 @@ class ReportedPools:
     @cached_property
     def pools(self) -> tuple[Pool, ...]:
         """Return the pools, fewest tags first, which is nova's order of use."""
-        return tuple(sorted(map(ReportedPool.of, self._reported), key=len))
+        return tuple(sorted(map(ReportedPool.from_report, self._reported), key=len))
 
     @cached_property
     def free(self) -> int:
         """Return the number of devices."""
-        return number_of(self._reported)
+        return count_devices(self._reported)
 
     @cached_property
     def sockets(self) -> Mapping[int, int | None]:
@@ -369,7 +371,7 @@ class PciPools:
         self._left: Pools | None = None
 
     @classmethod
-    def of(
+    def from_report(
         cls, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
     ) -> Self:
         """Create the pools from a report."""
@@ -386,7 +388,7 @@ class PciPools:
     def free(self) -> int:
         """Return the number of remaining devices."""
         untouched = self._own is None and self._left is None
-        return self._reported.free if untouched else number_of(self.now)
+        return self._reported.free if untouched else count_devices(self.now)
 
     def __iter__(self) -> Iterator[Pool]:
         return iter([dict(pool) for pool in self.now])
@@ -410,14 +412,14 @@ class PciPools:
             requests, provider_mapping, numa_cells
         ):
             if remaining is None:
-                rejection = shortage(pools, demand)
+                rejection = find_shortage(pools, demand)
                 raise Conflict(rejection.reason if rejection else "PCI devices are lacking")
             if self._own is None:
                 self._left = remaining
             else:
                 self._own = remaining
 
-    def candidates_for(
+    def select_candidates(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]] | Rejection:
         """Return the candidates whose devices are free, or the rejection."""
@@ -429,7 +431,7 @@ class PciPools:
         if not candidates:
             return Rejection("no allocation candidate of the host remains")
         *_, (pools, demand, _) = self._serve_in_order(requests, candidates[0]["mappings"], None)
-        rejection = shortage(pools, demand)
+        rejection = find_shortage(pools, demand)
         if rejection is None:  # it was rejected above
             raise AssertionError("the devices suffice")
         if len(candidates) == 1:
@@ -439,7 +441,7 @@ class PciPools:
         )
         return Rejection(reason, rejection.asked, rejection.has)
 
-    def what_counts(
+    def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
         """Return a function from node ids to keys of ``support_requests``.
@@ -448,10 +450,10 @@ class PciPools:
         requested devices of the node. It includes the node itself if several requests compete for
         its devices, because the devices of the first request then depend on the order of the pools.
         """
-        pairs = [(item, providers_of(item, provider_mapping)) for item in requests]
+        pairs = [(item, count_devices_by_provider(item, provider_mapping)) for item in requests]
         is_contended = len(requests) > 1 and any(providers for _, providers in pairs)
         by_node: dict[int | None, list[str]] = {}
-        specified = (matching_pools(self.now, request) for request in requests)
+        specified = (select_matching_pools(self.now, request) for request in requests)
         numbers = Counter(id(pool) for pools in specified for pool in pools)
         for pool in self.now:
             if number := numbers[id(pool)]:
@@ -461,11 +463,11 @@ class PciPools:
         by_socket = any(item.numa_policy == "socket" for item in requests)
         sockets = self._reported.sockets if by_socket else {}
 
-        def key_of(node: int) -> Hashable:
+        def build_key(node: int) -> Hashable:
             devices = tuple(sorted(by_node.get(node, ())))
             return devices, node if is_contended and devices else None, sockets.get(node)
 
-        return key_of
+        return build_key
 
     @property
     def now(self) -> Pools:
@@ -483,7 +485,7 @@ class PciPools:
         """
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
-            providers = providers_of(request, mappings)
+            providers = count_devices_by_provider(request, mappings)
             demand = DeviceRequest(request, providers, ids, self._reported.sockets)
             remaining = take_devices(pools, demand)
             yield pools, demand, remaining
@@ -517,7 +519,7 @@ class Devices:
         requests = self.requests
         return not requests or bool(self.stats.support_requests(requests, self.mapping, cells))
 
-    def what_counts(self) -> Callable[[int], Hashable]:
+    def build_node_key(self) -> Callable[[int], Hashable]:
         """Return a function that maps node ids to keys for :meth:`can_serve`.
 
         See :class:`PciPools`. With a plugin's replacement each node has its own key.
@@ -525,11 +527,11 @@ class Devices:
         if not self.requests:
             return lambda _node: None
         if isinstance(self.stats, PciPools):
-            return self.stats.what_counts(self.requests, self.mapping)
+            return self.stats.build_node_key(self.requests, self.mapping)
         return lambda node: node
 
 
-def devices_of(
+def build_devices(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
     """Combine a host's devices with requests, or None without devices."""

@@ -58,7 +58,7 @@ class Alias:
     specs: tuple[Mapping[str, str], ...]
 
 
-def aliases_of(texts: Sequence[str], *, in_placement: bool) -> Mapping[str, Alias]:
+def parse_aliases(texts: Sequence[str], *, in_placement: bool) -> Mapping[str, Alias]:
     """Parse the lines of ``[pci] alias``, each a JSON object.
 
     Lines with the same name are alternatives. With ``in_placement`` (``[filter_scheduler]
@@ -78,31 +78,35 @@ def _parse_alias(text: str) -> Alias:
     try:
         spec = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _alias_error(text, f"it is not valid JSON: {error}") from None
+        raise _build_alias_error(text, f"it is not valid JSON: {error}") from None
     if not isinstance(spec, dict):
-        raise _alias_error(text, "it is not a JSON object")
+        raise _build_alias_error(text, "it is not a JSON object")
     for key, value in spec.items():
         if key not in _VALUES:
-            raise _alias_error(text, f"unknown key {key!r}. The keys are {', '.join(_VALUES)}")
+            raise _build_alias_error(
+                text, f"unknown key {key!r}. The keys are {', '.join(_VALUES)}"
+            )
         if not isinstance(value, str) or not _VALUES[key].fullmatch(value):
-            raise _alias_error(text, f"{key} cannot be {value!r}")
+            raise _build_alias_error(text, f"{key} cannot be {value!r}")
     if "name" not in spec:
-        raise _alias_error(text, "it has no name")
+        raise _build_alias_error(text, "it has no name")
     return Alias(
         name=spec["name"].strip(),
         numa_policy=spec.get("numa_policy", "legacy"),
-        specs=(MappingProxyType(dict(_device_spec(text, spec))),),
+        specs=(MappingProxyType(dict(_iterate_device_properties(text, spec))),),
     )
 
 
-def _device_spec(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _iterate_device_properties(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the properties of a device under their names in device pools."""
     for key, value in spec.items():
         if key == "live_migratable":
             try:
                 yield key, str(bool_from_string(value, strict=True)).lower()
             except ValueError:
-                raise _alias_error(text, f"live_migratable: {value!r} is not a boolean") from None
+                raise _build_alias_error(
+                    text, f"live_migratable: {value!r} is not a boolean"
+                ) from None
         elif key not in ("name", "numa_policy"):
             yield "dev_type" if key == "device_type" else key, value
 
@@ -110,15 +114,15 @@ def _device_spec(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]
 def _merge_aliases(first: Alias, second: Alias) -> Alias:
     types = {spec.get("dev_type") for alias in (first, second) for spec in alias.specs}
     if first.numa_policy != second.numa_policy:
-        raise _alias_error(first.name, "its lines differ in numa_policy")
+        raise _build_alias_error(first.name, "its lines differ in numa_policy")
     if len(types) > 1 or None in types:
-        raise _alias_error(first.name, "its lines must all have the same device_type")
+        raise _build_alias_error(first.name, "its lines must all have the same device_type")
     return replace(first, specs=first.specs + second.specs)
 
 
 def _check_alias(alias: Alias, *, in_placement: bool) -> None:
     if in_placement and len(alias.specs) > 1:
-        raise _alias_error(
+        raise _build_alias_error(
             alias.name,
             "it has several lines, which [filter_scheduler] pci_in_placement does not allow. "
             "Give the devices one resource_class",
@@ -127,10 +131,12 @@ def _check_alias(alias: Alias, *, in_placement: bool) -> None:
         by_class = in_placement and "resource_class" in spec
         if not by_class and not {"vendor_id", "product_id"} <= spec.keys():
             alternative = " or a resource_class" if in_placement else ""
-            raise _alias_error(alias.name, f"it must have vendor_id and product_id{alternative}")
+            raise _build_alias_error(
+                alias.name, f"it must have vendor_id and product_id{alternative}"
+            )
 
 
-def _alias_error(alias: str, why: str) -> ConfigurationError:
+def _build_alias_error(alias: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"[pci] alias {alias!r}: {why}", option="[pci] alias")
 
 
@@ -225,7 +231,7 @@ class InstancePCIRequests(NovaObject):
         return cls(requests=requests)
 
 
-def pci_requests(
+def build_pci_requests(
     flavor: Flavor, affinity_policy: str | None, aliases: Mapping[str, Alias]
 ) -> tuple[InstancePCIRequest, ...]:
     """Build a PCI request from each ``alias:count`` of the flavor, in order.
@@ -241,7 +247,7 @@ def pci_requests(
     )
 
 
-def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
+def build_placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
     """Return the resource class and the traits of a device in placement.
 
     Names are normalized as placement requires. Raises :class:`Invalid` for a request with several
@@ -253,7 +259,8 @@ def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
             "placement supports a single spec"
         )
     class_name, vendor, product, traits = (
-        _spec_text(request, key) for key in ("resource_class", "vendor_id", "product_id", "traits")
+        _read_spec_text(request, key)
+        for key in ("resource_class", "vendor_id", "product_id", "traits")
     )
     if not class_name and not (vendor and product):
         raise Invalid(
@@ -295,7 +302,7 @@ def _build_request(
     )
 
 
-def _spec_text(request: InstancePCIRequest, key: str) -> str:
+def _read_spec_text(request: InstancePCIRequest, key: str) -> str:
     value = request.spec[0].get(key)
     if not isinstance(value, str | None):
         raise Invalid(f"PCI request {request.alias_name!r}: {key} must be a string, not {value!r}")

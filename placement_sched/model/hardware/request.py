@@ -18,16 +18,16 @@ from oslo_utils.strutils import string_to_bytes
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
-from placement_sched.model.flavor import Flavor, all_cpus, cpu_set
+from placement_sched.model.flavor import Flavor, list_cpus, parse_cpu_set
 from placement_sched.model.hardware import cpu_policy
 from placement_sched.model.hardware.cpu_policy import (
     FlavorImage,
     RequestedCPUs,
-    agreed,
-    agreed_flag,
     check_allowed,
-    flavor_source,
-    image_source,
+    define_agreed_flag,
+    define_agreed_value,
+    format_flavor_source,
+    format_image_source,
 )
 from placement_sched.model.hardware.numa import (
     PAGES_ANY,
@@ -40,7 +40,7 @@ from placement_sched.model.hardware.pci_requests import (
     AFFINITY_POLICIES,
     Alias,
     InstancePCIRequest,
-    pci_requests,
+    build_pci_requests,
 )
 
 _TPM_VERSIONS = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"}
@@ -57,17 +57,19 @@ class RequestedDevices(FlavorImage):
     """
 
     #: The mode of the physical address width.
-    address_mode = agreed("maxphysaddr_mode", ("passthrough", "emulate"))
-    secure_boot = agreed("secure_boot", ("required", "disabled", "optional"), "os")
+    address_mode = define_agreed_value("maxphysaddr_mode", ("passthrough", "emulate"))
+    secure_boot = define_agreed_value("secure_boot", ("required", "disabled", "optional"), "os")
     #: The model of the sound device.
-    sound_model = agreed("sound_model", _SOUND_MODELS)
+    sound_model = define_agreed_value("sound_model", _SOUND_MODELS)
     #: Whether packed virtio queues are requested.
-    has_packed_ring = agreed_flag("virtio_packed_ring")
+    has_packed_ring = define_agreed_flag("virtio_packed_ring")
     #: Whether encrypted local disks are requested, and the encryption format.
-    has_ephemeral_encryption = agreed_flag("ephemeral_encryption")
-    ephemeral_encryption_format = agreed("ephemeral_encryption_format", ("plain", "luks", "luksv2"))
+    has_ephemeral_encryption = define_agreed_flag("ephemeral_encryption")
+    ephemeral_encryption_format = define_agreed_value(
+        "ephemeral_encryption_format", ("plain", "luks", "luksv2")
+    )
     #: The NUMA affinity policy of PCI devices, which overrides the policies of aliases.
-    pci_affinity_policy = agreed("pci_numa_affinity_policy", AFFINITY_POLICIES)
+    pci_affinity_policy = define_agreed_value("pci_numa_affinity_policy", AFFINITY_POLICIES)
 
     @property
     def device_profile(self) -> str | None:
@@ -90,14 +92,14 @@ class RequestedDevices(FlavorImage):
 
         A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
         """
-        version = self.agreed_value("tpm_version", _TPM_VERSIONS)
+        version = self.find_agreed_value("tpm_version", _TPM_VERSIONS)
         if version is None:
             return ()
-        model = self.agreed_value("tpm_model", _TPM_MODELS) or _TIS
+        model = self.find_agreed_value("tpm_model", _TPM_MODELS) or _TIS
         if model == _CRB and version != "2.0":
             raise Invalid(
-                f"{self.source('tpm_model')} is {model!r}, which needs "
-                f"{self.source('tpm_version')} to be '2.0', not {version!r}"
+                f"{self.find_source('tpm_model')} is {model!r}, which needs "
+                f"{self.find_source('tpm_version')} to be '2.0', not {version!r}"
             )
         return (_TPM_MODELS[model], _TPM_VERSIONS[version])
 
@@ -107,7 +109,7 @@ class RequestedDevices(FlavorImage):
         if not self.tpm_traits:
             return None
         keeper = self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
-        source = cpu_policy.flavor_source("tpm_secret_security")
+        source = cpu_policy.format_flavor_source("tpm_secret_security")
         return cpu_policy.check_allowed(keeper, _SECRET_SECURITY, source)
 
 
@@ -144,14 +146,14 @@ class RequestedMemory(FlavorImage):
         Keywords are :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and :data:`PAGES_ANY`. A size in
         kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.
         """
-        by_flavor, by_image = self.values(_SIZE)
-        size = _in_kib(by_flavor, flavor_source(_SIZE)) if by_flavor else None
+        by_flavor, by_image = self.get_values(_SIZE)
+        size = _parse_page_size(by_flavor, format_flavor_source(_SIZE)) if by_flavor else None
         if not by_image:
             return size
         if size not in (PAGES_LARGE, PAGES_ANY):
             rule = "an image may choose pages only where its flavor has 'large' or 'any'"
-            raise self.conflict(_SIZE, rule)
-        return _in_kib(by_image, image_source(_SIZE))
+            raise self.build_conflict(_SIZE, rule)
+        return _parse_page_size(by_image, format_image_source(_SIZE))
 
     @cached_property
     def is_locked(self) -> bool | None:
@@ -159,10 +161,10 @@ class RequestedMemory(FlavorImage):
 
         Some models of memory encryption also lock memory. An explicit lock requires a page size.
         """
-        locked = self.agreed_flag("locked_memory")
-        if locked and not any(self.values(_SIZE)):
-            source = self.source("locked_memory")
-            raise Invalid(f"{source} needs a page size, set {flavor_source(_SIZE)}")
+        locked = self.find_agreed_flag("locked_memory")
+        if locked and not any(self.get_values(_SIZE)):
+            source = self.find_source("locked_memory")
+            raise Invalid(f"{source} needs a page size, set {format_flavor_source(_SIZE)}")
         if locked:
             return True
         return True if self.encryption and self.encryption.locks_memory else locked
@@ -173,14 +175,14 @@ class RequestedMemory(FlavorImage):
 
         The image's firmware, machine type and video model must support it.
         """
-        if not self.agreed_flag(_ENCRYPTION):
+        if not self.find_agreed_flag(_ENCRYPTION):
             return None
-        by_flavor, by_image = self.values(_MODEL)
+        by_flavor, by_image = self.get_values(_MODEL)
         if by_flavor is not None and by_image is not None and by_flavor != by_image:
-            raise self.conflict(_MODEL, "they must be equal")
+            raise self.build_conflict(_MODEL, "they must be equal")
         name = by_image or by_flavor or next(iter(_MODELS))
-        model = _MODELS[check_allowed(name, _MODELS, self.source(_MODEL))]
-        _check_image(self, model, f"{self.source(_ENCRYPTION)} requests {name}")
+        model = _MODELS[check_allowed(name, _MODELS, self.find_source(_MODEL))]
+        _check_image(self, model, f"{self.find_source(_ENCRYPTION)} requests {name}")
         return model
 
 
@@ -188,16 +190,18 @@ def _check_image(request: FlavorImage, model: EncryptionModel, requested: str) -
     properties = request.image.properties
     machine = properties.get("hw_machine_type")
     if properties.get("hw_firmware_type") != "uefi":
-        raise Invalid(f"{requested}: {image_source('firmware_type')} must be 'uefi'")
+        raise Invalid(f"{requested}: {format_image_source('firmware_type')} must be 'uefi'")
     if machine is not None and "q35" not in machine:
-        raise Invalid(f"{requested}: {image_source('machine_type')} must be a q35, not {machine!r}")
+        raise Invalid(
+            f"{requested}: {format_image_source('machine_type')} must be a q35, not {machine!r}"
+        )
     if model.stateless_firmware and not request.has_stateless_firmware:
-        raise Invalid(f"{requested}: {image_source('firmware_stateless')} must be true")
+        raise Invalid(f"{requested}: {format_image_source('firmware_stateless')} must be true")
     if model.no_video and properties.get("hw_video_model") != "none":
-        raise Invalid(f"{requested}: {image_source('video_model')} must be 'none'")
+        raise Invalid(f"{requested}: {format_image_source('video_model')} must be 'none'")
 
 
-def _in_kib(text: str, source: str) -> float:
+def _parse_page_size(text: str, source: str) -> float:
     """Parse a page size: a keyword, a number of KiB, or a number with a unit."""
     if text in _PAGE_KEYWORDS:
         return _PAGE_KEYWORDS[text]
@@ -210,37 +214,38 @@ def _in_kib(text: str, source: str) -> float:
         ) from None
 
 
-_CPUS = f"{flavor_source('numa_cpus.N')} or {image_source('numa_cpus.N')}"
-_MEM = f"{flavor_source('numa_mem.N')} or {image_source('numa_mem.N')}"
+_CPUS = f"{format_flavor_source('numa_cpus.N')} or {format_image_source('numa_cpus.N')}"
+_MEM = f"{format_flavor_source('numa_mem.N')} or {format_image_source('numa_mem.N')}"
 #: The share of a NUMA node: virtual CPUs, and memory in MB.
 _Share = tuple[frozenset[int], int]
 
 
-def _node_count(request: FlavorImage) -> int | None:
+def _parse_node_count(request: FlavorImage) -> int | None:
     """Return the requested number of NUMA nodes, or None if it is not set."""
-    by_flavor, by_image = request.values("numa_nodes")
+    by_flavor, by_image = request.get_values("numa_nodes")
     if by_flavor and by_image:
-        raise request.conflict("numa_nodes", "only one of them may be set")
+        raise request.build_conflict("numa_nodes", "only one of them may be set")
     if not by_flavor and by_image in (None, ""):
         return None
     text = str(by_flavor or by_image)
     number = int(text) if text.isdecimal() and len(text) < 10 else 0
     if str(number) != text or not 1 <= number <= MAX_CPUS:
-        source = request.source("numa_nodes")
+        source = request.find_source("numa_nodes")
         raise Invalid(f"{source}: expected a number of nodes from 1 to {MAX_CPUS}, got {text!r}")
     return number
 
 
 def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
     """Return the share of each NUMA node in CPUs and memory: explicit or equal."""
-    flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", cpu_set)
+    flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", parse_cpu_set)
     memory = _read_per_node(request, "numa_mem", _parse_memory)
     if cpus is None and memory is None:
-        return _equal_shares(request, nodes)
+        return _split_equally(request, nodes)
     if cpus is None or memory is None or not len(cpus) == len(memory) == nodes:
         raise Invalid(
             f"{_CPUS} and {_MEM} must both be set for each of the {nodes} nodes of "
-            f"{flavor_source('numa_nodes')} or {image_source('numa_nodes')}, and for no other"
+            f"{format_flavor_source('numa_nodes')} or {format_image_source('numa_nodes')}, "
+            "and for no other"
         )
     _check_cpus(flavor, cpus)
     if min(memory) < 0 or sum(memory) != flavor.memory_mb:
@@ -258,10 +263,12 @@ def _read_per_node(
     extra_specs = request.flavor.extra_specs
     keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
     names_in_flavor = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
-    by_flavor = [read(extra_specs[f"hw:{name}"], flavor_source(name)) for name in names_in_flavor]
+    by_flavor = [
+        read(extra_specs[f"hw:{name}"], format_flavor_source(name)) for name in names_in_flavor
+    ]
     by_image: Sequence[Any] | None = request.image.properties.get(f"hw_{key}")
     if by_flavor and by_image is not None:
-        sources = f"{flavor_source(f'{key}.0')} and {image_source(f'{key}.0')}"
+        sources = f"{format_flavor_source(f'{key}.0')} and {format_image_source(f'{key}.0')}"
         raise Invalid(f"{sources}: only one of them may be set")
     return by_flavor or by_image
 
@@ -273,14 +280,14 @@ def _parse_memory(text: str, source: str) -> int:
         raise Invalid(f"{source}: expected an amount of MB, got {text!r}") from None
 
 
-def _equal_shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
+def _split_equally(request: FlavorImage, nodes: int) -> Iterable[_Share]:
     flavor = request.flavor
     if flavor.vcpus % nodes or flavor.memory_mb % nodes:
         raise Invalid(
-            f"{request.source('numa_nodes')}: {flavor.vcpus} vcpus and {flavor.memory_mb} MB "
+            f"{request.find_source('numa_nodes')}: {flavor.vcpus} vcpus and {flavor.memory_mb} MB "
             f"cannot be split into {nodes} equal shares. Set {_CPUS} and {_MEM}"
         )
-    all_vcpus, width = sorted(all_cpus(flavor)), flavor.vcpus // nodes
+    all_vcpus, width = sorted(list_cpus(flavor)), flavor.vcpus // nodes
     starts = (node * width for node in range(nodes))
     return [
         (frozenset(all_vcpus[start : start + width]), flavor.memory_mb // nodes) for start in starts
@@ -288,7 +295,7 @@ def _equal_shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
 
 
 def _check_cpus(flavor: Flavor, by_node: Sequence[frozenset[int]]) -> None:
-    all_vcpus, used_cpus = all_cpus(flavor), frozenset().union(*by_node)
+    all_vcpus, used_cpus = list_cpus(flavor), frozenset().union(*by_node)
     if not used_cpus <= all_vcpus:
         raise Invalid(
             f"{_CPUS}: CPU {min(used_cpus - all_vcpus)} is not one of {flavor.vcpus} vcpus"
@@ -328,13 +335,13 @@ class RequestedHardware(FlavorImage):
         Raises :class:`Invalid`, with the keys, for invalid or contradicting values, even if no
         nodes are requested.
         """
-        pinning, nodes, size = self.cpus.pinning, _node_count(self), self.memory.page_size
+        pinning, nodes, size = self.cpus.pinning, _parse_node_count(self), self.memory.page_size
         self.memory.is_locked  # noqa: B018 - checked even if no node is requested
         if not (nodes or size or pinning.is_requested or self.devices.pmem_namespaces):
             return None
-        if pinning.thread_policy is None and self.values("cpu_thread_policy")[0] == "":
+        if pinning.thread_policy is None and self.get_values("cpu_thread_policy")[0] == "":
             # An empty policy requests no nodes, but is invalid on a node.
-            raise Invalid(f"{flavor_source('cpu_thread_policy')} is empty")
+            raise Invalid(f"{format_flavor_source('cpu_thread_policy')} is empty")
         cells = (
             InstanceNUMACell(
                 id=node,
@@ -350,6 +357,6 @@ class RequestedHardware(FlavorImage):
         threads = pinning.emulator_threads
         return InstanceNUMATopology(cells=tuple(cells), emulator_threads_policy=threads)
 
-    def pci_requests(self, aliases: Mapping[str, Alias]) -> tuple[InstancePCIRequest, ...]:
+    def build_pci_requests(self, aliases: Mapping[str, Alias]) -> tuple[InstancePCIRequest, ...]:
         """Build the requests for the devices of the flavor's aliases."""
-        return pci_requests(self.flavor, self.devices.pci_affinity_policy, aliases)
+        return build_pci_requests(self.flavor, self.devices.pci_affinity_policy, aliases)

@@ -26,7 +26,12 @@ from placement_sched.model.hardware.numa import (
     NUMATopology,
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.hardware.pci_devices import PciPools, Pools, matching_pools, number_of
+from placement_sched.model.hardware.pci_devices import (
+    PciPools,
+    Pools,
+    count_devices,
+    select_matching_pools,
+)
 from placement_sched.model.hardware.pci_requests import Alias, InstancePCIRequest
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
@@ -57,7 +62,7 @@ class FreeAmounts(NamedTuple):
     nodes: Amounts
     limited: NDArray[np.bool_]
 
-    def less(self, demand: Sequence[int]) -> "FreeAmounts":
+    def subtract(self, demand: Sequence[int]) -> "FreeAmounts":
         """Subtract these amounts of the first classes on each host."""
         hosts = self.hosts.copy()
         hosts[:, : len(demand)] -= demand
@@ -105,21 +110,21 @@ class FlavorTable:
     cache: dict[InstanceNUMATopology | None, _NodesByTopology] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, flavors: Iterable[Flavor], aliases: Mapping[str, Alias]) -> "FlavorTable":
+    def from_flavors(cls, flavors: Iterable[Flavor], aliases: Mapping[str, Alias]) -> "FlavorTable":
         """Build the table of all flavors whose amounts hosts report.
 
         Disabled and invalid flavors are left out.
         """
         table = cls(())
-        amounts = (table._amounts_of(flavor, aliases) for flavor in flavors)
-        return cls([*_distinct(amounts)], table.pages, table.devices)
+        amounts = (table._build_amounts(flavor, aliases) for flavor in flavors)
+        return cls([*_drop_duplicates(amounts)], table.pages, table.devices)
 
-    def _amounts_of(self, flavor: Flavor, aliases: Mapping[str, Alias]) -> FlavorAmounts | None:
+    def _build_amounts(self, flavor: Flavor, aliases: Mapping[str, Alias]) -> FlavorAmounts | None:
         if flavor.disabled or any(key.startswith(_UNREPORTED) for key in flavor.extra_specs):
             return None
         hardware = RequestedHardware(flavor, Image())
         try:
-            topology, requests = hardware.numa_topology, hardware.pci_requests(aliases)
+            topology, requests = hardware.numa_topology, hardware.build_pci_requests(aliases)
         except Invalid:
             return None
         total = {
@@ -131,7 +136,7 @@ class FlavorTable:
         if topology:
             pinned = sum(len(cell.pcpuset) for cell in topology.cells)
             total["VCPU"] -= pinned
-            node = self._node_amounts(topology)
+            node = self._build_node_amounts(topology)
             total |= {"PCPU": pinned + topology.emulator_threads_isolated}
             total |= {name: flavor.memory_mb for name in self.pages if name in node}
         for request in requests:
@@ -142,7 +147,7 @@ class FlavorTable:
                 node[name] = total[name]
         return FlavorAmounts(total, node, len(topology or ()))
 
-    def _node_amounts(self, topology: InstanceNUMATopology) -> dict[str, int]:
+    def _build_node_amounts(self, topology: InstanceNUMATopology) -> dict[str, int]:
         """Return the amounts of each NUMA node, or of the largest node."""
         node = {
             "VCPU": max(len(cell.cpuset) for cell in topology.cells),
@@ -153,7 +158,7 @@ class FlavorTable:
         size = topology.cells[0].pagesize or PAGES_ANY
         if size == PAGES_ANY:
             return node | {"MEMORY_MB": memory}
-        name = _name_pages(size)
+        name = _format_page_name(size)
         self.pages[name] = size
         return node | {name: memory}
 
@@ -175,7 +180,7 @@ class FlavorTable:
     @cached_property
     def totals(self) -> Amounts:
         """Return the amounts of each flavor by class."""
-        return _rows((flavor.total for flavor in self.flavors), self.classes)
+        return _build_rows((flavor.total for flavor in self.flavors), self.classes)
 
     @cached_property
     def units(self) -> Amounts:
@@ -203,11 +208,14 @@ class FlavorTable:
             if flavor.nodes:
                 places.setdefault(flavor.nodes, []).append(place)
         return {
-            count: (numbers, _rows((self.flavors[at].node for at in numbers), self.node_classes))
+            count: (
+                numbers,
+                _build_rows((self.flavors[at].node for at in numbers), self.node_classes),
+            )
             for count, numbers in places.items()
         }
 
-    def stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
+    def compute_stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
         """Compute each host's stranded amounts by class, mean and minimum.
 
         The first array has the mean over the flavors, the second the amounts that remain whichever
@@ -239,14 +247,14 @@ class FlavorTable:
         free: Amounts = np.zeros((len(hosts), len(self.classes)))
         limited = np.ones(free.shape, dtype=np.bool_)
         limited[:, 2] = disk > 0
-        nodes = self._nodes_of(hosts, instance, is_cached=is_cached) if self.has_nodes else []
+        nodes = self._list_nodes(hosts, instance, is_cached=is_cached) if self.has_nodes else []
         if nodes:
             alone = np.array([(near.pcpus, near.pinned) for near in nodes], dtype=np.float64).T
             cpus, cpus_used = cpus - alone[0], cpus_used - alone[1]
         free[:, 0] = _overcommit(cpus, cpu_ratio) - cpus_used - demand[0]
         free[:, 1] = _overcommit(ram, ram_ratio) - (ram - free_ram) - demand[1]
         free[:, 2] = _overcommit(disk, disk_ratio) - (disk - free_disk // 1024) - demand[2]
-        of_nodes = self._stack(nodes)
+        of_nodes = self._stack_nodes(nodes)
         first = len(_OF_NODE)
         if nodes:
             free[:, 3 : 4 + len(self.pages)] = of_nodes.sum(axis=1)[:, first:]
@@ -254,7 +262,7 @@ class FlavorTable:
             of_nodes = self._with_devices(hosts, nodes, free, of_nodes)
         return FreeAmounts(np.maximum(free, 0.0), np.maximum(of_nodes, 0.0), limited)
 
-    def _stack(self, nodes: Sequence[_Nodes]) -> Amounts:
+    def _stack_nodes(self, nodes: Sequence[_Nodes]) -> Amounts:
         """Return the rows of all nodes of all hosts, without devices."""
         width = max((len(near.ids) for near in nodes), default=0)
         filler = [[0] * (len(_OF_NODE) + 1 + len(self.pages))]
@@ -269,17 +277,17 @@ class FlavorTable:
         for number, host in enumerate(hosts):
             ids = nodes[number].ids if nodes else ()
             for place, request in enumerate(self.devices.values()):
-                pools = matching_pools(_pools_of(host), request)
+                pools = select_matching_pools(_get_pools(host), request)
                 if not pools:
                     continue
-                free[number, len(free[number]) - len(self.devices) + place] = number_of(pools)
+                free[number, len(free[number]) - len(self.devices) + place] = count_devices(pools)
                 for at, node in enumerate(ids):
-                    near[number, at, place] = number_of(
+                    near[number, at, place] = count_devices(
                         pool for pool in pools if pool["numa_node"] in (node, None)
                     )
         return np.concatenate([of_nodes, near], axis=2) if nodes else of_nodes
 
-    def _nodes_of(
+    def _list_nodes(
         self, hosts: Sequence[Any], instance: InstanceNUMATopology | None, *, is_cached: bool
     ) -> list[_Nodes]:
         """Return the nodes of each host, cached because many requests share a report."""
@@ -299,12 +307,12 @@ class FlavorTable:
         return result
 
 
-def _distinct(amounts: Iterable[FlavorAmounts | None]) -> Iterable[FlavorAmounts]:
+def _drop_duplicates(amounts: Iterable[FlavorAmounts | None]) -> Iterable[FlavorAmounts]:
     by_key = {repr(each): each for each in amounts if each is not None}
     return by_key.values()
 
 
-def _rows(amounts: Iterable[Mapping[str, int]], classes: Sequence[str]) -> Amounts:
+def _build_rows(amounts: Iterable[Mapping[str, int]], classes: Sequence[str]) -> Amounts:
     rows = [[each.get(name, 0) for name in classes] for each in amounts]
     return np.array(rows, dtype=np.float64).reshape(-1, len(classes))
 
@@ -313,7 +321,7 @@ def _overcommit(total: Amounts, ratio: Amounts) -> Amounts:
     return np.floor(total * np.nan_to_num(ratio, nan=1.0))  # an empty host state has no ratio
 
 
-def _pools_of(host: Any) -> Pools:
+def _get_pools(host: Any) -> Pools:
     stats = host.pci_stats
     # A third-party plugin may have set an object of nova's form.
     return stats.now if isinstance(stats, PciPools) else getattr(stats, "pools", ())
@@ -332,9 +340,9 @@ def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int
     rows = [
         [
             int(len(cell.cpuset) * (ratio or 1.0)) - cell.cpu_usage,
-            _free_pages(cell, PAGES_SMALL) if cell.mempages else cell.avail_memory,
+            _sum_free_pages(cell, PAGES_SMALL) if cell.mempages else cell.avail_memory,
             cell.avail_pcpus,
-            *(_free_pages(cell, size) for size in sizes),
+            *(_sum_free_pages(cell, size) for size in sizes),
         ]
         for cell in cells
     ]
@@ -374,11 +382,11 @@ def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
     return fits
 
 
-def _name_pages(size: int) -> str:
+def _format_page_name(size: int) -> str:
     return {PAGES_SMALL: "small pages", PAGES_LARGE: "large pages"}.get(size, f"{size} KiB pages")
 
 
-def _free_pages(cell: NUMACell, size: int) -> int:
+def _sum_free_pages(cell: NUMACell, size: int) -> int:
     """Return the free memory in pages of a size or keyword, in MB."""
     smallest = min((pages.size_kb for pages in cell.mempages), default=0)
     return sum(

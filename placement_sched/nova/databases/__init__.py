@@ -15,7 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.db.engine import parse_url, replace_closed_connections
 from placement_sched.db.errors import connect
-from placement_sched.errors import ConfigurationError, Unavailable, one_line
+from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
 #: Seconds to wait for a connection, and for the result of one statement.
 CONNECT_SECONDS = 5
@@ -78,7 +78,7 @@ class NovaDatabase:
         except PoolTimeout as failure:
             raise NovaDatabaseUnavailable("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
-            raise NovaDatabaseUnavailable(_error_text(failure)) from failure
+            raise NovaDatabaseUnavailable(_format_error(failure)) from failure
         except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaDatabaseUnavailable(failure.detail) from failure
 
@@ -98,7 +98,7 @@ def check_databases_set(settings: Settings) -> None:
             raise ConfigurationError(message)
 
 
-def api_database(settings: Settings) -> NovaDatabase:
+def get_api_database(settings: Settings) -> NovaDatabase:
     """Return nova's API database.
 
     Raises :class:`ConfigurationError` for an unusable URL.
@@ -109,7 +109,7 @@ def api_database(settings: Settings) -> NovaDatabase:
     return NovaDatabase("nova's API database", parse_url(text, "[api_database] connection"))
 
 
-def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
+def get_cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
     """Return a cell's database, given the URL or URL template in its cell mapping."""
     try:
         url = parse_url(
@@ -133,21 +133,21 @@ def fill_template(template: str, default: str | None) -> str:
             "database_connection is a template, but [database] connection is not set"
         )
     try:
-        return template.format(**_template_parts(default))
+        return template.format(**_build_template_parts(default))
     except (KeyError, IndexError, ValueError) as error:
         raise ConfigurationError(
-            f"database_connection is a template that cannot be filled in: {one_line(error)}"
+            f"database_connection is a template that cannot be filled in: {format_one_line(error)}"
         ) from None
 
 
-def _error_text(failure: SQLAlchemyError) -> str:
+def _format_error(failure: SQLAlchemyError) -> str:
     """Return the driver's message without error number, statement and parameters."""
     original = getattr(failure, "orig", None) or failure
     error_number, *details = original.args or (None,)
-    return one_line(details[0] if isinstance(error_number, int) and details else original)
+    return format_one_line(details[0] if isinstance(error_number, int) and details else original)
 
 
-def _template_parts(url: str) -> Mapping[str, Any]:
+def _build_template_parts(url: str) -> Mapping[str, Any]:
     """Return the values for a template, with the hosts also numbered."""
     split = urlsplit(url)
     parts: dict[str, Any] = {

@@ -16,8 +16,8 @@ from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases import (
     NovaDatabase,
     NovaDatabaseUnavailable,
-    api_database,
-    cell_database,
+    get_api_database,
+    get_cell_database,
 )
 from placement_sched.nova.databases.tables import (
     cell_mappings,
@@ -57,7 +57,7 @@ class MappedCell:
         return f"cell {self.name or self.uuid}"
 
 
-def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
+def list_mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
     """Return all cells, oldest first."""
     columns = (_CELLS.id, _CELLS.uuid, _CELLS.name, _CELLS.disabled, _CELLS.database_connection)
     return tuple(
@@ -75,7 +75,7 @@ def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object,
     return tuple(connection.execute(select(*marks)).one())
 
 
-def cells_of_hosts(connection: Connection) -> Mapping[str, str]:
+def map_cells_by_host(connection: Connection) -> Mapping[str, str]:
     """Map host names to the uuid of the cell that nova maps them to."""
     query = select(host_mappings.c.host, _CELLS.uuid)
     query = query.join(cell_mappings, _CELLS.id == host_mappings.c.cell_id)
@@ -137,14 +137,14 @@ class NovaRecord:
     fault: str | None = None
 
 
-def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
+def map_cell_ids(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
     """Map instances to the id of their cell mapping, from the API database."""
     c = instance_mappings.c
     query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
     return dict(sql.select_in_batches(connection, query, c.instance_uuid, uuids))
 
 
-def records_of(
+def read_records(
     connection: Connection, requests: Sequence[RecordKey], *, is_cell0: bool
 ) -> dict[str, NovaRecord]:
     """Map instances to their records in a cell's database, in five statements."""
@@ -156,9 +156,9 @@ def records_of(
         uuid: NovaRecord(host=host, node=node, is_buried=is_cell0)
         for uuid, host, node in sql.select_in_batches(connection, query, c.uuid, by_uuid)
     }
-    moves = _moves(connection, by_uuid)
-    events = _events(connection, by_uuid)
-    faults = _faults(connection, by_uuid)
+    moves = _read_moves(connection, by_uuid)
+    events = _read_events(connection, by_uuid)
+    faults = _read_faults(connection, by_uuid)
     return {
         uuid: replace(
             record,
@@ -170,7 +170,7 @@ def records_of(
     }
 
 
-def _moves(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, NovaMove]:
+def _read_moves(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, NovaMove]:
     c = migrations.c
     query = sa.select(migrations).order_by(c.id)
     moves = {}
@@ -185,7 +185,7 @@ def _moves(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[st
     return moves
 
 
-def _events(
+def _read_events(
     connection: Connection, requests: Mapping[str, RecordKey]
 ) -> dict[str, list[ActionEvent]]:
     c = instance_actions.c
@@ -209,7 +209,7 @@ def _events(
     return events
 
 
-def _faults(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, str]:
+def _read_faults(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, str]:
     c = instance_faults.c
     query = sa.select(c.instance_uuid, c.message, c.created_at).order_by(c.id)
     return {
@@ -230,21 +230,21 @@ class NovaRecords:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._api = api_database(settings)
+        self._api = get_api_database(settings)
         self._cells: dict[tuple[int, str | None], NovaDatabase] = {}
 
     def __call__(self, requests: Sequence[RecordKey]) -> dict[str, NovaRecord]:
         """Map the uuids of requested instances to their existing records."""
         with self._api.read() as connection:
-            cells = {cell.id: cell for cell in mapped_cells(connection)}
-            mapped = cells_of(connection, {request.instance for request in requests})
+            cells = {cell.id: cell for cell in list_mapped_cells(connection)}
+            mapped = map_cell_ids(connection, {request.instance for request in requests})
         records: dict[str, NovaRecord] = {}
         for cell_id in sorted(set(mapped.values()) & cells.keys()):
             cell = cells[cell_id]
             in_cell = [each for each in requests if mapped.get(each.instance) == cell_id]
             try:
-                with self._database(cell).read() as connection:
-                    records |= records_of(connection, in_cell, is_cell0=cell.is_cell0)
+                with self._get_database(cell).read() as connection:
+                    records |= read_records(connection, in_cell, is_cell0=cell.is_cell0)
             except NovaDatabaseUnavailable as failure:
                 LOG.debug("cell %s cannot be read: %s", cell.name or cell.uuid, failure.detail)
         return records
@@ -254,9 +254,9 @@ class NovaRecords:
         for database in (self._api, *self._cells.values()):
             database.close()
 
-    def _database(self, cell: MappedCell) -> NovaDatabase:
+    def _get_database(self, cell: MappedCell) -> NovaDatabase:
         key = (cell.id, cell.database_connection)
         if key not in self._cells:
             title = f"the database of cell {cell.name or cell.uuid}"
-            self._cells[key] = cell_database(title, cell.database_connection, self._settings)
+            self._cells[key] = get_cell_database(title, cell.database_connection, self._settings)
         return self._cells[key]

@@ -42,7 +42,7 @@ _AGGREGATE_TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
 TablesFingerprint = tuple[Any, ...]
 
 
-def fingerprint(
+def read_fingerprint(
     connection: Connection, tables: Collection[Table] = _AGGREGATE_TABLES
 ) -> TablesFingerprint:
     """Return the fingerprint of tables, by default of aggregates, in a single statement."""
@@ -53,12 +53,12 @@ def fingerprint(
     return tuple(sorted(map(tuple, connection.execute(union_all(*queries)).all())))
 
 
-def host_aggregates(
+def list_host_aggregates(
     connection: Connection, ids: Collection[int] | None = None
 ) -> tuple[HostAggregate, ...]:
     """Return the existing aggregates among ``ids`` (None: all), sorted by id."""
 
-    def rows(query: Select[Any], key: Any) -> list[Any]:
+    def select_rows(query: Select[Any], key: Any) -> list[Any]:
         query = query.order_by(key)
         if ids is None:
             return list(connection.execute(query).all())
@@ -66,9 +66,13 @@ def host_aggregates(
 
     names = ("id", "uuid", "name", "created_at", "updated_at")
     hosts, tags = aggregate_hosts.c, aggregate_metadata.c
-    members = sql.grouped(rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id))
-    values = sql.nested(rows(select(tags.aggregate_id, tags.key, tags.value), tags.aggregate_id))
-    aggregate_rows = rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
+    members = sql.group_rows(
+        select_rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id)
+    )
+    values = sql.nest_rows(
+        select_rows(select(tags.aggregate_id, tags.key, tags.value), tags.aggregate_id)
+    )
+    aggregate_rows = select_rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
     return tuple(
         HostAggregate(
             id=row.id,
@@ -89,12 +93,12 @@ _POLICIES = instance_group_policy.c
 _DIGITS = re.compile("[0-9]{1,9}")
 
 
-def groups_fingerprint(connection: Connection) -> TablesFingerprint:
+def read_groups_fingerprint(connection: Connection) -> TablesFingerprint:
     """Return a fingerprint that changes with groups, their policies and their rules."""
-    return fingerprint(connection, (instance_groups, instance_group_policy))
+    return read_fingerprint(connection, (instance_groups, instance_group_policy))
 
 
-def server_groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
+def map_server_groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
     """Map uuids to all groups, oldest first, or to the error of an unreadable group."""
     query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
     policies: dict[int, tuple[str, str | None]] = {}
@@ -105,32 +109,32 @@ def server_groups(connection: Connection) -> Mapping[str, ServerGroup | Document
     groups_by_uuid: dict[str, ServerGroup | DocumentError] = {}
     for row in connection.execute(select(*columns).order_by(_GROUPS.id)).all():
         try:
-            groups_by_uuid[row.uuid] = _group(row, *policies.get(row.id, (None, None)))
+            groups_by_uuid[row.uuid] = _build_group(row, *policies.get(row.id, (None, None)))
         except DocumentError as error:
             groups_by_uuid[row.uuid] = error
     return groups_by_uuid
 
 
-def newest_member(connection: Connection) -> int:
+def find_newest_member(connection: Connection) -> int:
     """Return the highest id of a membership, or 0 if there are none."""
     newest = connection.scalar(select(_MEMBERS.id).order_by(_MEMBERS.id.desc()).limit(1))
     return int(newest or 0)
 
 
-def members_since(connection: Connection, member_id: int) -> tuple[str, ...]:
+def list_members_since(connection: Connection, member_id: int) -> tuple[str, ...]:
     """Return the instances that joined a group after membership ``member_id``."""
     query = select(_MEMBERS.instance_uuid).where(_MEMBERS.id > member_id)
     return tuple(connection.scalars(query))
 
 
-def groups_of(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+def map_groups_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Map the uuids of instances in a group to the uuid of their group."""
     query = select(_MEMBERS.instance_uuid, _GROUPS.uuid).order_by(_MEMBERS.id)
     query = query.join(instance_groups, _GROUPS.id == _MEMBERS.group_id)
     return dict(map(tuple, sql.select_in_batches(connection, query, _MEMBERS.instance_uuid, uuids)))
 
 
-def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
+def _build_group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
     if not policy:
         raise DocumentError("it has no policy")
     return ServerGroup(
@@ -139,11 +143,11 @@ def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
         project_id=row.project_id,
         user_id=row.user_id,
         policy=policy,
-        rules=_rules(rules),
+        rules=_parse_rules(rules),
     )
 
 
-def _rules(text: str | None) -> dict[str, int]:
+def _parse_rules(text: str | None) -> dict[str, int]:
     """Parse the rules of a group from JSON, with integers or digits as values."""
     if not text:
         return {}
@@ -198,23 +202,23 @@ _SERVICES: Select[Any] = select(
 CellRowCounts = tuple[int, int, int, int]
 
 
-def all_node_uuids(connection: Connection) -> frozenset[str]:
+def list_node_uuids(connection: Connection) -> frozenset[str]:
     """Return the uuids of all nodes."""
     query = select(_NODES.uuid).where(_NODE_EXISTS, _NODES.uuid.is_not(None))
     return frozenset(connection.scalars(query))
 
 
-def nodes_without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
+def list_nodes_without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
     """Return host and name of nodes that cannot be recorded, as they have no uuid."""
     query = select(_NODES.host, _NODES.hypervisor_hostname)
     return list(map(tuple, connection.execute(query.where(_NODE_EXISTS, _NODES.uuid.is_(None)))))
 
 
-def changed_nodes(
+def map_changed_nodes(
     connection: Connection, *, since: datetime | None = None
 ) -> dict[str, tuple[Any, ...]]:
     """Map the uuids of nodes written since a time (None: all) to their changing columns."""
-    query = select(sql.json_row(connection, (_NODES.uuid, *_NODE_CHANGING)))
+    query = select(sql.build_json_row(connection, (_NODES.uuid, *_NODE_CHANGING)))
     query = query.where(_NODE_EXISTS, _NODES.uuid.is_not(None))
     if since is not None:
         query = query.where(_NODES.updated_at >= since)
@@ -227,19 +231,19 @@ def read_nodes(connection: Connection, uuids: Collection[str]) -> Iterator[NodeR
     return sql.select_in_batches(connection, _WHOLE_NODES, _NODES.uuid, uuids)
 
 
-def without_times(row: NodeRow) -> tuple[Any, ...]:
+def drop_times(row: NodeRow) -> tuple[Any, ...]:
     """Return the columns of a row without its times."""
     return tuple(row[: -len(_TIMES)])
 
 
-def report_of(row: NodeRow, cell_uuid: str) -> Json:
+def build_report(row: NodeRow, cell_uuid: str) -> Json:
     """Convert a row of nova to a report, as ``PUT /compute_nodes`` takes it.
 
     Raises :class:`DocumentError` if a column contains invalid JSON.
     """
     report = {name: getattr(row, name) for name in _SAME_IN_REPORT}
-    specs = _json(row.supported_instances, "supported_hv_specs")
-    stats = _json(row.stats, "stats")
+    specs = _parse_json(row.supported_instances, "supported_hv_specs")
+    stats = _parse_json(row.stats, "stats")
     if isinstance(stats, dict):
         # In nova a null value means the same as an absent value.
         stats = {key: value for key, value in stats.items() if value is not None}
@@ -250,13 +254,13 @@ def report_of(row: NodeRow, cell_uuid: str) -> Json:
         "host_ip": None if row.host_ip is None else str(row.host_ip),
         "supported_hv_specs": specs,
         "stats": stats,
-        "pci_device_pools": _pools(row.pci_stats),
+        "pci_device_pools": _parse_pools(row.pci_stats),
         "numa_topology": row.numa_topology or None,
         "inventories": False,
     }
 
 
-def _json(text: str | None, key: str) -> Any:
+def _parse_json(text: str | None, key: str) -> Any:
     if not text:
         return None
     try:
@@ -265,44 +269,44 @@ def _json(text: str | None, key: str) -> Any:
         raise DocumentError("the string is not JSON", key) from None
 
 
-def _pools(text: str | None) -> Any:
+def _parse_pools(text: str | None) -> Any:
     """Read pools of PCI devices from nova's list object, or from the list of old releases."""
-    pools = _json(text, "pci_device_pools")
+    pools = _parse_json(text, "pci_device_pools")
     if not isinstance(pools, Mapping):
         return pools
     with prefix_errors("pci_device_pools"):
-        inner = _data(pools).get(_OBJECTS)
+        inner = _get_data(pools).get(_OBJECTS)
         if not isinstance(inner, list):
             raise DocumentError("it has no list of objects", _DATA, _OBJECTS)
-        return [_data(pool) for pool in inner]
+        return [_get_data(pool) for pool in inner]
 
 
-def _data(wrapped: Any) -> Json:
+def _get_data(wrapped: Any) -> Json:
     data = wrapped.get(_DATA) if isinstance(wrapped, Mapping) else None
     if not isinstance(data, dict):
         raise DocumentError("it is not an object of nova", _DATA)
     return data
 
 
-def all_services(connection: Connection) -> tuple[Service, ...]:
+def list_services(connection: Connection) -> tuple[Service, ...]:
     """Return all compute services, sorted by nova's id."""
-    return _services_from(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
+    return _build_services(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
 
 
-def services_by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
+def list_services_by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
     """Return the existing compute services of hosts."""
-    return _services_from(
+    return _build_services(
         sql.select_in_batches(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts)
     )
 
 
-def disabled_services(connection: Connection) -> tuple[Service, ...]:
+def list_disabled_services(connection: Connection) -> tuple[Service, ...]:
     """Return the compute services that are disabled or forced down."""
     is_barred = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
-    return _services_from(connection.execute(_SERVICES.where(is_barred)).all())
+    return _build_services(connection.execute(_SERVICES.where(is_barred)).all())
 
 
-def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
+def map_recent_heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
     """Map hosts to their last heartbeats, without heartbeats before a time."""
     sent_at = _SERVICES_COLUMNS.last_seen_up
     rows = connection.execute(
@@ -311,7 +315,7 @@ def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
     return {host: at.replace(microsecond=0) for host, at in rows}
 
 
-def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
+def map_heartbeats(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
     """Map hosts that have a service to their last heartbeats."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
     rows = sql.select_in_batches(connection, query, _SERVICES_COLUMNS.host, hosts)
@@ -330,7 +334,7 @@ def count_rows(connection: Connection) -> CellRowCounts:
     return service_count, newest_service, node_count, newest_node
 
 
-def _services_from(rows: Iterable[Any]) -> tuple[Service, ...]:
+def _build_services(rows: Iterable[Any]) -> tuple[Service, ...]:
     return tuple(
         Service(
             id=service_id,
@@ -426,24 +430,28 @@ def count_instances(connection: Connection) -> int:
     return int(connection.scalars(query).one())
 
 
-def instances_between(connection: Connection, first: str, last: str | None) -> list[NovaInstance]:
+def list_instances_between(
+    connection: Connection, first: str, last: str | None
+) -> list[NovaInstance]:
     """Return the living instances with ``first`` <= uuid < ``last``."""
     flavor = sql.digest(connection, instance_extra.c.flavor)
     whole = instances.outerjoin(instance_extra, instance_extra.c.instance_uuid == _INSTANCES.uuid)
-    query = select(sql.json_rows(connection, (*_INSTANCE_COLUMNS, flavor))).select_from(whole)
+    query = select(sql.build_json_rows(connection, (*_INSTANCE_COLUMNS, flavor))).select_from(whole)
     query = query.where(_INSTANCE_EXISTS, _INSTANCES.uuid >= first)
     query = query if last is None else query.where(_INSTANCES.uuid < last)
     texts = connection.scalars(query.group_by(_TEXT_GROUP))
-    return [NovaInstance(*row) for row in sql.values_of(texts)]
+    return [NovaInstance(*row) for row in sql.parse_json_rows(texts)]
 
 
-def instances_by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
+def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
     """Return the existing instances among ``uuids``, even if deleted, without flavors."""
-    query = select(sql.json_rows(connection, _INSTANCE_COLUMNS)).having(func.count() > 0)
+    query = select(sql.build_json_rows(connection, _INSTANCE_COLUMNS)).having(func.count() > 0)
     rows: list[NovaInstance] = []
-    for batch in sql.batches(uuids, _ROWS_PER_TEXT):
-        texts = connection.scalars(query.where(sql.in_values(connection, _INSTANCES.uuid, batch)))
-        rows += [NovaInstance(*row) for row in sql.values_of(texts)]
+    for batch in sql.split_batches(uuids, _ROWS_PER_TEXT):
+        texts = connection.scalars(
+            query.where(sql.build_in_condition(connection, _INSTANCES.uuid, batch))
+        )
+        rows += [NovaInstance(*row) for row in sql.parse_json_rows(texts)]
     return rows
 
 
@@ -476,11 +484,11 @@ def _read_metadata(
     connection: Connection, table: Table, uuids: Collection[str]
 ) -> dict[str, str | None]:
     columns = table.c
-    pairs = sql.json_rows(connection, (columns.key, columns.value))
+    pairs = sql.build_json_rows(connection, (columns.key, columns.value))
     query = select(columns.instance_uuid, pairs).where(columns.deleted == 0)
     query = query.group_by(columns.instance_uuid)
     rows = sql.select_in_batches(connection, query, columns.instance_uuid, uuids)
-    return {uuid: _serialize_pairs(list(sql.values_of([text]))) for uuid, text in rows}
+    return {uuid: _serialize_pairs(list(sql.parse_json_rows([text]))) for uuid, text in rows}
 
 
 def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
@@ -490,31 +498,31 @@ def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
     return serialize_metadata(metadata)
 
 
-def changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
+def map_changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
     """Map the uuids of instances written since a time to their changing columns.
 
     Deleted instances are included: nova updates an instance shortly before it deletes it.
     """
-    changed = select(sql.json_rows(connection, (_INSTANCES.uuid, *_INSTANCE_CHANGING))).group_by(
-        _TEXT_GROUP
-    )
+    changed = select(
+        sql.build_json_rows(connection, (_INSTANCES.uuid, *_INSTANCE_CHANGING))
+    ).group_by(_TEXT_GROUP)
     changed_texts = connection.scalars(changed.where(_INSTANCES.updated_at >= since)).all()
     new = changed.where(_INSTANCES.deleted == 0, _INSTANCES.created_at >= since)
-    rows = sql.values_of((*changed_texts, *connection.scalars(new)))
+    rows = sql.parse_json_rows((*changed_texts, *connection.scalars(new)))
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def unplaceable_instances(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+def find_unplaceable_instances(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Return the instances that never get a host: deleted, or mapped to cell0."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid).outerjoin(
         cell_mappings, cell_mappings.c.id == columns.cell_id
     )
     query = query.where(or_(cell_mappings.c.uuid == CELL0, columns.queued_for_delete.is_(True)))
-    return frozenset(sql.scalars_in_batches(connection, query, columns.instance_uuid, uuids))
+    return frozenset(sql.select_scalars_in_batches(connection, query, columns.instance_uuid, uuids))
 
 
-def cells_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+def map_cells_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Map the uuids of instances to the uuid of the cell that nova maps them to."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid, cell_mappings.c.uuid)
@@ -556,18 +564,20 @@ class Flavors:
             connection, query, instance_extra.c.instance_uuid, new
         ):
             flavor = _parse_flavor(text or "")
-            self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
+            self._cached[new[uuid] or ""] = (
+                None if flavor is None else _build_embedded_flavor(flavor)
+            )
 
-    def of(self, instance: NovaInstance) -> RecordedFlavor:
+    def get_flavor(self, instance: NovaInstance) -> RecordedFlavor:
         """Return an instance's embedded flavor, or a flavor made of the instance's sizes."""
         flavor = self._cached.get(instance.flavor) if instance.flavor else None
         if flavor is None:
             sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
-            flavor = _embedded_flavor({**sizes, "swap": 0, "extra_specs": {}})
+            flavor = _build_embedded_flavor({**sizes, "swap": 0, "extra_specs": {}})
         self._cached[flavor.digest] = flavor
         return flavor
 
-    def recorded(self, instance: NovaInstance, digest: str | None) -> RecordedFlavor | None:
+    def find_recorded(self, instance: NovaInstance, digest: str | None) -> RecordedFlavor | None:
         """Return the flavor with a recorded digest if the instance still has this flavor."""
         flavor, number = self._cached.get(digest or ""), instance.instance_type_id
         return flavor if flavor and number is not None and flavor.number == number else None
@@ -581,7 +591,7 @@ class Flavors:
             self._cached.clear()
 
 
-def _embedded_flavor(flavor: Json) -> RecordedFlavor:
+def _build_embedded_flavor(flavor: Json) -> RecordedFlavor:
     text = to_storable(flavor)
     return RecordedFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
 
@@ -597,7 +607,7 @@ def _parse_flavor(text: str) -> Json | None:
     return flavor
 
 
-def uuid_ranges(count: int) -> Iterable[tuple[str, str | None]]:
+def split_uuid_range(count: int) -> Iterable[tuple[str, str | None]]:
     """Divide all uuids evenly into ``count`` ranges, each with a start and an end."""
     count = min(max(count, 1), 4096)
     # The first eight digits contain no hyphen, which collations sort differently.

@@ -62,7 +62,7 @@ class ServiceRecord:
             except IntegrityError:  # another process created it at the same time
                 self._count = self._write(now)
             with connect(self._engine) as connection:
-                hosts_up = self._others(connection, now)
+                hosts_up = self._find_other_hosts(connection, now)
         return HeartbeatResult(previous is not None and self._count != previous + 1, hosts_up)
 
     def _write(self, now: datetime) -> int:
@@ -80,7 +80,7 @@ class ServiceRecord:
             )
             version = connection.scalar(query) or 0
             if row is None:
-                connection.execute(insert(services).values(**self._new(now), version=version))
+                connection.execute(insert(services).values(**self._build_row(now), version=version))
                 return 1
             count = (row.report_count or 0) + 1
             connection.execute(
@@ -90,7 +90,7 @@ class ServiceRecord:
             )
             return count
 
-    def _new(self, now: datetime) -> dict[str, object]:
+    def _build_row(self, now: datetime) -> dict[str, object]:
         return {
             "uuid": str(uuid4()),
             "host": self._host,
@@ -109,7 +109,7 @@ class ServiceRecord:
         conditions = (_COLUMNS.host == self._host, _COLUMNS.binary == BINARY, _COLUMNS.deleted == 0)
         return sa.and_(*conditions)
 
-    def _others(self, connection: Connection, now: datetime) -> frozenset[str]:
+    def _find_other_hosts(self, connection: Connection, now: datetime) -> frozenset[str]:
         query = select(_COLUMNS.host).where(
             self._is_up(now), _COLUMNS.binary == BINARY, _COLUMNS.host != self._host
         )
@@ -123,7 +123,7 @@ class ServiceRecord:
         self._engine.dispose()
 
 
-def record_of(settings: Settings) -> ServiceRecord | None:
+def find_record(settings: Settings) -> ServiceRecord | None:
     """Return the row in the database ``[database] connection``.
 
     Returns None if the option is not set. Raises :class:`ConfigurationError` if its value is not

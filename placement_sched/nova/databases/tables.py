@@ -27,15 +27,15 @@ def _with_times(name: str, metadata: MetaData, *columns: Column[Any]) -> Table:
     )
 
 
-def _texts(*names: str) -> tuple[Column[str], ...]:
+def _make_text_columns(*names: str) -> tuple[Column[str], ...]:
     return tuple(Column(name, String(255)) for name in names)
 
 
-def _long_texts(*names: str) -> tuple[Column[str], ...]:
+def _make_long_text_columns(*names: str) -> tuple[Column[str], ...]:
     return tuple(Column(name, Text) for name in names)
 
 
-def _integers(*names: str) -> tuple[Column[int], ...]:
+def _make_integer_columns(*names: str) -> tuple[Column[int], ...]:
     return tuple(Column(name, Integer) for name in names)
 
 
@@ -43,44 +43,61 @@ cell_mappings = _with_times(
     "cell_mappings",
     API,
     Column("uuid", String(36)),
-    *_texts("name"),
-    *_long_texts("database_connection"),
+    *_make_text_columns("name"),
+    *_make_long_text_columns("database_connection"),
     Column("disabled", Boolean),
 )
 
-host_mappings = _with_times("host_mappings", API, *_integers("cell_id"), *_texts("host"))
+host_mappings = _with_times(
+    "host_mappings", API, *_make_integer_columns("cell_id"), *_make_text_columns("host")
+)
 
 instance_mappings = _with_times(
     "instance_mappings",
     API,
     Column("instance_uuid", String(36)),
-    *_integers("cell_id"),
+    *_make_integer_columns("cell_id"),
     Column("queued_for_delete", Boolean),
 )
 
-aggregates = _with_times("aggregates", API, Column("uuid", String(36)), *_texts("name"))
-aggregate_hosts = _with_times("aggregate_hosts", API, *_texts("host"), *_integers("aggregate_id"))
+aggregates = _with_times("aggregates", API, Column("uuid", String(36)), *_make_text_columns("name"))
+aggregate_hosts = _with_times(
+    "aggregate_hosts", API, *_make_text_columns("host"), *_make_integer_columns("aggregate_id")
+)
 aggregate_metadata = _with_times(
-    "aggregate_metadata", API, *_texts("key", "value"), *_integers("aggregate_id")
+    "aggregate_metadata",
+    API,
+    *_make_text_columns("key", "value"),
+    *_make_integer_columns("aggregate_id"),
 )
 
 instance_groups = _with_times(
-    "instance_groups", API, Column("uuid", String(36)), *_texts("name", "project_id", "user_id")
+    "instance_groups",
+    API,
+    Column("uuid", String(36)),
+    *_make_text_columns("name", "project_id", "user_id"),
 )
 instance_group_policy = _with_times(
-    "instance_group_policy", API, *_texts("policy"), *_integers("group_id"), *_long_texts("rules")
+    "instance_group_policy",
+    API,
+    *_make_text_columns("policy"),
+    *_make_integer_columns("group_id"),
+    *_make_long_text_columns("rules"),
 )
 instance_group_member = _with_times(
-    "instance_group_member", API, *_texts("instance_uuid"), *_integers("group_id")
+    "instance_group_member",
+    API,
+    *_make_text_columns("instance_uuid"),
+    *_make_integer_columns("group_id"),
 )
 
 services = _with_times(
     "services",
     CELL,
-    *_integers("deleted"),
+    *_make_integer_columns("deleted"),
     Column("uuid", String(36)),
-    *_texts("host", "binary", "topic", "disabled_reason"),
-    *_integers("report_count", "version"),
+    *_make_text_columns("host", "binary", "topic", "disabled_reason"),
+    *_make_integer_columns("report_count", "version"),
     Column("disabled", Boolean),
     Column("forced_down", Boolean),
     Column("last_seen_up", DateTime),
@@ -89,13 +106,17 @@ services = _with_times(
 compute_nodes = _with_times(
     "compute_nodes",
     CELL,
-    *_integers("deleted"),
+    *_make_integer_columns("deleted"),
     Column("uuid", String(36)),
-    *_texts("host", "hypervisor_hostname", "hypervisor_type", "host_ip"),
-    *_integers("hypervisor_version", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used"),
-    *_integers("local_gb", "local_gb_used", "free_ram_mb", "free_disk_gb", "disk_available_least"),
-    *_long_texts("cpu_info", "supported_instances", "metrics", "pci_stats", "stats"),
-    *_long_texts("numa_topology"),
+    *_make_text_columns("host", "hypervisor_hostname", "hypervisor_type", "host_ip"),
+    *_make_integer_columns(
+        "hypervisor_version", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used"
+    ),
+    *_make_integer_columns(
+        "local_gb", "local_gb_used", "free_ram_mb", "free_disk_gb", "disk_available_least"
+    ),
+    *_make_long_text_columns("cpu_info", "supported_instances", "metrics", "pci_stats", "stats"),
+    *_make_long_text_columns("numa_topology"),
     Column("cpu_allocation_ratio", Float),
     Column("ram_allocation_ratio", Float),
     Column("disk_allocation_ratio", Float),
@@ -104,11 +125,13 @@ compute_nodes = _with_times(
 instances = _with_times(
     "instances",
     CELL,
-    *_integers("deleted"),
+    *_make_integer_columns("deleted"),
     Column("uuid", String(36)),
-    *_texts("host", "node", "project_id", "user_id", "display_name", "vm_state", "task_state"),
-    *_texts("image_ref"),
-    *_integers("instance_type_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"),
+    *_make_text_columns(
+        "host", "node", "project_id", "user_id", "display_name", "vm_state", "task_state"
+    ),
+    *_make_text_columns("image_ref"),
+    *_make_integer_columns("instance_type_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"),
     Column("hidden", Boolean),
     Column("launched_at", DateTime),
 )
@@ -116,31 +139,37 @@ instance_metadata, instance_system_metadata = (
     _with_times(
         name,
         CELL,
-        *_integers("deleted"),
+        *_make_integer_columns("deleted"),
         Column("instance_uuid", String(36)),
-        *_texts("key", "value"),
+        *_make_text_columns("key", "value"),
     )
     for name in ("instance_metadata", "instance_system_metadata")
 )
 instance_extra = _with_times(
-    "instance_extra", CELL, Column("instance_uuid", String(36)), *_long_texts("flavor")
+    "instance_extra", CELL, Column("instance_uuid", String(36)), *_make_long_text_columns("flavor")
 )
 migrations = _with_times(
     "migrations",
     CELL,
-    *_integers("deleted"),
-    *_texts("instance_uuid", "dest_compute", "dest_node", "status"),
+    *_make_integer_columns("deleted"),
+    *_make_text_columns("instance_uuid", "dest_compute", "dest_node", "status"),
 )
 instance_actions = _with_times(
-    "instance_actions", CELL, *_integers("deleted"), *_texts("instance_uuid", "request_id")
+    "instance_actions",
+    CELL,
+    *_make_integer_columns("deleted"),
+    *_make_text_columns("instance_uuid", "request_id"),
 )
 instance_actions_events = _with_times(
     "instance_actions_events",
     CELL,
-    *_integers("deleted", "action_id"),
-    *_texts("event", "result", "host"),
-    *_long_texts("traceback"),
+    *_make_integer_columns("deleted", "action_id"),
+    *_make_text_columns("event", "result", "host"),
+    *_make_long_text_columns("traceback"),
 )
 instance_faults = _with_times(
-    "instance_faults", CELL, *_integers("deleted"), *_texts("instance_uuid", "message")
+    "instance_faults",
+    CELL,
+    *_make_integer_columns("deleted"),
+    *_make_text_columns("instance_uuid", "message"),
 )

@@ -89,7 +89,7 @@ class InstanceStep:
     more: int = 0
 
     @classmethod
-    def of(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
+    def from_weighed_hosts(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
         """Build the step that places an instance on the first of the hosts.
 
         ``subset`` is host_subset_size: the choice is random among this number of the best hosts.
@@ -104,8 +104,8 @@ class InstanceStep:
             for rank, host in enumerate(by_weight)
             if rank < subset or is_same_weight(host.weight, top)
         ]
-        best = frozenset(map(name_of, equal[:limit]))
-        return cls(name_of(hosts[0]), hosts[0].weight, best, len(equal) - len(best))
+        best = frozenset(map(get_host_name, equal[:limit]))
+        return cls(get_host_name(hosts[0]), hosts[0].weight, best, len(equal) - len(best))
 
     def as_json(self) -> Json:
         """Return the step as JSON."""
@@ -170,12 +170,12 @@ def is_same_weight(first: float, second: float) -> bool:
     return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
 
 
-def name_of(weighed: WeighedHost) -> HostName:
+def get_host_name(weighed: WeighedHost) -> HostName:
     """Return the host and the node of a weighed host."""
     return HostName(weighed.obj.host, weighed.obj.nodename)
 
 
-def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
+def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
     """Map hosts to their rejections in a funnel, up to a maximum number."""
     rejections: dict[HostName, HostRejection] = {}
     for name, rejection in _iterate_rejections(funnel):
@@ -242,7 +242,7 @@ def judge(
     return judged
 
 
-def worst_verdict(verdicts: Iterable[str]) -> str:
+def find_worst_verdict(verdicts: Iterable[str]) -> str:
     """Return the gravest verdict on the instances of a request."""
     return min(verdicts, key=shadow_result.VERDICTS.index)
 
@@ -253,12 +253,12 @@ class _HostSwaps:
 
     of: dict[HostName, HostName] = field(default_factory=dict)
 
-    def counterpart(self, nova: HostName) -> HostName:
+    def get_counterpart(self, nova: HostName) -> HostName:
         return self.of.get(nova, nova)
 
     def swap(self, nova: HostName, ours: HostName) -> None:
         """Swap the roles of nova's host and of our host."""
-        previous = self.counterpart(nova)
+        previous = self.get_counterpart(nova)
         replaced = next((host for host, part in self.of.items() if part == ours), ours)
         self.of[nova], self.of[replaced] = ours, previous
 
@@ -273,45 +273,47 @@ def _judge(
 ) -> Verdict:
     ours = step.chosen
     if outcome is None:
-        return Verdict(shadow_result.UNKNOWN, detail=_detail(step, why="nova's outcome is unknown"))
+        return Verdict(
+            shadow_result.UNKNOWN, detail=_build_detail(step, why="nova's outcome is unknown")
+        )
     if outcome.host is None:
         return _judge_without_nova_host(notes, step)
     nova = outcome.host
     if not outcome.first_known:
         why = f"an attempt failed, and {nova} is the host of a later attempt"
-        return Verdict(shadow_result.ALTERNATE, nova, _detail(step, why=why))
+        return Verdict(shadow_result.ALTERNATE, nova, _build_detail(step, why=why))
     ended = f". The attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
     if ours is None:
         return _build_disagreement(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
-    here = swaps.counterpart(nova)
+    here = swaps.get_counterpart(nova)
     if here == ours or here in step.best:
         swaps.swap(nova, ours)
         return _build_agreement(step, nova, ours, more)
-    if step.more and _may_be_equal(notes, step, here):
+    if step.more and _can_be_equal(notes, step, here):
         why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
-        return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=why))
+        return Verdict(shadow_result.UNKNOWN, nova, _build_detail(step, why=why))
     return _build_disagreement(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
 
 
 def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Verdict:
     if step.chosen is None:
-        return Verdict(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
-    why = f"nova found no host, but {step.chosen} was chosen here{_weight_text(step.weight)}"
-    return Verdict(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
+        return Verdict(shadow_result.BOTH_NO_HOST, detail=_build_detail(step, why=notes.obstacle))
+    why = f"nova found no host, but {step.chosen} was chosen here{_format_weight(step.weight)}"
+    return Verdict(shadow_result.ONLY_OURS, detail=_build_detail(step, why=why))
 
 
 def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: str) -> Verdict:
     """Build the verdict that nova took our host or a host of equal weight."""
     if nova == ours:
         return Verdict(
-            shadow_result.SAME_HOST, nova, _detail(step, why=more.removeprefix(". ") or None)
+            shadow_result.SAME_HOST, nova, _build_detail(step, why=more.removeprefix(". ") or None)
         )
     why = f"{nova} weighs the same as {ours}{more}"
-    return Verdict(shadow_result.EQUAL_WEIGHT, nova, _detail(step, why=why))
+    return Verdict(shadow_result.EQUAL_WEIGHT, nova, _build_detail(step, why=why))
 
 
-def _may_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
+def _can_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
     """Return whether nova's host may weigh as much as the chosen host."""
     if nova in notes.rejected:
         return False
@@ -333,8 +335,8 @@ def _build_disagreement(
     rejection, weight = notes.rejected.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
-        return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
-    ours = "" if step.chosen is None else f". {step.chosen} was chosen{_weight_text(step.weight)}"
+        return Verdict(shadow_result.UNKNOWN, nova, _build_detail(step, why=claimed))
+    ours = "" if step.chosen is None else f". {step.chosen} was chosen{_format_weight(step.weight)}"
     why: str | None = None
     if rejection is not None:
         why = f"{nova} did not pass here: {rejection}{ours}{more}"
@@ -345,7 +347,7 @@ def _build_disagreement(
     elif weight is not None:  # the weight for the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
-    return Verdict(verdict, nova, _detail(step, weight=weight, why=why))
+    return Verdict(verdict, nova, _build_detail(step, weight=weight, why=why))
 
 
 def _is_certain(rejection: HostRejection | None) -> bool:
@@ -357,11 +359,11 @@ def _is_certain(rejection: HostRejection | None) -> bool:
     )
 
 
-def _weight_text(weight: float | None) -> str:
+def _format_weight(weight: float | None) -> str:
     return "" if weight is None else f" with the weight {weight:g}"
 
 
-def _detail(step: InstanceStep, **facts: Any) -> Json:
+def _build_detail(step: InstanceStep, **facts: Any) -> Json:
     details = {
         "our_node": step.chosen and step.chosen.node,
         "our_weight": step.weight,
@@ -388,7 +390,7 @@ WORDS = {
 _NO_HOST = "no host"
 
 
-def report_of(results: Iterable[ShadowResult], since: datetime | None = None) -> Json:
+def build_report(results: Iterable[ShadowResult], since: datetime | None = None) -> Json:
     """Build the report on results: counts of requests by verdict, and disagreements.
 
     A request has the gravest verdict of its instances. ``agreement`` is a percentage of the
@@ -398,7 +400,8 @@ def report_of(results: Iterable[ShadowResult], since: datetime | None = None) ->
     for result in results:
         requests.setdefault(result.decision, []).append(result)
     verdicts = Counter(
-        worst_verdict(result.verdict for result in instances) for instances in requests.values()
+        find_worst_verdict(result.verdict for result in instances)
+        for instances in requests.values()
     )
     agreeing = sum(verdicts[verdict] for verdict in AGREEING)
     compared = agreeing + sum(verdicts[verdict] for verdict in DISAGREEING)
@@ -458,8 +461,8 @@ def format_report(report: Json) -> Iterator[str]:
         yield f"{item['request_id'] or 'no request id'} at {item['at']}: {WORDS[item['verdict']]}"
         yield f"  instance {item['instance']}{flavor}"
         if item["verdict"] != "failed":
-            ours = _host_text(item["our_host"], item["our_weight"])
-            yield f"  here: {ours}; nova: {_host_text(item['nova_host'], item['nova_weight'])}"
+            ours = _format_host(item["our_host"], item["our_weight"])
+            yield f"  here: {ours}; nova: {_format_host(item['nova_host'], item['nova_weight'])}"
         if item["why"]:
             yield f"  {item['why']}"
         if item["decision"]:
@@ -475,7 +478,7 @@ def _has_share(report: Json, verdict: str) -> bool:
     return bool(report["compared"]) and verdict not in OPEN
 
 
-def _host_text(host: str | None, weight: float | None) -> str:
+def _format_host(host: str | None, weight: float | None) -> str:
     if host is None:
         return _NO_HOST
     return host if weight is None else f"{host} (weight {weight:g})"

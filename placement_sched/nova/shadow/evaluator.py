@@ -29,8 +29,8 @@ from placement_sched.model.decision import (
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.messaging import text_of
-from placement_sched.nova.request_spec import document_of, uuids_of
+from placement_sched.nova.messaging import read_text
+from placement_sched.nova.request_spec import build_document, read_instance_uuids
 from placement_sched.nova.shadow.comparison import (
     MAX_BEST,
     MAX_BEST_OF_REQUEST,
@@ -39,10 +39,10 @@ from placement_sched.nova.shadow.comparison import (
     EvaluationRecord,
     HostName,
     InstanceStep,
-    rejections_in,
+    map_rejections,
 )
 from placement_sched.scheduler.decisions import make_decision
-from placement_sched.scheduler.explain.funnel import funnel_of
+from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.request import drop_invalid_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import FilterWeighResult, SchedulingRun
@@ -102,27 +102,28 @@ def read_call(body: object) -> NovaCall | None:
     uuids = arguments.get("instance_uuids")
     return NovaCall(
         spec=spec,
-        instances=tuple(uuids_of(uuids)) if uuids else None,
+        instances=tuple(read_instance_uuids(uuids)) if uuids else None,
         alternates=bool(arguments.get("return_objects") and arguments.get("return_alternates")),
         ids=RequestIds(
-            text_of(message, "_context_request_id"), text_of(message, "_context_global_request_id")
+            read_text(message, "_context_request_id"),
+            read_text(message, "_context_global_request_id"),
         ),
     )
 
 
 def _unwrap(body: object) -> Mapping[str, Any]:
     """Return the message in an envelope, or the body if it has no envelope."""
-    outer = _mapping(body)
+    outer = _parse_mapping(body)
     if "oslo.message" not in outer:
         return outer
     version = str(outer.get("oslo.version", ""))
     if version.partition(".")[0] != _ENVELOPE:
         number = version if len(version) < 10 else "unknown"
         raise Invalid(f"the envelope has version {number}, not {_ENVELOPE}.x")
-    return _mapping(outer["oslo.message"])
+    return _parse_mapping(outer["oslo.message"])
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _parse_mapping(value: object) -> Mapping[str, Any]:
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         try:
             value = orjson.loads(value)
@@ -133,17 +134,17 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value
 
 
-def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
+def map_allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
     """Map instances to the hosts of their allocations, in at most three statements.
 
     Providers that belong to no recorded compute node are left out.
     """
-    rows = allocations.of_consumers(connection, uuids)
+    rows = allocations.list_by_consumers(connection, uuids)
     if not rows:
         return NONE_HELD
-    providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
+    providers = resource_providers.map_by_uuid(connection, {row.provider_uuid for row in rows})
     roots = {uuid: provider.root_uuid for uuid, provider in providers.items()}
-    nodes = compute_nodes.by_uuids(connection, set(roots.values()))
+    nodes = compute_nodes.list_by_uuids(connection, set(roots.values()))
     names = {node.uuid: HostName(node.host, node.hypervisor_hostname) for node in nodes}
     hosts_by_instance: dict[str, set[HostName]] = {}
     for row in rows:
@@ -166,10 +167,10 @@ class AllocationsBefore:
     claimed: frozenset[str]
 
     @classmethod
-    def of(cls, connection: Connection, uuids: Collection[str]) -> Self:
+    def read_from(cls, connection: Connection, uuids: Collection[str]) -> Self:
         """Read the hosts of instances, from their records and allocations."""
-        held = allocated_hosts(connection, uuids)
-        recorded = instances.by_uuids(connection, uuids)
+        held = map_allocated_hosts(connection, uuids)
+        recorded = instances.list_by_uuids(connection, uuids)
         sources = {instance.uuid: instance.host for instance in recorded if instance.host}
         retained = {
             uuid: frozenset(host for host in hosts if host.host == sources.get(uuid))
@@ -178,7 +179,7 @@ class AllocationsBefore:
         claimed = frozenset(uuid for uuid, hosts in held.items() if hosts - retained[uuid])
         return cls(sources, retained, claimed)
 
-    def claimed_now(self, now: Held) -> frozenset[str]:
+    def find_claimed(self, now: Held) -> frozenset[str]:
         """Return the instances that nova has claimed for by now."""
         new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
         return self.claimed | new
@@ -220,7 +221,7 @@ class Evaluator:
         since = self.clock()
         self.refresh()
         try:
-            document = document_of(call.spec, call.instances)
+            document = build_document(call.spec, call.instances)
             try:
                 return self._evaluate_document(call, document, since)
             except Invalid as error:  # nova finds no host for an invalid request
@@ -245,17 +246,17 @@ class Evaluator:
         steps: list[InstanceStep] = []
 
         def record_step(result: FilterWeighResult) -> None:
-            steps.append(InstanceStep.of(result.ordered, subset, limit))
+            steps.append(InstanceStep.from_weighed_hosts(result.ordered, subset, limit))
 
         with scheduler.database.read() as connection:
-            before = AllocationsBefore.of(connection, uuids)
+            before = AllocationsBefore.read_from(connection, uuids)
         with scheduler.evaluate(request, record_step) as (connection, run):
-            late = before.claimed_now(allocated_hosts(connection, uuids))
-            funnel = funnel_of(run, connection, ExplanationView(max_rejected=MAX_REJECTED))
+            late = before.find_claimed(map_allocated_hosts(connection, uuids))
+            funnel = build_funnel(run, connection, ExplanationView(max_rejected=MAX_REJECTED))
         notes = EvaluationRecord(
             steps=tuple(steps) if run.selections else (),
-            passed=_passed_weights(run),
-            rejected=rejections_in(funnel),
+            passed=_map_passed_weights(run),
+            rejected=map_rejections(funnel),
             late=late,
             obstacle=None if funnel.obstacle is None else funnel.obstacle.reason,
         )
@@ -279,7 +280,7 @@ class Evaluator:
         if not uuids:
             raise error
         with self.scheduler.database.read() as connection:
-            before = AllocationsBefore.of(connection, uuids)
+            before = AllocationsBefore.read_from(connection, uuids)
         uuid = str(uuid4())
         decision = Decision(
             uuid=uuid,
@@ -333,7 +334,7 @@ class Evaluator:
         )
 
 
-def _passed_weights(run: SchedulingRun) -> dict[HostName, float]:
+def _map_passed_weights(run: SchedulingRun) -> dict[HostName, float]:
     """Map the hosts that passed for the first instance to weights, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
     heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_PASSED]

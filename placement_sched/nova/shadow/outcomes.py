@@ -34,7 +34,7 @@ from placement_sched.nova.shadow.evaluator import (
     AllocationsBefore,
     AwaitedRequest,
     Held,
-    allocated_hosts,
+    map_allocated_hosts,
 )
 from placement_sched.store import decisions
 
@@ -69,7 +69,7 @@ ReadRecords = Callable[[Sequence[RecordKey]], Mapping[str, NovaRecord]]
 Explain = Callable[..., SchedulingResult]
 
 
-def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
+def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
     """Return the outcome of an instance, or None if it is still open."""
     if any(event.is_no_valid_host for event in record.events):
         return NovaOutcome(None)
@@ -78,7 +78,7 @@ def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome |
         return NovaOutcome(None) if is_no_valid_host else None
     if is_rebuild:
         return _rebuild_outcome(record)
-    attempts = list(_attempts(record))
+    attempts = list(_iterate_attempts(record))
     if attempts:
         first, last = attempts[0], attempts[-1]
         return NovaOutcome(first, ended_on=None if last.host == first.host else last)
@@ -101,14 +101,14 @@ def _rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
     return NovaOutcome(HostName(record.host, record.node or record.host))
 
 
-def _attempts(record: NovaRecord) -> Iterator[HostName]:
+def _iterate_attempts(record: NovaRecord) -> Iterator[HostName]:
     """Yield the hosts of the attempts to start an instance, in order."""
     for event in record.events:
         if event.event in _ATTEMPTS and event.host:
-            yield HostName(event.host, _node_of(record, event))
+            yield HostName(event.host, _find_node(record, event))
 
 
-def _node_of(record: NovaRecord, event: ActionEvent) -> str:
+def _find_node(record: NovaRecord, event: ActionEvent) -> str:
     """Return the node of an attempt, from the instance or the migration on its host."""
     host, move = event.host or "", record.migration
     if record.host == host and record.node:
@@ -176,7 +176,7 @@ class OutcomeTracker:
     def resume(self) -> None:
         """Continue to wait for requests that an earlier process has left open."""
         with self.database.read() as connection:
-            rows = decisions.pending_shadow_results(connection)
+            rows = decisions.list_pending_shadow_results(connection)
         by_decision: dict[str, list[ShadowResult]] = {}
         for row in rows:
             by_decision.setdefault(row.decision, []).append(row)
@@ -208,20 +208,20 @@ class OutcomeTracker:
     def _check_outcomes(self, waiting: Sequence[_PendingRequest]) -> None:
         uuids = {uuid for entry in waiting for uuid in entry.request.instances}
         with self.database.read() as connection:
-            allocations = allocated_hosts(connection, uuids)
+            allocations = map_allocated_hosts(connection, uuids)
         for entry in waiting:
-            self._note_claims(entry, allocations)
+            self._record_claims(entry, allocations)
         now = monotonic()
         if now - self._read_at >= RECORDS_PAUSE:
             self._read_at = now
-            self._note_records([entry for entry in waiting if now - entry.started >= _FIRST])
+            self._record_unclaimed([entry for entry in waiting if now - entry.started >= _FIRST])
         oldest = self.clock() - timedelta(seconds=self.deadline)
         for entry in waiting:
             if len(entry.outcomes) == len(entry.request.instances) or entry.request.since < oldest:
                 self._record_verdicts(entry)
 
     @staticmethod
-    def _note_claims(entry: _PendingRequest, allocations: Held) -> None:
+    def _record_claims(entry: _PendingRequest, allocations: Held) -> None:
         """Note the hosts that nova has claimed, once all instances have claims.
 
         Before that, nova may give up and remove the claims for the first instances. Nothing is
@@ -240,7 +240,7 @@ class OutcomeTracker:
             claimed[uuid] = NovaOutcome(host)
         entry.outcomes = claimed
 
-    def _note_records(self, waiting: Iterable[_PendingRequest]) -> None:
+    def _record_unclaimed(self, waiting: Iterable[_PendingRequest]) -> None:
         """Note outcomes of instances without a claim, as nova's databases show them."""
         unclaimed = [
             (entry, uuid)
@@ -259,7 +259,7 @@ class OutcomeTracker:
             record = records.get(uuid)
             if record is None:
                 continue
-            outcome = outcome_of(record, is_rebuild=entry.request.is_rebuild)
+            outcome = find_outcome(record, is_rebuild=entry.request.is_rebuild)
             if outcome is not None:
                 entry.outcomes[uuid] = outcome
 
@@ -269,14 +269,14 @@ class OutcomeTracker:
             if self._waiting.get(entry.request.decision) is not entry:
                 return
         with self.database.read() as connection:
-            recorded = decisions.shadow_results_of(connection, entry.request.decision)
+            recorded = decisions.list_shadow_results(connection, entry.request.decision)
         verdicts = self._judge_instances(entry, recorded)
         results = [
             replace(
                 result,
                 verdict=judged.verdict,
                 nova_host=judged.nova_host.host if judged.nova_host else None,
-                detail=_detail_of(judged),
+                detail=_build_detail(judged),
             )
             for result, judged in zip(recorded, verdicts, strict=True)
         ]
@@ -308,7 +308,7 @@ class OutcomeTracker:
     def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
         """Explain nova's host, as of now, if no verdict on the host was recorded."""
         with self.database.read() as connection:
-            document = decisions.by_uuid(connection, request.decision).request
+            document = decisions.get_by_uuid(connection, request.decision).request
         try:
             explanation = self.explain(
                 document, view=ExplanationView(frozenset(host), max_rejected=1)
@@ -319,7 +319,7 @@ class OutcomeTracker:
             return {"why": f"{host} was not recorded then ({failure.detail})"}
         for verdict in explanation.get("verdicts", ()):
             if verdict.get("host") == host.host:
-                return {"why": f"{host} was not recorded then. Now: {_verdict_text(verdict)}"}
+                return {"why": f"{host} was not recorded then. Now: {_format_verdict(verdict)}"}
         return {"why": f"compute node {host} is not recorded here"}
 
     def _count(self, request: AwaitedRequest, results: Sequence[ShadowResult]) -> None:
@@ -337,12 +337,12 @@ class OutcomeTracker:
                 )
 
 
-def _detail_of(judged: Verdict) -> dict[str, Any]:
+def _build_detail(judged: Verdict) -> dict[str, Any]:
     host = judged.nova_host
     return {**judged.detail, **({"nova_node": host.node} if host else {})}
 
 
-def _verdict_text(verdict: Mapping[str, Any]) -> str:
+def _format_verdict(verdict: Mapping[str, Any]) -> str:
     """Format a verdict of an explanation as a single line."""
     reasons = verdict.get("reasons") or ()
     if reasons:

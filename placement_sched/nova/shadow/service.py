@@ -15,7 +15,7 @@ from oslo_log import log
 
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config.settings import Settings
-from placement_sched.db.engine import database_url
+from placement_sched.db.engine import build_database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock, utcnow
@@ -28,10 +28,10 @@ from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.extra_specs import all_validators
+from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.policies.registry import check_plugins, policies_for
-from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.policies.registry import check_plugins, get_policies
+from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 
 LOG = log.getLogger(__name__)
@@ -49,11 +49,11 @@ def check(settings: Settings) -> NovaBus:
     Raises :class:`ConfigurationError` for wrong settings.
     """
     check_databases_set(settings)
-    database_url(settings)
+    build_database_url(settings)
     check_plugins(settings, utcnow)
-    all_validators()
-    neutron_of(settings)
-    policies_for(with_options_file(settings).settings, utcnow).check()
+    list_validators()
+    create_neutron_client(settings)
+    get_policies(with_options_file(settings).settings, utcnow).check()
     return read_transport(settings.conf.config_file or ())
 
 
@@ -70,8 +70,8 @@ class Shadow:
             settings=settings,
             clock=clock,
             random=SystemRandom(),
-            caches=ProcessCaches.of(settings, self.database),
-            neutron=neutron_of(settings),
+            caches=ProcessCaches.from_settings(settings, self.database),
+            neutron=create_neutron_client(settings),
         )
         self._live = scheduler.live
         self._evaluator = Evaluator(scheduler, self.follower.refresh, clock)
@@ -96,7 +96,7 @@ class Shadow:
         ``started`` is called in any thread, once the databases and the calls can be read.
         """
         ready = Preparation(self.database, self._settings, self._clock)
-        steps = (ready, self.follower.full, self.awaiting.resume)
+        steps = (ready, self.follower.sync_all, self.awaiting.resume)
         try:
             if repeat_steps(steps, self._stopped, _NOT_YET):
                 self._run_threads(started)
@@ -153,7 +153,7 @@ class Shadow:
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._live.reload()
-                repeat_steps([self.follower.full], self._stopped, _NOT_YET)
+                repeat_steps([self.follower.sync_all], self._stopped, _NOT_YET)
             self._stopped.wait(min(self.follower.sync_due(), AGAIN))
 
     def _await(self) -> None:

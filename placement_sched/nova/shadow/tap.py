@@ -23,9 +23,9 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.config.conf import read_files
-from placement_sched.config.options.services import oslo_messaging, set_exchange
+from placement_sched.config.options.services import import_oslo_messaging, set_exchange
 from placement_sched.config.settings import Conf
-from placement_sched.errors import ConfigurationError, Unavailable, one_line
+from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
 LOG = log.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
 
     Raises :class:`ConfigurationError` if there is no message bus or if it is not RabbitMQ.
     """
-    library = oslo_messaging()
+    library = import_oslo_messaging()
     set_exchange()
     conf = _load_options(files)
     transport_url = url or conf.transport_url
@@ -130,28 +130,30 @@ def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> 
         "password": host.password or "",
         "virtual_host": parsed.virtual_host or "/",
         "login_method": options.rabbit_login_method,
-        "ssl": _tls_arguments(host.hostname or "localhost", query, options)
+        "ssl": _build_tls_arguments(host.hostname or "localhost", query, options)
         if is_encrypted
         else False,
     }
     return Broker(str(arguments["hostname"]), port, arguments)
 
 
-def _tls_arguments(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr) -> Any:
+def _build_tls_arguments(
+    host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr
+) -> Any:
     """Return the TLS arguments of a connection, or True without options for TLS.
 
     The newest TLS version that both ends support is used. As in oslo.messaging, options in the
     query of the URL take precedence, and the name in a certificate is checked if a CA file is set.
     """
 
-    def option(name: str) -> str:
+    def get_option(name: str) -> str:
         return query.get(name) or getattr(options, name)
 
     arguments: dict[str, Any] = {}
     for name, argument in (("ssl_key_file", "keyfile"), ("ssl_cert_file", "certfile")):
-        if value := option(name):
+        if value := get_option(name):
             arguments[argument] = value
-    if authority := option("ssl_ca_file"):
+    if authority := get_option("ssl_ca_file"):
         arguments |= {"ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED}
         verification = query.get("ssl_enforce_hostname_verification")
         if _read_flag(verification, default=options.ssl_enforce_hostname_verification):
@@ -208,7 +210,7 @@ class Tap:
             LOG.warning(
                 "no connection to the message bus at %s: %s. Requests are missed until it returns",
                 broker,
-                one_line(failure),
+                format_one_line(failure),
             )
         self._away = True
 
@@ -225,22 +227,22 @@ class Tap:
             connection.connect()
             channel = connection.channel()
             channel.basic_qos(0, _PREFETCH, False)
-            with self._consuming(connection, channel):
-                self._note_open(broker)
+            with self._open_consumer(connection, channel):
+                self._mark_open(broker)
                 while not self._stopped.is_set():
                     with suppress(TimeoutError):
                         connection.drain_events(timeout=_TICK)
                     if heartbeat:
                         connection.heartbeat_check()
 
-    def _note_open(self, broker: Broker) -> None:
+    def _mark_open(self, broker: Broker) -> None:
         self.is_open.set()
         if self._away:
             LOG.info("the message bus is back: reading from %s", broker)
         self._away = False
 
     @contextmanager
-    def _consuming(self, connection: Connection, channel: Any) -> Iterator[None]:
+    def _open_consumer(self, connection: Connection, channel: Any) -> Iterator[None]:
         """Declare the exchange and an auto-deleted queue, and consume from it."""
         exchange = self._declare_exchange(connection)
         arguments = {

@@ -83,7 +83,7 @@ class SyncReport:
 
 @dataclass(slots=True)
 class SyncTotals:
-    """The running totals of a sync, summed up by :meth:`findings`."""
+    """The running totals of a sync, summed up by :meth:`build_report`."""
 
     read: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -94,19 +94,19 @@ class SyncTotals:
     naming: bool = False
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def note_read(self, noun: str, number: int) -> None:
+    def add_read_count(self, noun: str, number: int) -> None:
         """Add to the number of records that were read."""
         self.read[noun] += number
 
-    def note_difference(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
+    def add_difference(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
         """Note a record that is new or differs from nova's record."""
-        self._note(noun, "new" if new else "changed", name, () if new else fields)
+        self._add_change(noun, "new" if new else "changed", name, () if new else fields)
 
-    def note_deleted(self, noun: str, name: str) -> None:
+    def add_deleted(self, noun: str, name: str) -> None:
         """Note a record that nova no longer has."""
-        self._note(noun, "gone", name, ())
+        self._add_change(noun, "gone", name, ())
 
-    def note_all(
+    def add_all(
         self,
         noun: str,
         recorded: Mapping[K, R],
@@ -118,11 +118,11 @@ class SyncTotals:
         """Note new, changed and deleted records, with the name that ``title`` returns for each."""
         for key, row in differing.items():
             fields = diff_fields(recorded.get(key), row, names)
-            self.note_difference(noun, title(row), fields, new=key not in recorded)
+            self.add_difference(noun, title(row), fields, new=key not in recorded)
         for key in gone:
-            self.note_deleted(noun, title(recorded[key]))
+            self.add_deleted(noun, title(recorded[key]))
 
-    def _note(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
+    def _add_change(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
         self._counts[noun][kind] += 1
         if self.naming:
             self.differences.append(Difference(noun, kind, name, tuple(fields)))
@@ -131,7 +131,7 @@ class SyncTotals:
         """Note an issue unless it is noted already."""
         self.issues[SyncIssue(place, reason)] = None
 
-    def findings(self, seconds: float) -> SyncReport:
+    def build_report(self, seconds: float) -> SyncReport:
         """Return the report, given the duration in seconds."""
         counts = {
             noun: Count(self.read[noun], **self._counts[noun])

@@ -24,13 +24,13 @@ from placement_sched.model.instance import NovaCell
 from placement_sched.nova.databases import (
     NovaDatabase,
     NovaDatabaseUnavailable,
-    api_database,
-    cell_database,
+    get_api_database,
+    get_cell_database,
 )
 from placement_sched.nova.databases.placements import (
     MappedCell,
-    cells_of_hosts,
-    mapped_cells,
+    list_mapped_cells,
+    map_cells_by_host,
     mark_of_mappings,
 )
 from placement_sched.nova.databases.readers import CellRowCounts
@@ -85,7 +85,9 @@ class RowVersions:
         fraction = (changing[0] or "")[20:].strip("0")
         return not is_round or bool(fraction) or mark.last - mark.first >= _WRITE_RESOLUTION
 
-    def note(self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime) -> None:
+    def record_rows(
+        self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime
+    ) -> None:
         """Record that rows were read at ``at``, no earlier than their versions in ``rows``."""
         for key in keys:
             mark = self._marks.get(key)
@@ -132,7 +134,7 @@ class NovaCells:
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         """Raise :class:`ConfigurationError` if ``[api_database] connection`` is unusable."""
-        self.api = api_database(settings)
+        self.api = get_api_database(settings)
         self.database = database
         self.settings = settings
         self.clock = clock
@@ -156,23 +158,25 @@ class NovaCells:
         """
         if self._characters is None:
             with self.database.read() as connection:
-                self._characters = Characters.of(connection)
+                self._characters = Characters.read_from(connection)
         return self._characters
 
-    def shown(self, display_name: str, place: str, noun: str, totals: SyncTotals) -> str:
+    def replace_unstorable(
+        self, display_name: str, place: str, noun: str, totals: SyncTotals
+    ) -> str:
         """Replace the characters of a display name that cannot be stored, and report an issue."""
-        if (character := self.characters.missing(display_name)) is None:
+        if (character := self.characters.find_unstorable(display_name)) is None:
             return display_name
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
         totals.add_issue(place, f"{reason}, so it is recorded with {PLACEHOLDER}")
-        return self.characters.shown(display_name)
+        return self.characters.replace_unstorable(display_name)
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
         Such a text is reported as an issue. ``texts`` are by name, as in messages.
         """
-        if (missing := self.characters.lacking(texts)) is None:
+        if (missing := self.characters.find_unstorable_text(texts)) is None:
             return False
         noun, character = missing
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
@@ -226,10 +230,10 @@ class NovaCells:
         A cell whose URL is unchanged keeps its connections and versions of rows.
         """
         with self.read_api() as connection:
-            mappings = mapped_cells(connection)
+            mappings = list_mapped_cells(connection)
             is_multi_cell = sum(not mapping.is_cell0 for mapping in mappings) > 1
             self._mark_of_mappings = mark_of_mappings(connection, changing=is_multi_cell)
-            hosts = cells_of_hosts(connection)
+            hosts = map_cells_by_host(connection)
         followed: dict[str, FollowedCell] = {}
         for mapped in mappings:
             if mapped.is_cell0:
@@ -255,22 +259,22 @@ class NovaCells:
                     return
         self.load()
 
-    def failure_of(self, cell: FollowedCell, host: str | None) -> str | None:
+    def find_failure(self, cell: FollowedCell, host: str | None) -> str | None:
         """Return why the rows of a host in a cell are ignored, or None.
 
         Rows are ignored if the host's name cannot be stored, or if nova maps the host to another
         cell. Rows of unmapped hosts are used.
         """
-        if (character := self.characters.missing(host)) is not None:
+        if (character := self.characters.find_unstorable(host)) is not None:
             return f"{_CANNOT_STORE.format(character)} of its host's name"
         uuid = self.mapped_hosts.get(host or "", cell.uuid)
-        return None if uuid == cell.uuid else f"nova maps its host to {self._title(uuid)}"
+        return None if uuid == cell.uuid else f"nova maps its host to {self._get_title(uuid)}"
 
-    def _title(self, uuid: str) -> str:
+    def _get_title(self, uuid: str) -> str:
         return self._by_uuid[uuid].title if uuid in self._by_uuid else f"cell {uuid}"
 
     def _open_cell(self, previous: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
-        database = cell_database(mapped.title, mapped.database_connection, self.settings)
+        database = get_cell_database(mapped.title, mapped.database_connection, self.settings)
         if previous is not None and previous.database.url == database.url:
             previous.mapped = mapped
             return previous
@@ -283,14 +287,16 @@ class NovaCells:
         current = {}
         for followed in self.every:
             uuid, mapped = followed.uuid, followed.mapped
-            name = self.shown(mapped.name or "", f"cell {uuid}", "name", totals) or None
+            name = (
+                self.replace_unstorable(mapped.name or "", f"cell {uuid}", "name", totals) or None
+            )
             current[uuid] = NovaCell(uuid=uuid, name=name, disabled=mapped.disabled)
         with self.database.read() as connection:
-            recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
-        totals.note_read("cells", len(current))
+            recorded = {cell.uuid: cell for cell in cells.list_cells(connection)}
+        totals.add_read_count("cells", len(current))
         changed = find_differing(recorded, current, _FIELDS)
         gone = recorded.keys() - current.keys()
-        totals.note_all("cells", recorded, changed, gone, _FIELDS, lambda cell: cell.title)
+        totals.add_all("cells", recorded, changed, gone, _FIELDS, lambda cell: cell.title)
         if dry or not (changed or gone):
             return
 
@@ -300,7 +306,7 @@ class NovaCells:
 
         self.database.write(write)
 
-    def for_each_cell(
+    def run_for_each_cell(
         self,
         work: Callable[[FollowedCell], None],
         *,
@@ -319,11 +325,11 @@ class NovaCells:
             try:
                 work(cell)
             except NovaDatabaseUnavailable as failure:
-                self._note_failure(cell, retry_at, failure)
+                self._mark_away(cell, retry_at, failure)
                 self._report_away(totals, cell)
             else:
                 if retry_at is not None:
-                    self._came_back(cell, retry_at)
+                    self._mark_back(cell, retry_at)
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
@@ -343,17 +349,17 @@ class NovaCells:
         if not self.away:
             return
         with self.database.read() as connection:
-            recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
+            recorded = {cell.uuid: cell for cell in cells.list_cells(connection)}
         for cell in self.away:
             if cell.uuid in recorded and not recorded[cell.uuid].is_away:
                 cell.away_until = None
 
-    def note_read(self) -> None:
+    def record_read(self) -> None:
         """Record the current time as the last answer of all cells that can be reached."""
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
-        self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
+        self.database.write(partial(cells.record_read, uuids=answering, now=self.clock()))
 
-    def _note_failure(
+    def _mark_away(
         self, cell: FollowedCell, retry_at: float | None, failure: NovaDatabaseUnavailable
     ) -> None:
         """Mark a cell as away, unless another thread has noted the same failure."""
@@ -368,17 +374,17 @@ class NovaCells:
                     cell.title,
                     failure.detail,
                 )
-                reason = self.characters.shown(failure.detail)
-                self._record(partial(cells.note_away, uuid=cell.uuid, failure=reason))
+                reason = self.characters.replace_unstorable(failure.detail)
+                self._record(partial(cells.record_failure, uuid=cell.uuid, failure=reason))
 
-    def _came_back(self, cell: FollowedCell, retry_at: float) -> None:
+    def _mark_back(self, cell: FollowedCell, retry_at: float) -> None:
         """Mark a cell as back, unless another thread has changed its state."""
         with self._state_lock:
             if cell.away_until != retry_at:
                 return
             cell.away_until = None
             LOG.info("%s: its database answers again", cell.title)
-            self._record(partial(cells.note_read, uuids=[cell.uuid]))
+            self._record(partial(cells.record_read, uuids=[cell.uuid]))
 
     def _record(self, note: Callable[..., None]) -> None:
         # Called under the lock, so that states are written in their order.

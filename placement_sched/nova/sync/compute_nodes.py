@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from placement_sched.db.failover import ServerEpoch, epoch_of
-from placement_sched.db.sql import batches
+from placement_sched.db.failover import ServerEpoch, get_epoch
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
@@ -15,7 +15,7 @@ from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.services import ServiceSync
-from placement_sched.operations.reports import defaults
+from placement_sched.operations.reports import build_defaults
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults, read_report
 from placement_sched.store.compute import compute_nodes
@@ -62,20 +62,20 @@ class NodeSync:
     ) -> None:
         """Compare all nodes of a cell and record the differences."""
         with self._database.read() as connection:
-            recorded = compute_nodes.uuids_by_cell(connection).get(cell.uuid, ())
+            recorded = compute_nodes.map_uuids_by_cell(connection).get(cell.uuid, ())
         started = self._cells.clock()
         with cell.database.read() as connection:
-            changed = readers.changed_nodes(connection)
-            without_uuid = readers.nodes_without_uuid(connection)
+            changed = readers.map_changed_nodes(connection)
+            without_uuid = readers.list_nodes_without_uuid(connection)
         for host, name in without_uuid:
             totals.unread |= {host or "", name or ""}
             reason = "it has no uuid: restart nova-compute on this host"
             totals.add_issue(f"compute node {name} of host {host} ({cell.title})", reason)
-        totals.note_read(_NOUN, len(changed))
-        for chunk in batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
+        totals.add_read_count(_NOUN, len(changed))
+        for chunk in split_batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
             self.reconcile(cell, chunk, totals, dry=dry)
             if not dry:
-                cell.nodes.note(changed, changed.keys() & set(chunk), started)
+                cell.nodes.record_rows(changed, changed.keys() & set(chunk), started)
             done(len(chunk))
         if not dry:
             cell.remapped.clear()
@@ -85,15 +85,15 @@ class NodeSync:
     def delete_other_cells(self, totals: SyncTotals, *, dry: bool) -> None:
         """Delete the nodes of cells that nova no longer has."""
         with self._database.read() as connection:
-            recorded = compute_nodes.uuids_by_cell(connection)
+            recorded = compute_nodes.map_uuids_by_cell(connection)
         valid = {cell.uuid for cell in self._cells.every}
         gone = [uuid for cell, uuids in recorded.items() if cell not in valid for uuid in uuids]
         for uuid in gone:
-            totals.note_deleted(_NOUN, uuid)
+            totals.add_deleted(_NOUN, uuid)
         if gone and not dry:
             self._database.write(lambda connection: compute_nodes.remove_many(connection, gone))
 
-    def moved(
+    def find_moved(
         self,
         cell: FollowedCell,
         connection: Connection,
@@ -105,11 +105,11 @@ class NodeSync:
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
-        changed = readers.changed_nodes(connection, since=since)
+        changed = readers.map_changed_nodes(connection, since=since)
         are_row_counts_unchanged = (
             cell.row_counts is not None and cell.row_counts[2:] == row_counts[2:]
         )
-        everyone = None if are_row_counts_unchanged else readers.all_node_uuids(connection)
+        everyone = None if are_row_counts_unchanged else readers.list_node_uuids(connection)
         return MovedNodes(now, changed, everyone)
 
     def follow(
@@ -123,13 +123,13 @@ class NodeSync:
         remapped = set(cell.remapped)
         if moved.everyone is not None:
             with self._database.read() as connection:
-                recorded = set(compute_nodes.uuids_by_cell(connection).get(cell.uuid, ()))
-                names = compute_nodes.uuids_by_name(connection, remapped, cell.uuid)
+                recorded = set(compute_nodes.map_uuids_by_cell(connection).get(cell.uuid, ()))
+                names = compute_nodes.map_uuids_by_name(connection, remapped, cell.uuid)
             keys |= dict.fromkeys((recorded ^ moved.everyone) | set(names.values()))
-        for chunk in batches(keys, CHUNK):
+        for chunk in split_batches(keys, CHUNK):
             self.reconcile(cell, chunk, totals)
-            cell.nodes.note(moved.moving, moved.moving.keys() & set(chunk), moved.at)
-            totals.note_read(_NOUN, len(chunk))
+            cell.nodes.record_rows(moved.moving, moved.moving.keys() & set(chunk), moved.at)
+            totals.add_read_count(_NOUN, len(chunk))
         cell.nodes_read = moved.at
         cell.remapped -= remapped
 
@@ -142,13 +142,13 @@ class NodeSync:
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                if (history := epoch_of(connection)) != self._history:
+                if (history := get_epoch(connection)) != self._history:
                     self._history, self._synced = history, {}
                 recorded = compute_nodes.read_records(connection, uuids)
             living, nodes = self._read(cell, uuids, recorded, totals)
             nodes = self._drop_name_conflicts(cell, nodes, totals)
             with self._database.read() as connection:
-                differences = compute_nodes.changed_columns(connection, nodes)
+                differences = compute_nodes.map_changed_columns(connection, nodes)
             for node in nodes:
                 if node.uuid in recorded and node.uuid not in differences:
                     self._synced[node.uuid] = (living[node.uuid], recorded[node.uuid].version)
@@ -162,9 +162,9 @@ class NodeSync:
                 break
         for node in differing:
             new, fields = node.uuid not in recorded, differences[node.uuid]
-            totals.note_difference(_NOUN, node.hypervisor_hostname, fields, new=new)
+            totals.add_difference(_NOUN, node.hypervisor_hostname, fields, new=new)
         for uuid in gone:
-            totals.note_deleted(_NOUN, uuid)
+            totals.add_deleted(_NOUN, uuid)
 
     def _read(
         self,
@@ -176,15 +176,15 @@ class NodeSync:
         """Map living nodes to the hashes of their rows, and return nodes that may differ."""
         with cell.database.read() as connection:
             rows = list(readers.read_nodes(connection, uuids))
-        base = defaults(self._cells.settings, self._cells.clock())
+        base = build_defaults(self._cells.settings, self._cells.clock())
         ratios = (base.cpu_allocation_ratio, base.ram_allocation_ratio)
         context = (cell.uuid, *ratios, base.disk_allocation_ratio)
         living: dict[str, int] = {}
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
-            reason = self._cells.failure_of(cell, row.host)
-            if title := self._cell_of_same_uuid(cell, old.get(row.uuid)):
+            reason = self._cells.find_failure(cell, row.host)
+            if title := self._find_owning_cell(cell, old.get(row.uuid)):
                 reason = reason or f"{title} has a node of the same uuid"
             if reason:
                 totals.unread.add(row.uuid)
@@ -199,20 +199,22 @@ class NodeSync:
                 reason = "free_disk_gb is not reported yet, and no instance is placed there"
                 totals.add_issue(place, reason)
                 continue
-            digest = living[row.uuid] = hash((context, readers.without_times(row)))
+            digest = living[row.uuid] = hash((context, readers.drop_times(row)))
             if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
                 continue
             try:
-                node = read_report(readers.report_of(row, cell.uuid), self._defaults(row, base))
+                node = read_report(
+                    readers.build_report(row, cell.uuid), self._build_defaults(row, base)
+                )
             except DocumentError as error:
-                reason = error.at_path().detail
+                reason = error.build_invalid().detail
                 totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 totals.add_issue(place, f"its record is not updated: {reason}")
             else:
                 nodes.append(node.node)
         return living, nodes
 
-    def _cell_of_same_uuid(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
+    def _find_owning_cell(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
         """Return the title of another cell that owns the recorded node, or None.
 
         The cell owns the node if nova maps the host to the cell. The recorded node counts until its
@@ -232,8 +234,8 @@ class NodeSync:
         if not elsewhere or not nodes:
             return list(nodes)
         with self._database.read() as connection:
-            names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
-            owned = {node.uuid: uuid for node in nodes if (uuid := _name_owner(node, names))}
+            names = compute_nodes.map_uuids_by_name(connection, {node.host for node in nodes})
+            owned = {node.uuid: uuid for node in nodes if (uuid := _find_name_owner(node, names))}
             owners = compute_nodes.read_records(connection, owned.values())
         accepted = []
         for node in nodes:
@@ -247,9 +249,9 @@ class NodeSync:
             totals.add_issue(place, "another cell has a node of this host and name")
         return accepted
 
-    def _defaults(self, row: readers.NodeRow, base: Defaults) -> Defaults:
+    def _build_defaults(self, row: readers.NodeRow, base: Defaults) -> Defaults:
         """Return the defaults for a row, with its host's heartbeat as the time."""
-        heartbeat = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
+        heartbeat = self._services.get_last_seen(row.host or "") or row.updated_at or row.created_at
         return replace(base, now=(heartbeat or base.now).replace(microsecond=0))
 
     def _write(
@@ -264,9 +266,9 @@ class NodeSync:
         now = self._cells.clock()
 
         def write(connection: Connection) -> None:
-            names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
+            names = compute_nodes.map_uuids_by_name(connection, {node.host for node in nodes})
             # A node may come back with another uuid, and two nodes may swap their names.
-            replaced = {uuid for node in nodes if (uuid := _name_owner(node, names))}
+            replaced = {uuid for node in nodes if (uuid := _find_name_owner(node, names))}
             compute_nodes.remove_many(connection, [*gone, *replaced])
             after = {
                 node.uuid: recorded[node.uuid].version
@@ -282,7 +284,7 @@ class NodeSync:
         return True
 
 
-def _name_owner(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
+def _find_name_owner(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
     """Return the uuid of another recorded node with this node's host and name."""
     uuid = names.get((node.host, node.hypervisor_hostname))
     return None if uuid == node.uuid else uuid

@@ -11,7 +11,7 @@ from oslo_log import log
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Error, one_line, sentence
+from placement_sched.errors import Error, format_error, format_one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.nova.databases import NovaDatabaseUnavailable
 from placement_sched.nova.sync import SyncIssue, SyncReport, SyncTotals
@@ -63,7 +63,7 @@ class Follower:
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
 
-    def full(self, progress: Progress | None = None) -> SyncReport:
+    def sync_all(self, progress: Progress | None = None) -> SyncReport:
         """Read all of nova's databases, and record the differences.
 
         The records of a cell whose database does not answer are kept, and the report lists the cell
@@ -75,7 +75,7 @@ class Follower:
     def compare(self, progress: Progress | None = None) -> SyncReport:
         """Compare the records with nova's databases, without writing.
 
-        Reads the same as :meth:`full`, and raises the same errors. The report lists each
+        Reads the same as :meth:`sync_all`, and raises the same errors. The report lists each
         difference.
         """
         with self._cells.read_only():
@@ -88,12 +88,12 @@ class Follower:
             self._cells.load()
             self._cells.follow(totals, dry=dry)
             if not dry:
-                self._cells.for_each_cell(self._services.note_row_counts, totals=totals)
+                self._cells.run_for_each_cell(self._services.note_row_counts, totals=totals)
             self._services.reconcile(totals, dry=dry)
             instances = self._instances.count()
             counter = _ProgressCounter(progress, instances + totals.read["services"])
             self._nodes.delete_other_cells(totals, dry=dry)
-            self._cells.for_each_cell(
+            self._cells.run_for_each_cell(
                 lambda cell: self._nodes.reconcile_all(cell, totals, counter, dry=dry),
                 totals=totals,
             )
@@ -102,22 +102,22 @@ class Follower:
             self._instances.reconcile_all(totals, instances, counter, dry=dry)
             self._check_mappings(totals)
             if not dry:
-                self._cells.note_read()
+                self._cells.record_read()
                 self.left_out = len(totals.issues)
-        return totals.findings(monotonic() - begun)
+        return totals.build_report(monotonic() - begun)
 
     def _check_mappings(self, totals: SyncTotals) -> None:
         """Report the hosts that nova cannot use because it maps them to no cell."""
         with self.database.read() as connection:
-            recorded = compute_nodes.cells_of_all_hosts(connection)
+            recorded = compute_nodes.map_cells_of_all_hosts(connection)
         for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
             reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
             totals.add_issue(f"host {host}", reason)
 
-    def round(self) -> SyncReport:
+    def sync_changes(self) -> SyncReport:
         """Record the changes since the last sync.
 
-        Raises the errors of :meth:`full`.
+        Raises the errors of :meth:`sync_all`.
         """
         begun = monotonic()
         totals = SyncTotals()
@@ -138,14 +138,16 @@ class Follower:
                 self._services.sync_heartbeats(totals)
                 self._sync_hosts(totals, is_round=True)
                 instances.result()
-            self._cells.note_read()
+            self._cells.record_read()
         if away is not None:
             raise away
-        return totals.findings(monotonic() - begun)
+        return totals.build_report(monotonic() - begun)
 
     def _follow_instances(self, joined: Collection[str], totals: SyncTotals) -> None:
         """Record changed instances, and instances that joined a server group."""
-        self._cells.for_each_cell(lambda cell: self._instances.follow(cell, totals), totals=totals)
+        self._cells.run_for_each_cell(
+            lambda cell: self._instances.follow(cell, totals), totals=totals
+        )
         self._instances.follow_cell0(totals)
         self._instances.reconcile(joined, totals)
 
@@ -156,7 +158,7 @@ class Follower:
         that does not answer are not changed, without an error. Raises :class:`Unavailable` if the
         database of this service does not answer.
         """
-        self._refreshing.after_now()
+        self._refreshing.wait_for_sync()
 
     def _refresh(self) -> None:
         totals = SyncTotals()
@@ -175,16 +177,16 @@ class Follower:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 row_counts = scan.read_cell(cell, connection)
-                moved = self._nodes.moved(cell, connection, row_counts, is_round=is_round)
+                moved = self._nodes.find_moved(cell, connection, row_counts, is_round=is_round)
             self._nodes.follow(cell, moved, totals, is_round=is_round)
             cell.row_counts = row_counts
 
-        self._cells.for_each_cell(read, patient=is_round, totals=totals)
+        self._cells.run_for_each_cell(read, patient=is_round, totals=totals)
         self._services.follow(scan, totals)
 
     def read_all(self) -> None:
-        """Run :meth:`full`, log its issues, and restart the background sync's interval."""
-        findings = self.full()
+        """Run :meth:`sync_all`, log its issues, and restart the background sync's interval."""
+        findings = self.sync_all()
         self._full_due = monotonic() + self.settings.scheduler.nova_full_sync_interval
         self._log_new_issues(findings)
 
@@ -201,11 +203,11 @@ class Follower:
             # Records may be lost in a failover, although nothing has changed in nova since.
             self._full_due = now
         if now >= self._full_due:
-            if self._attempt(self.full):
+            if self._attempt(self.sync_all):
                 self._full_due = monotonic() + options.nova_full_sync_interval
             self._round_due = monotonic() + options.nova_sync_interval
         elif now >= min(self._round_due, self._cells.next_attempt):
-            self._attempt(self.round)
+            self._attempt(self.sync_changes)
             self._round_due = now + options.nova_sync_interval
         due = min(self._full_due, self._round_due, self._cells.next_attempt)
         return max(0.0, due - monotonic())
@@ -217,7 +219,7 @@ class Follower:
         except NovaDatabaseUnavailable:
             return False  # logged already
         except Error as failure:
-            LOG.warning("nova's databases cannot be read: %s", sentence(failure))
+            LOG.warning("nova's databases cannot be read: %s", format_error(failure))
             return False
         except Exception:
             LOG.exception("nova's databases cannot be read")
@@ -247,12 +249,12 @@ class Follower:
                 self._cells.load()
             self._instances.reconcile(uuids, SyncTotals())
 
-    def instances_synced(self, host: str, uuids: Collection[str]) -> None:
+    def compare_instances(self, host: str, uuids: Collection[str]) -> None:
         """Compare instances of a host with the records, for RPC ``sync_instance_info``.
 
         Only differences are read from nova.
         """
-        if differing := self._instances.recorded_on(host) ^ set(uuids):
+        if differing := self._instances.find_recorded_on(host) ^ set(uuids):
             self.read_instances(differing)
 
     def close(self) -> None:
@@ -268,7 +270,7 @@ class SharedSync:
         self._lock = Lock()
         self._begun = self._done = 0
 
-    def after_now(self) -> None:
+    def wait_for_sync(self) -> None:
         """Wait for a sync that began after this call, and raise its error."""
         latest = self._begun
         with self._lock:
@@ -303,9 +305,9 @@ def _run_step(step: Callable[[], object]) -> str:
     try:
         step()
     except NovaDatabaseUnavailable as away:
-        return f"nova's databases cannot be read: {one_line(away)}"
+        return f"nova's databases cannot be read: {format_one_line(away)}"
     except Error as failure:
-        return sentence(failure)
+        return format_error(failure)
     return ""
 
 

@@ -40,7 +40,7 @@ class GroupSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.groups_fingerprint(connection)
+            fingerprint = readers.read_groups_fingerprint(connection)
         self._reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
@@ -52,10 +52,10 @@ class GroupSync:
         group since the last call.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.groups_fingerprint(connection)
-            newest = readers.newest_member(connection)
+            fingerprint = readers.read_groups_fingerprint(connection)
+            newest = readers.find_newest_member(connection)
             previous = newest if self._newest_member is None else self._newest_member
-            joined = readers.members_since(connection, previous) if newest > previous else ()
+            joined = readers.list_members_since(connection, previous) if newest > previous else ()
         if fingerprint != self._fingerprint:
             self._reconcile(totals, dry=False)
             self._fingerprint = fingerprint
@@ -64,14 +64,14 @@ class GroupSync:
 
     def _reconcile(self, totals: SyncTotals, *, dry: bool) -> None:
         with self._database.read() as connection:
-            recorded = {group.uuid or "": group for group in server_groups.all_groups(connection)}
+            recorded = {group.uuid or "": group for group in server_groups.list_groups(connection)}
         with self._cells.read_api() as connection:
-            groups = readers.server_groups(connection)
+            groups = readers.map_server_groups(connection)
         storable = self._select_storable(groups, totals)
         differing = find_differing(recorded, storable, _GROUP_FIELDS)
         gone = recorded.keys() - groups.keys()
-        totals.note_read(_GROUP_NOUN, len(groups))
-        totals.note_all(_GROUP_NOUN, recorded, differing, gone, _GROUP_FIELDS, _title_group)
+        totals.add_read_count(_GROUP_NOUN, len(groups))
+        totals.add_all(_GROUP_NOUN, recorded, differing, gone, _GROUP_FIELDS, _get_group_title)
         if dry or not (differing or gone):
             return
         now = self._cells.clock()
@@ -90,7 +90,7 @@ class GroupSync:
         storable = {}
         for uuid, group in groups.items():
             if isinstance(group, DocumentError):
-                totals.add_issue(f"server group {uuid}", group.at_path().detail)
+                totals.add_issue(f"server group {uuid}", group.build_invalid().detail)
             elif group.policy not in POLICIES:
                 totals.add_issue(
                     f"server group {group.name} ({uuid})",
@@ -98,7 +98,7 @@ class GroupSync:
                 )
             else:
                 place = f"server group {uuid}"
-                name = self._cells.shown(group.name or "", place, "name", totals)
+                name = self._cells.replace_unstorable(group.name or "", place, "name", totals)
                 texts = {"project_id": group.project_id, "user_id": group.user_id}
                 if self._cells.is_left_out(place, texts, totals):
                     continue
@@ -106,7 +106,7 @@ class GroupSync:
         return storable
 
 
-def _title_group(group: ServerGroup) -> str:
+def _get_group_title(group: ServerGroup) -> str:
     return group.name or group.uuid or ""
 
 
@@ -124,7 +124,7 @@ class AggregateSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.fingerprint(connection)
+            fingerprint = readers.read_fingerprint(connection)
         self.reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
@@ -135,7 +135,7 @@ class AggregateSync:
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.fingerprint(connection)
+            fingerprint = readers.read_fingerprint(connection)
         if fingerprint != self._fingerprint:
             self.reconcile(totals)
             self._fingerprint = fingerprint
@@ -152,7 +152,7 @@ class AggregateSync:
             with self._database.read() as connection:
                 recorded = _read_recorded(connection, ids)
             with self._cells.read_api() as connection:
-                rows = readers.host_aggregates(connection, ids)
+                rows = readers.list_host_aggregates(connection, ids)
             aggregates = {row.id: row for row in map(partial(self._make_storable, totals), rows)}
             unstorable = {
                 key for key, row in aggregates.items() if self._is_unstorable(row, totals)
@@ -162,8 +162,8 @@ class AggregateSync:
             gone = recorded.keys() - aggregates.keys() - unstorable
             if dry or not (differing or gone) or self._write(recorded, differing, gone):
                 break
-        totals.note_read(_AGGREGATE_NOUN, len(aggregates))
-        totals.note_all(
+        totals.add_read_count(_AGGREGATE_NOUN, len(aggregates))
+        totals.add_all(
             _AGGREGATE_NOUN,
             recorded,
             differing,
@@ -175,7 +175,7 @@ class AggregateSync:
     def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
         """Replace or remove the parts of name and hosts that cannot be stored."""
         place = f"aggregate {aggregate.uuid}"
-        name = self._cells.shown(aggregate.name, place, "name", totals)
+        name = self._cells.replace_unstorable(aggregate.name, place, "name", totals)
         if name != aggregate.name:  # names are unique, also with placeholders
             name = f"{name[:_MAX_SHOWN_NAME]} ({aggregate.id})"
         hosts = frozenset(
@@ -204,7 +204,7 @@ class AggregateSync:
         def write(connection: Connection) -> bool:
             ids = {*differing, *gone}
             # From here on, no other process changes an aggregate until this transaction ends.
-            host_aggregates.note_change(connection)
+            host_aggregates.bump_version(connection)
             current = _read_recorded(connection, None)
             if any(
                 has_changed(recorded.get(key), current.get(key), _AGGREGATE_FIELDS) for key in ids

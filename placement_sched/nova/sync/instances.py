@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
@@ -19,7 +19,7 @@ from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
-from placement_sched.store.compute.instances import InstanceRecord, short_id
+from placement_sched.store.compute.instances import InstanceRecord, find_storable_id
 
 #: The columns that are compared, in the order of :class:`InstanceRecord` after the uuid, and the
 #: names of their fields.
@@ -59,29 +59,29 @@ class NewRecord(NamedTuple):
         texts = {name: value for name, value in columns if name not in _NO_TEXTS}
         return {**texts, "flavorid": self.flavor.flavorid}
 
-    def changed(self, fields: Collection[str]) -> dict[str, Any]:
+    def select_columns(self, fields: Collection[str]) -> dict[str, Any]:
         """Return the columns of these fields, and the columns that every row needs."""
-        row = self.row()
+        row = self.build_row()
         names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
         # The statement that writes rows needs a name even if the row exists already.
         return {name: row[name] for name in row if name in {"uuid", "display_name", *names}} | {
             "updated_at": self.updated_at
         }
 
-    def row(self) -> dict[str, Any]:
+    def build_row(self) -> dict[str, Any]:
         """Return the row of the table, without its id."""
         return {
             "uuid": self.uuid,
             **dict(zip(_COLUMNS, self.values, strict=True)),
             "flavor": None,
-            "flavorid": short_id(self.flavor.flavorid),
+            "flavorid": find_storable_id(self.flavor.flavorid),
             "image": self.image,
             "decision_uuid": self.decision_uuid,
             "updated_at": self.updated_at,
         }
 
 
-def record_of(
+def build_record(
     instance: NovaInstance,
     recorded: InstanceRecord | None,
     *,
@@ -96,21 +96,21 @@ def record_of(
     is kept until nova-compute has written its name. The image is recorded as it was at the claim.
     """
     host, node = instance.host, instance.node
-    created_at = moment(instance.created_at)
-    image_id = short_id(instance.image_ref or None)
+    created_at = parse_iso_time(instance.created_at)
+    image_id = find_storable_id(instance.image_ref or None)
     image = None if image_id is None else to_storable({"id": image_id})
     if recorded is not None:
         if host is None and instance.vm_state == "building" and is_pending(recorded):
             host, node = recorded.host, recorded.node
         if recorded.image_id == image_id:
             image = recorded.image
-        created_at = created_at or moment(recorded.created_at)
+        created_at = created_at or parse_iso_time(recorded.created_at)
     created_at = created_at or now
     values = (
         *(host, node, instance.project_id, instance.user_id),
         instance.display_name or instance.uuid,
         *(instance.vm_state, instance.task_state, flavor.digest, image_id),
-        *(created_at, moment(instance.launched_at)),
+        *(created_at, parse_iso_time(instance.launched_at)),
         *(instance.metadata, instance.system_metadata, group),
     )
     return NewRecord(
@@ -119,17 +119,17 @@ def record_of(
         flavor=flavor,
         image=image,
         decision_uuid=None if recorded is None else recorded.decision_uuid,
-        updated_at=moment(instance.updated_at) or created_at,
+        updated_at=parse_iso_time(instance.updated_at) or created_at,
     )
 
 
-def changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple[str, ...]:
+def find_changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple[str, ...]:
     """Return the fields of a record that differ, or all fields if it is new."""
     if recorded is None:
         return FIELDS
     old_values: list[Any] = list(recorded[1 : len(_COLUMNS) + 1])
     for index in map(_COLUMNS.index, _TIMES):
-        old_values[index] = moment(old_values[index])
+        old_values[index] = parse_iso_time(old_values[index])
     if tuple(old_values) == record.values:
         return ()
     return tuple(
@@ -137,7 +137,7 @@ def changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple
     )
 
 
-def moment(text: str | None) -> datetime | None:
+def parse_iso_time(text: str | None) -> datetime | None:
     """Parse the ISO 8601 time of a database, without fractions of a second."""
     return None if text is None else datetime.fromisoformat(text[:19])
 
@@ -197,7 +197,7 @@ class InstanceSync:
             with cell.database.read() as connection:
                 total += readers.count_instances(connection)
 
-        self._cells.for_each_cell(count)
+        self._cells.run_for_each_cell(count)
         return total
 
     def reconcile_all(
@@ -209,18 +209,20 @@ class InstanceSync:
         limit the memory.
         """
         started = self._cells.clock()
-        for first, last in readers.uuid_ranges(number // CHUNK + 1):
+        for first, last in readers.split_uuid_range(number // CHUNK + 1):
             with self._database.read() as connection:
                 recorded = {
-                    row.uuid: row for row in instances.records_between(connection, first, last)
+                    row.uuid: row for row in instances.list_records_between(connection, first, last)
                 }
-            living = self._between(first, last, totals)
-            groups = self._groups(living)
-            records = self._records(living.values(), recorded, groups, totals)
-            totals.note_read(_NOUN, len(records))
+            living = self._read_between(first, last, totals)
+            groups = self._map_groups(living)
+            records = self._build_records(living.values(), recorded, groups, totals)
+            totals.add_read_count(_NOUN, len(records))
             self._add([each for each in records if each.uuid not in recorded], totals, dry=dry)
             unchanged = {
-                each.uuid for each in records if not changed_columns(recorded.get(each.uuid), each)
+                each.uuid
+                for each in records
+                if not find_changed_columns(recorded.get(each.uuid), each)
             }
             self.reconcile(recorded.keys() - unchanged, totals, flavors=True, dry=dry)
             done(len(records))
@@ -231,15 +233,15 @@ class InstanceSync:
     def _add(self, records: Sequence[NewRecord], totals: SyncTotals, *, dry: bool) -> None:
         """Record new instances, which join their groups if the groups still exist."""
         for record in records:
-            totals.note_difference(_NOUN, record.uuid, (), new=True)
+            totals.add_difference(_NOUN, record.uuid, (), new=True)
         if records and not dry:
-            texts, rows = _flavors_of(records), [record.row() for record in records]
+            texts, rows = _map_flavors(records), [record.build_row() for record in records]
             groups = {row["server_group"] for row in rows} - {None}
 
             def add(connection: Connection) -> None:
                 # A group that was deleted after it was read must not get members.
                 server_groups.lock_many(connection, groups)
-                deleted = groups - server_groups.existing_uuids(connection, groups)
+                deleted = groups - server_groups.find_existing_uuids(connection, groups)
                 flavor_store.keep_embedded(connection, texts)
                 instances.add(connection, [_drop_deleted_group(row, deleted) for row in rows])
 
@@ -250,12 +252,12 @@ class InstanceSync:
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
-            moving = readers.changed_instances(connection, since)
-        for chunk in batches(cell.instances.to_read(moving, is_round=False), CHUNK):
+            moving = readers.map_changed_instances(connection, since)
+        for chunk in split_batches(cell.instances.to_read(moving, is_round=False), CHUNK):
             self.reconcile(chunk, totals, home=cell)
-            cell.instances.note(moving, chunk, now)
+            cell.instances.record_rows(moving, chunk, now)
             if cell is not self._cells.cell0:
-                totals.note_read(_NOUN, len(chunk))
+                totals.add_read_count(_NOUN, len(chunk))
         cell.instances.keep(moving)
         cell.instances_read = now
 
@@ -288,22 +290,24 @@ class InstanceSync:
                     record.uuid: record for record in instances.read_records(connection, uuids)
                 }
             result = self._look_up(uuids, {} if flavors else recorded, totals, home)
-            groups = self._groups(result.living)
-            records = self._records(result.living.values(), recorded, groups, totals)
+            groups = self._map_groups(result.living)
+            records = self._build_records(result.living.values(), recorded, groups, totals)
             differing = [
-                record for record in records if changed_columns(recorded.get(record.uuid), record)
+                record
+                for record in records
+                if find_changed_columns(recorded.get(record.uuid), record)
             ]
             missing = [record for uuid, record in recorded.items() if uuid not in result.living]
-            gone = self._gone(missing, result)
+            gone = self._find_deleted(missing, result)
             if dry or self._write(recorded, differing, gone):
                 break
         for record in differing:
             existing = recorded.get(record.uuid)
-            totals.note_difference(
-                _NOUN, record.uuid, changed_columns(existing, record), new=existing is None
+            totals.add_difference(
+                _NOUN, record.uuid, find_changed_columns(existing, record), new=existing is None
             )
         for uuid in gone:
-            totals.note_deleted(_NOUN, uuid)
+            totals.add_deleted(_NOUN, uuid)
         return frozenset(result.living)
 
     def _look_up(
@@ -314,7 +318,7 @@ class InstanceSync:
         home: FollowedCell | None,
     ) -> _LookupResult:
         """Look up instances in cell after cell, ``home`` first, until each is found living."""
-        result = _LookupResult(mapped=self._mapped(uuids))
+        result = _LookupResult(mapped=self._map_cells(uuids))
         searched: list[FollowedCell] = []
 
         def read(cell: FollowedCell) -> None:
@@ -322,7 +326,7 @@ class InstanceSync:
             if missing and cell not in searched:
                 searched.append(cell)
                 with cell.database.read() as connection:
-                    rows = readers.instances_by_uuids(connection, missing)
+                    rows = readers.list_instances_by_uuids(connection, missing)
                     rows = readers.with_metadata(connection, rows)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
                     complete = readers.with_flavors(connection, lacking)
@@ -331,23 +335,25 @@ class InstanceSync:
 
         if home is not None and home in self._cells.every:
             read(home)
-        self._cells.for_each_cell(read, totals=totals)
+        self._cells.run_for_each_cell(read, totals=totals)
         result.accept_strays({cell.uuid for cell in self._cells.away})
         return result
 
-    def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
+    def _map_cells(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Map instances to the cells that nova maps them to, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
-                return readers.cells_of_instances(connection, uuids)
+                return readers.map_cells_by_instance(connection, uuids)
         return {}
 
     def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, InstanceRecord]) -> bool:
         record = recorded.get(instance.uuid)
         digest = record.flavor_digest if record else None
-        return instance.lives and self._flavors.recorded(instance, digest) is None
+        return instance.lives and self._flavors.find_recorded(instance, digest) is None
 
-    def _between(self, first: str, last: str | None, totals: SyncTotals) -> dict[str, NovaInstance]:
+    def _read_between(
+        self, first: str, last: str | None, totals: SyncTotals
+    ) -> dict[str, NovaInstance]:
         """Return the living instances with uuids in a range, from all cells.
 
         If several cells have an instance, the instance of the cell that nova maps it to is used.
@@ -356,13 +362,13 @@ class InstanceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                rows = readers.instances_between(connection, first, last)
+                rows = readers.list_instances_between(connection, first, last)
                 by_cell[cell.uuid] = readers.with_metadata(connection, rows)
                 self._flavors.read(connection, rows)
 
-        self._cells.for_each_cell(read, totals=totals)
+        self._cells.run_for_each_cell(read, totals=totals)
         counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
-        result = _LookupResult(mapped=self._mapped(counts))
+        result = _LookupResult(mapped=self._map_cells(counts))
         for cell in self._cells.every:
             result.add(cell, by_cell.get(cell.uuid, ()))
         unaccepted = result.strays.keys() - result.living.keys()
@@ -372,22 +378,22 @@ class InstanceSync:
             totals.add_issue(f"instance {uuid}", reason)
         return living
 
-    def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
+    def _map_groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
         """Map instances to their recorded groups, or return None if nova is away."""
         if not uuids:
             return {}
         try:
             with self._cells.read_api() as connection:
-                groups = readers.groups_of(connection, uuids)
+                groups = readers.map_groups_by_instance(connection, uuids)
         except NovaDatabaseUnavailable:
             return None
         if not groups:
             return {}
         with self._database.read() as connection:
-            existing = server_groups.existing_uuids(connection, set(groups.values()))
+            existing = server_groups.find_existing_uuids(connection, set(groups.values()))
         return {uuid: group for uuid, group in groups.items() if group in existing}
 
-    def _records(
+    def _build_records(
         self,
         rows: Iterable[NovaInstance],
         recorded: Mapping[str, InstanceRecord],
@@ -401,13 +407,13 @@ class InstanceSync:
             existing = recorded.get(instance.uuid)
             flavor = None
             if existing and not instance.flavor:
-                flavor = self._flavors.recorded(instance, existing.flavor_digest)
-            flavor = flavor or self._flavors.of(instance)
+                flavor = self._flavors.find_recorded(instance, existing.flavor_digest)
+            flavor = flavor or self._flavors.get_flavor(instance)
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
                 group = existing.server_group if existing else None
-            record = record_of(
+            record = build_record(
                 _limit_metadata(self._with_storable_name(instance, totals), totals),
                 existing,
                 flavor=flavor,
@@ -422,17 +428,19 @@ class InstanceSync:
 
     def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
         name = instance.display_name or ""
-        storable = self._cells.shown(name, f"instance {instance.uuid}", "name", totals)
+        storable = self._cells.replace_unstorable(name, f"instance {instance.uuid}", "name", totals)
         return instance if storable == name else instance._replace(display_name=storable)
 
     def _is_pending(self, record: InstanceRecord) -> bool:
         """Return whether a record is a claim that nova may not have recorded yet."""
-        created = moment(record.created_at)
+        created = parse_iso_time(record.created_at)
         if record.decision_uuid is None or created is None:
             return False
         return created >= self._cells.clock() - GRACE
 
-    def _gone(self, records: Sequence[InstanceRecord], result: _LookupResult) -> frozenset[str]:
+    def _find_deleted(
+        self, records: Sequence[InstanceRecord], result: _LookupResult
+    ) -> frozenset[str]:
         """Return the recorded instances to delete, as no cell has them as living."""
         ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
@@ -441,7 +449,7 @@ class InstanceSync:
         pending = {record.uuid for record in missing if self._is_pending(record)}
         if pending:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
-                pending -= readers.unplaceable_instances(connection, pending)
+                pending -= readers.find_unplaceable_instances(connection, pending)
         return frozenset(ended | {record.uuid for record in missing} - pending)
 
     def _write(
@@ -455,11 +463,13 @@ class InstanceSync:
         if not uuids:
             return True
         groups = {record.values[-1] for record in differing} - {None}
-        texts = _flavors_of(differing)
-        new = [record.row() for record in differing if record.uuid not in recorded]
+        texts = _map_flavors(differing)
+        new = [record.build_row() for record in differing if record.uuid not in recorded]
         existing = [record for record in differing if record.uuid in recorded]
         fields = {
-            name for record in existing for name in changed_columns(recorded[record.uuid], record)
+            name
+            for record in existing
+            for name in find_changed_columns(recorded[record.uuid], record)
         }
         if any(recorded[record.uuid].has_own_flavor for record in existing):
             fields.add("flavor")
@@ -469,20 +479,20 @@ class InstanceSync:
             locked = instances.lock_by_uuid(connection, uuids)
             if locked != {key: recorded[key].place_and_state for key in uuids if key in recorded}:
                 return False
-            if groups != server_groups.existing_uuids(connection, groups):
+            if groups != server_groups.find_existing_uuids(connection, groups):
                 return False
             flavor_store.keep_embedded(connection, texts)
             instances.change(connection, new)
-            instances.change(connection, [record.changed(fields) for record in existing])
+            instances.change(connection, [record.select_columns(fields) for record in existing])
             instances.remove(connection, gone)
             return True
 
         return self._database.write(write)
 
-    def recorded_on(self, host: str) -> frozenset[str]:
+    def find_recorded_on(self, host: str) -> frozenset[str]:
         """Return the uuids of the instances that are recorded on a host."""
         with self._database.read() as connection:
-            return instances.uuids_on_host(connection, host)
+            return instances.list_uuids_on_host(connection, host)
 
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
@@ -501,6 +511,6 @@ def _drop_deleted_group(row: dict[str, Any], deleted: Collection[str]) -> dict[s
     return {**row, "server_group": None} if row["server_group"] in deleted else row
 
 
-def _flavors_of(records: Iterable[NewRecord]) -> dict[str, str]:
+def _map_flavors(records: Iterable[NewRecord]) -> dict[str, str]:
     """Map digests to the flavors of records, as JSON."""
     return {record.flavor.digest: record.flavor.text for record in records}

@@ -51,9 +51,9 @@ class ServiceScan:
         row_counts = readers.count_rows(connection)
         if cell.row_counts is None or row_counts[:2] != cell.row_counts[:2]:
             self.has_other_hosts = True
-        for service in readers.disabled_services(connection):
-            if not self.cells.failure_of(cell, service.host):
-                self.closed[service.host] = _storable(service, self.cells.characters)
+        for service in readers.list_disabled_services(connection):
+            if not self.cells.find_failure(cell, service.host):
+                self.closed[service.host] = _make_storable(service, self.cells.characters)
         outdated = [
             host
             for host, service in self.recorded.items()
@@ -61,14 +61,14 @@ class ServiceScan:
                 service.last_seen_up is None
                 or not self.due_before <= service.last_seen_up <= self.now
             )
-            and not self.cells.failure_of(cell, host)
+            and not self.cells.find_failure(cell, host)
         ]
-        for host, last_seen in readers.heartbeats_of(connection, outdated).items():
+        for host, last_seen in readers.map_heartbeats(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
                 self.heartbeats[host] = last_seen
         return row_counts
 
-    def differing(self) -> frozenset[str]:
+    def find_differing_hosts(self) -> frozenset[str]:
         """Return the hosts whose disabled or forced-down state differs in nova."""
         recorded = {
             host: row for host, row in self.recorded.items() if row.disabled or row.forced_down
@@ -96,7 +96,7 @@ class ServiceSync:
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
         due_before = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
-        recorded = services.closed_or_unseen(connection, due_before, now)
+        recorded = services.list_closed_or_unseen(connection, due_before, now)
         return ServiceScan(
             due_before, now, self._cells, {service.host: service for service in recorded}
         )
@@ -105,7 +105,7 @@ class ServiceSync:
         """Record the result of a scan of all cells."""
         if scan.has_other_hosts:
             self.reconcile(totals)
-        elif hosts := scan.differing():
+        elif hosts := scan.find_differing_hosts():
             self.reconcile(totals, hosts)
         self.record_heartbeats(scan.heartbeats)
 
@@ -121,12 +121,12 @@ class ServiceSync:
             with self._database.read() as connection:
                 recorded = _read_recorded(connection, hosts)
             current = self._read(totals, hosts)
-            gone = self._gone(recorded.keys() - current.keys())
+            gone = self._find_deleted(recorded.keys() - current.keys())
             differing = find_differing(recorded, current, _FIELDS)
             if dry or self._write(recorded, differing, gone):
                 break
-        totals.note_read(_NOUN, len(current))
-        totals.note_all(_NOUN, recorded, differing, gone, _FIELDS, lambda service: service.host)
+        totals.add_read_count(_NOUN, len(current))
+        totals.add_all(_NOUN, recorded, differing, gone, _FIELDS, lambda service: service.host)
         if not dry:
             self._record_all_heartbeats(recorded, current)
 
@@ -136,28 +136,28 @@ class ServiceSync:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 if hosts is None:
-                    rows = readers.all_services(connection)
+                    rows = readers.list_services(connection)
                 else:
-                    rows = readers.services_by_hosts(connection, hosts)
+                    rows = readers.list_services_by_hosts(connection, hosts)
             for service in rows:
-                reason = self._cells.failure_of(cell, service.host) or _find_issue(
+                reason = self._cells.find_failure(cell, service.host) or _find_issue(
                     service, accepted
                 )
                 if reason:
                     totals.add_issue(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
-                    accepted[service.host] = _storable(service, self._cells.characters)
+                    accepted[service.host] = _make_storable(service, self._cells.characters)
 
-        self._cells.for_each_cell(read, totals=totals)
+        self._cells.run_for_each_cell(read, totals=totals)
         return accepted
 
-    def _gone(self, hosts: Collection[str]) -> frozenset[str]:
+    def _find_deleted(self, hosts: Collection[str]) -> frozenset[str]:
         """Return the hosts recorded in cells that are not away."""
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)
         with self._database.read() as connection:
-            cells = compute_nodes.cells_of_hosts(connection, hosts)
+            cells = compute_nodes.map_cells_of_hosts(connection, hosts)
         return frozenset(host for host in hosts if cells.get(host) and not cells[host] & away)
 
     def _write(
@@ -173,7 +173,7 @@ class ServiceSync:
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:
-            locked = services.by_hosts(connection, hosts, lock=True)
+            locked = services.map_by_host(connection, hosts, lock=True)
             same = {
                 host
                 for host in hosts
@@ -182,7 +182,7 @@ class ServiceSync:
             ids = [locked[host].id for host in gone if host in same]
             if ids:
                 services.remove(connection, ids)
-            rows = [_row_of(differing[host]) for host in differing if host in same]
+            rows = [_build_row(differing[host]) for host in differing if host in same]
             services.put(connection, rows, now)
             return len(same) == len(hosts)
 
@@ -203,7 +203,9 @@ class ServiceSync:
         }
         if earlier:
             now = self._cells.clock()
-            self._database.write(lambda connection: services.note_seen(connection, earlier, now))
+            self._database.write(
+                lambda connection: services.set_last_seen(connection, earlier, now)
+            )
         self.record_heartbeats(heartbeats)
 
     def sync_heartbeats(self, totals: SyncTotals) -> None:
@@ -214,14 +216,14 @@ class ServiceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                heartbeats = readers.heartbeats(connection, since)
+                heartbeats = readers.map_recent_heartbeats(connection, since)
             all_heartbeats.update(
                 (host, at)
                 for host, at in heartbeats.items()
-                if not self._cells.failure_of(cell, host)
+                if not self._cells.find_failure(cell, host)
             )
 
-        self._cells.for_each_cell(read, totals=totals)
+        self._cells.run_for_each_cell(read, totals=totals)
         self.record_heartbeats(
             {host: at for host, at in all_heartbeats.items() if self._heartbeats.get(host) != at}
         )
@@ -246,16 +248,16 @@ class ServiceSync:
         self._heartbeats |= heartbeats
         self._node_heartbeats |= node_heartbeats
 
-    def last_seen(self, host: str) -> datetime | None:
+    def get_last_seen(self, host: str) -> datetime | None:
         """Return the last heartbeat of a host as this process has read it, or None."""
         return self._heartbeats.get(host)
 
 
-def _storable(service: Service, characters: Characters) -> Service:
+def _make_storable(service: Service, characters: Characters) -> Service:
     reason = service.disabled_reason
-    if characters.missing(reason) is None or reason is None:
+    if characters.find_unstorable(reason) is None or reason is None:
         return service
-    return service._replace(disabled_reason=characters.shown(reason))
+    return service._replace(disabled_reason=characters.replace_unstorable(reason))
 
 
 def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
@@ -269,12 +271,12 @@ def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None
 
 def _read_recorded(connection: Connection, hosts: Collection[str] | None) -> dict[str, Service]:
     if hosts is not None:
-        return services.by_hosts(connection, hosts)
+        return services.map_by_host(connection, hosts)
     rows = services.search(connection, binary=COMPUTE_BINARY)
     return {service.host: service for service in rows}
 
 
-def _row_of(service: Service) -> Mapping[str, object]:
+def _build_row(service: Service) -> Mapping[str, object]:
     columns = service._asdict()
     del columns["id"], columns["updated_at"]
     return columns | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}

@@ -30,12 +30,7 @@ from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import reports
-from placement_sched.scheduler.policies.registry import (
-    Policies,
-    Ratios,
-    policies_for,
-    ratios_of_policies,
-)
+from placement_sched.scheduler.policies.registry import Policies, Ratios, find_ratios, get_policies
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store import images
 from placement_sched.store.compute import (
@@ -122,32 +117,32 @@ class State:
         """Return a copy that can be changed independently."""
         return State(**{item.name: copy(getattr(self, item.name)) for item in fields(self)})
 
-    def disabled_hosts(self) -> frozenset[str]:
+    def find_disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
         return frozenset(item.host for item in services if item.disabled and item.is_compute)
 
-    def aggregates_by_host(self) -> dict[str, frozenset[str]]:
+    def map_aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Map each host to the uuids of its aggregates."""
-        uuids_by_host = sql.grouped(
+        uuids_by_host = sql.group_rows(
             (host, item.uuid) for item in self.aggregates.values() for host in item.hosts
         )
         return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
 
-    def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
+    def map_ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Map hosts to the allocation ratios that their policies set."""
         with_policy = [item for item in self.aggregates.values() if item.policy]
-        names = sql.grouped((host, item.policy) for item in with_policy for host in item.hosts)
-        pairs = ((host, ratios_of_policies(used, policies)) for host, used in names.items())
+        names = sql.group_rows((host, item.policy) for item in with_policy for host in item.hosts)
+        pairs = ((host, find_ratios(used, policies)) for host, used in names.items())
         return {host: ratios for host, ratios in pairs if ratios}
 
 
-def changed_entries(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
+def select_changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
     """Return the new objects and the changed objects, by key."""
     return {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def derived_uuid(kind: str, *names: str) -> str:
+def derive_uuid(kind: str, *names: str) -> str:
     """Derive a stable uuid for an object that has no uuid in the file."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:fleet/{'/'.join((kind, *names))}"))
 
@@ -158,27 +153,27 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
     ``unknown_owner`` is the project and user of consumers without owner. The result is consistent
     if the caller's transaction is a snapshot.
     """
-    projects = flavors.all_projects(connection)
-    stored: Iterable[Any] = flavors.all_flavors(connection)
+    projects = flavors.map_projects(connection)
+    stored: Iterable[Any] = flavors.list_flavors(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
     return State(
-        resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
-        traits=set(traits.all_names(connection)) - STANDARD_TRAITS,
+        resource_classes=set(resource_classes.list_names(connection)) - STANDARD_CLASSES,
+        traits=set(traits.list_names(connection)) - STANDARD_TRAITS,
         flavors={
             str(flavor.flavorid): FlavorState(
                 flavor=replace(flavor, id=None), projects=frozenset(projects.get(flavor.id, ()))
             )
             for flavor in stored
         },
-        images=_by_uuid(images.all_images(connection), id=None, **no_times),
-        server_groups=_by_uuid(server_groups.search(connection), members=()),
-        nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
+        images=_map_by_uuid(images.list_images(connection), id=None, **no_times),
+        server_groups=_map_by_uuid(server_groups.search(connection), members=()),
+        nodes=_map_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
             (service.host, service.binary): service._replace(id=0, updated_at=None)
             for service in services.search(connection)
         },
         providers=read_providers(connection),
-        aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
+        aggregates=_map_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
         instances=_read_instances(connection),
         **_read_consumers(connection, unknown_owner),
     )
@@ -191,29 +186,29 @@ def _read_instances(connection: Connection) -> dict[str, Instance]:
     return {
         uuid: replace(
             record,
-            flavor=record.flavor and without_row_id(record.flavor),
+            flavor=record.flavor and drop_row_id(record.flavor),
             decision_uuid=None,
-            **metadata.of(uuid)._asdict(),
+            **metadata.read(uuid)._asdict(),
             **no_times,
         )
         for uuid, record in records.items()
     }
 
 
-def _by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
+def _map_by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
     return {str(item.uuid): replace(item, **blank) for item in objects}
 
 
-def without_row_id(flavor: Mapping[str, Any]) -> Json:
+def drop_row_id(flavor: Mapping[str, Any]) -> Json:
     """Return a recorded flavor without its row id, which differs between databases."""
     return {key: value for key, value in flavor.items() if key != "id"}
 
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
     """Map uuids to all providers."""
-    inventories_by_id = inventories.by_provider_id(connection)
-    traits_by_id = traits.by_provider_id(connection)
-    aggregates_by_id = aggregates.by_provider_id(connection)
+    inventories_by_id = inventories.map_by_provider_id(connection)
+    traits_by_id = traits.map_by_provider_id(connection)
+    aggregates_by_id = aggregates.map_by_provider_id(connection)
     return {
         provider.uuid: ProviderState(
             uuid=provider.uuid,
@@ -223,18 +218,18 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
             traits=frozenset(traits_by_id.get(provider.id, ())),
             aggregates=frozenset(aggregates_by_id.get(provider.id, ())),
         )
-        for provider in resource_providers.all_providers(connection)
+        for provider in resource_providers.list_providers(connection)
     }
 
 
 def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
-    rows_by_consumer = sql.grouped(
-        (row.consumer.uuid, row) for row in allocations.all_allocations(connection)
+    rows_by_consumer = sql.group_rows(
+        (row.consumer.uuid, row) for row in allocations.list_allocations(connection)
     )
     claims, generations = {}, {}
     for uuid, rows in rows_by_consumer.items():
         owner = rows[0].consumer
-        amounts = sql.nested((row.provider_uuid, row.resource_class, row.used) for row in rows)
+        amounts = sql.nest_rows((row.provider_uuid, row.resource_class, row.used) for row in rows)
         claims[uuid] = ConsumerClaim(
             consumer=uuid,
             allocations=dict(amounts),
@@ -255,8 +250,8 @@ class MergeState:
         ``settings`` give values that the file omits.
         """
         self.before, self.after, self.now = before, before.copy(), now
-        self.defaults = reports.defaults(settings, now)
-        self.policies = policies_for(settings)
+        self.defaults = reports.build_defaults(settings, now)
+        self.policies = get_policies(settings)
         self.unknown_owner = settings.unknown_owner
         #: The lists in the file, "aggregates" and "traits", by provider uuid.
         self.given_lists: dict[str, Collection[str]] = {}
@@ -272,9 +267,9 @@ class MergeState:
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
         nodes = self.after.nodes.values()
-        return sql.grouped((node.host, node.hypervisor_hostname) for node in nodes)
+        return sql.group_rows((node.host, node.hypervisor_hostname) for node in nodes)
 
-    def only_node(self, host: str | None) -> str | None:
+    def get_only_node(self, host: str | None) -> str | None:
         """Return the name of a host's only node, else the name of the host.
 
         Call this after all hosts are merged.
@@ -282,7 +277,7 @@ class MergeState:
         names = self._nodes_by_host.get(host or "", [])
         return names[0] if len(names) == 1 else host
 
-    def note_entry(self, kind: str, *names: str) -> None:
+    def record_entry(self, kind: str, *names: str) -> None:
         """Record an object's entry, and reject a second entry."""
         if (kind, *names) in self.entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
@@ -294,14 +289,14 @@ class MergeState:
         ``owners`` maps names to the uuids of objects. Raises :class:`DocumentError` if another
         object has the name.
         """
-        self.note_entry(kind, uuid)
+        self.record_entry(kind, uuid)
         if (owner := owners.setdefault(name, uuid)) != uuid:
             text = f"name {name} is" if isinstance(name, str) else f"names {' '.join(name)} are"
             raise DocumentError(f"the {text} already used by {kind} {owner}")
 
-    def service_of(self, host: str, binary: str) -> Service:
+    def get_service(self, host: str, binary: str) -> Service:
         """Return the service with this host and binary, or a new service."""
-        new = Service(0, derived_uuid("service", host, binary), host, binary)
+        new = Service(0, derive_uuid("service", host, binary), host, binary)
         return self.after.services.get((host, binary), new)
 
     def add_classes(self, names: Iterable[str]) -> None:
@@ -346,14 +341,16 @@ def expand(pattern: str) -> list[str]:
         if (ranges := match["ranges"]) is None:
             parts.append((match["plain"] or match["text"],))
         else:
-            numbers = (number for part in ranges.split(",") for number in _numbers(part, pattern))
+            numbers = (
+                number for part in ranges.split(",") for number in _expand_range(part, pattern)
+            )
             parts.append(list(islice(numbers, MAX_PATTERN_NAMES + 1)))
         if prod(map(len, parts)) > MAX_PATTERN_NAMES:
             raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
     return ["".join(combination) for combination in product(*parts)]
 
 
-def _numbers(part: str, pattern: str) -> Iterator[str]:
+def _expand_range(part: str, pattern: str) -> Iterator[str]:
     match = _RANGE.fullmatch(part.strip())
     if match is None:
         message = f"{pattern!r}: {part!r} is not a range like 001-120. Write \\[ for a bracket"
@@ -392,14 +389,14 @@ def fold(names: Sequence[str]) -> list[str]:
     """Fold names to patterns in this order, with ranges for last numbers."""
     runs: list[list[str]] = []
     for name in names:
-        if runs and name == _next_name(runs[-1][-1]):
+        if runs and name == _increment_name(runs[-1][-1]):
             runs[-1].append(name)
         else:
             runs.append([name])
-    return [_pattern_of(run) for run in runs]
+    return [_build_pattern(run) for run in runs]
 
 
-def _next_name(name: str) -> str | None:
+def _increment_name(name: str) -> str | None:
     match = _LAST_NUMBER.fullmatch(name)
     if match is None:
         return None
@@ -407,7 +404,7 @@ def _next_name(name: str) -> str | None:
     return f"{prefix}{str(int(digits) + 1).zfill(len(digits))}{suffix}"
 
 
-def _pattern_of(run: Sequence[str]) -> str:
+def _build_pattern(run: Sequence[str]) -> str:
     match = _LAST_NUMBER.fullmatch(run[0])
     if match is None or len(run) == 1:
         return escape(run[0])
@@ -416,13 +413,13 @@ def _pattern_of(run: Sequence[str]) -> str:
     return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
-def patterns_for(names: Sequence[str]) -> str | list[str]:
+def build_patterns(names: Sequence[str]) -> str | list[str]:
     """Return patterns for names, or only the name if all are equal."""
     patterns = fold(names[:1] if len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
 
-def natural_key(name: str) -> tuple[Any, ...]:
+def build_natural_key(name: str) -> tuple[Any, ...]:
     """Return a sort key that is unique and puts ``cn2`` before ``cn10``."""
     # Every second part is a number.
     parts = enumerate(_NUMBER.split(name))

@@ -20,7 +20,12 @@ from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, natural_key
+from placement_sched.operations.fleet.cloud import (
+    MergeState,
+    ProviderState,
+    State,
+    build_natural_key,
+)
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
@@ -39,26 +44,28 @@ _NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
 _REPORT = {key: key for key in compute_node.REPORT_KEYS if key not in _NAMES}
 
 
-def document_of(state: State, settings: Settings, now: datetime) -> Json:
+def build_document(state: State, settings: Settings, now: datetime) -> Json:
     """Build the document of a cloud, without empty sections."""
     writer = _Writer(MergeState(state, settings, now))
-    return _nonempty(
+    return _drop_empty(
         version=VERSION,
         resource_classes=sorted(state.resource_classes),
         traits=sorted(state.traits),
-        flavors=list(map(_flavor, state.flavors.values())),
-        images=list(map(_image, state.images.values())),
-        server_groups=list(map(_server_group, state.server_groups.values())),
-        aggregates=list(map(_aggregate, state.aggregates.values())),
-        hosts=writer.hosts(),
-        services=writer.services(),
-        providers=writer.providers(),
-        instances=writer.instances(),
-        allocations=writer.allocations(),
+        flavors=list(map(_build_flavor, state.flavors.values())),
+        images=list(map(_build_image, state.images.values())),
+        server_groups=list(map(_build_server_group, state.server_groups.values())),
+        aggregates=list(map(_build_aggregate, state.aggregates.values())),
+        hosts=writer.build_hosts(),
+        services=writer.build_services(),
+        providers=writer.build_providers(),
+        instances=writer.build_instances(),
+        allocations=writer.build_allocations(),
     )
 
 
-def _differing(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
+def _select_differing(
+    item: object, default: object, names: Mapping[str, str], *always: str
+) -> Json:
     """Return the fields that differ from a default, and the fields in ``always``.
 
     ``names`` maps keys of the file to names of fields.
@@ -70,16 +77,16 @@ def _differing(item: object, default: object, names: Mapping[str, str], *always:
     }
 
 
-def _nonempty(**values: Any) -> Json:
+def _drop_empty(**values: Any) -> Json:
     return {key: value for key, value in values.items() if value}
 
 
-def _sorted(values: Mapping[str, Any]) -> Json:
+def _sort_keys(values: Mapping[str, Any]) -> Json:
     return dict(sorted(values.items()))
 
 
-def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    return {} if value == cloud.derived_uuid(kind, *names) else {key: value}
+def _build_explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
+    return {} if value == cloud.derive_uuid(kind, *names) else {key: value}
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
@@ -90,224 +97,240 @@ def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]
         key = json.dumps([list(names), entry], default=str)
         groups.setdefault(key, ([], entry))[0].append(names)
     return [
-        {key: cloud.patterns_for([names[key] for names in group]) for key in group[0]} | entry
+        {key: cloud.build_patterns([names[key] for names in group]) for key in group[0]} | entry
         for group, entry in groups.values()
     ]
 
 
-def _flavor(state: cloud.FlavorState) -> Json:
+def _build_flavor(state: cloud.FlavorState) -> Json:
     flavor = state.flavor
     return {
         "name": flavor.name,
-        **_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
-        **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
-        **_nonempty(extra_specs=_sorted(flavor.extra_specs), projects=sorted(state.projects)),
+        **_build_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
+        **_select_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
+        **_drop_empty(extra_specs=_sort_keys(flavor.extra_specs), projects=sorted(state.projects)),
     }
 
 
-def _image(image: StoredImage) -> Json:
+def _build_image(image: StoredImage) -> Json:
     return {
         "id": image.uuid,
-        **_differing(image, StoredImage(uuid=""), _IMAGE),
-        **_nonempty(tags=sorted(image.tags), properties=_sorted(image.properties)),
+        **_select_differing(image, StoredImage(uuid=""), _IMAGE),
+        **_drop_empty(tags=sorted(image.tags), properties=_sort_keys(image.properties)),
     }
 
 
-def _server_group(group: ServerGroup) -> Json:
+def _build_server_group(group: ServerGroup) -> Json:
     return {
         "name": group.name,
         "uuid": group.uuid,
         "policy": group.policy,
-        **_nonempty(rules=dict(group.rules)),
-        **_differing(group, ServerGroup(policy=""), merge.OWNER),
+        **_drop_empty(rules=dict(group.rules)),
+        **_select_differing(group, ServerGroup(policy=""), merge.OWNER),
     }
 
 
-def _aggregate(aggregate: HostAggregate) -> Json:
+def _build_aggregate(aggregate: HostAggregate) -> Json:
     return {
         "name": aggregate.name,
-        **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
-        **_nonempty(
-            metadata=_sorted(aggregate.metadata),
-            hosts=cloud.fold(sorted(aggregate.hosts, key=natural_key)),
+        **_build_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
+        **_drop_empty(
+            metadata=_sort_keys(aggregate.metadata),
+            hosts=cloud.fold(sorted(aggregate.hosts, key=build_natural_key)),
         ),
     }
 
 
-def _inventories(provider: ProviderState, made: Mapping[str, Inventory] | None = None) -> Json:
+def _build_inventories(
+    provider: ProviderState, made: Mapping[str, Inventory] | None = None
+) -> Json:
     """Return the inventories of a provider that differ from ``made``."""
     return {
-        name: _differing(item, _NEW_INVENTORY, _INVENTORY)
+        name: _select_differing(item, _NEW_INVENTORY, _INVENTORY)
         for name, item in sorted(provider.inventories.items())
         if not made or made.get(name) != item
     }
 
 
-def _names_of_node(node: ComputeNode) -> dict[str, str]:
+def _build_node_names(node: ComputeNode) -> dict[str, str]:
     host, name = node.host, node.hypervisor_hostname
     names = {"host": host, **({} if name == host else {"node": name})}
-    names |= _explicit_id("uuid", node.uuid, "node", host, name)
+    names |= _build_explicit_id("uuid", node.uuid, "node", host, name)
     return names if node.host_ip is None else {**names, "host_ip": node.host_ip}
 
 
-def _names_of_instance(instance: Instance) -> dict[str, str]:
+def _build_instance_names(instance: Instance) -> dict[str, str]:
     name = instance.display_name
-    names = {"name": name, **_explicit_id("uuid", instance.uuid, "instance", name)}
+    names = {"name": name, **_build_explicit_id("uuid", instance.uuid, "instance", name)}
     return names if instance.host is None else {**names, "host": instance.host}
 
 
-def _service(service: Service, reported: datetime | None) -> Json:
+def _build_service(service: Service, reported: datetime | None) -> Json:
     if not service.disabled:
         service = service._replace(disabled_reason=None)
     default = Service(0, "", service.host, compute_node.COMPUTE_BINARY, last_seen_up=reported)
     status = "disabled" if service.disabled else None
-    return {**_nonempty(status=status), **_differing(service, default, _SERVICE)}
+    return {**_drop_empty(status=status), **_select_differing(service, default, _SERVICE)}
 
 
-def _owner(consumer: ConsumerClaim) -> Json:
+def _build_owner(consumer: ConsumerClaim) -> Json:
     owner = {"project": consumer.project_id, "user": consumer.user_id}
-    return owner | _nonempty(type=consumer.consumer_type)
+    return owner | _drop_empty(type=consumer.consumer_type)
 
 
 class _Writer:
     def __init__(self, merge_state: MergeState) -> None:
         self._merge_state, state = merge_state, merge_state.before
         self._state = state
-        self._aggregates = state.aggregates_by_host()
-        self._ratios = state.ratios_by_host(merge_state.policies)
-        self._disabled = state.disabled_hosts()
-        children = sorted(state.providers.values(), key=lambda child: natural_key(child.name))
-        self._children = sql.grouped((child.parent, child) for child in children)
+        self._aggregates = state.map_aggregates_by_host()
+        self._ratios = state.map_ratios_by_host(merge_state.policies)
+        self._disabled = state.find_disabled_hosts()
+        children = sorted(state.providers.values(), key=lambda child: build_natural_key(child.name))
+        self._children = sql.group_rows((child.parent, child) for child in children)
 
-    def hosts(self) -> list[Json]:
+    def build_hosts(self) -> list[Json]:
         nodes = sorted(
             self._state.nodes.values(),
-            key=lambda node: (natural_key(node.host), natural_key(node.hypervisor_hostname)),
+            key=lambda node: (
+                build_natural_key(node.host),
+                build_natural_key(node.hypervisor_hostname),
+            ),
         )
-        return _share_entries((_names_of_node(node), self._host(node)) for node in nodes)
+        return _share_entries((_build_node_names(node), self._build_host(node)) for node in nodes)
 
     def _has_root(self, node: ComputeNode) -> bool:
         root = self._state.providers.get(node.uuid)
         return root is not None and root.parent is None and root.name == node.hypervisor_hostname
 
-    def _host(self, node: ComputeNode) -> Json:
+    def _build_host(self, node: ComputeNode) -> Json:
         entry = {**self._report(node), "last_seen_up": node.last_seen_up}
         if not self._has_root(node):
             return {**entry, "provider": False}
         provider = self._state.providers[node.uuid]
         # Ratios of a policy are omitted, because they follow from the aggregate.
         with_policy = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
-        made = {item.resource_class: item for item in compute_node.inventories_of(with_policy)}
-        differing = _inventories(provider, made)
+        made = {item.resource_class: item for item in compute_node.build_inventories(with_policy)}
+        differing = _build_inventories(provider, made)
         # None removes an inventory that follows from the report but is missing.
         differing |= {name: None for name in made if name not in provider.inventories}
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
-        entry |= _nonempty(inventories=differing, traits=sorted(traits))
+        entry |= _drop_empty(inventories=differing, traits=sorted(traits))
         if provider.aggregates != self._aggregates.get(node.host, frozenset()):
             entry["provider_aggregates"] = sorted(provider.aggregates)
-        return entry | self._children_of(provider, provider.name)
+        return entry | self._build_children(provider, provider.name)
 
     def _report(self, node: ComputeNode) -> Json:
         sizes = {name: getattr(node, name) for name in _SIZES}
         # The node of a report that has only sizes.
-        names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derived_uuid("node", "h")}
+        names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derive_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._merge_state.defaults).node
-        report = _differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
+        report = _select_differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
         return dict(json.loads(json.dumps(report)))
 
-    def _provider(self, provider: ProviderState, root: str = "") -> Json:
+    def _build_provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider, with ``{root}`` for the name of its root provider."""
         pattern = cloud.escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
-        uuid = _explicit_id("uuid", provider.uuid, "provider", provider.name)
+        uuid = _build_explicit_id("uuid", provider.uuid, "provider", provider.name)
         lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-        entry = {"name": pattern, **uuid, **_nonempty(inventories=_inventories(provider), **lists)}
+        entry = {
+            "name": pattern,
+            **uuid,
+            **_drop_empty(inventories=_build_inventories(provider), **lists),
+        }
         if not root and provider.uuid in self._state.nodes:
             # Complete lists, so that nothing is derived from the host.
             entry |= lists
-        return entry | self._children_of(provider, root)
+        return entry | self._build_children(provider, root)
 
-    def _children_of(self, provider: ProviderState, root: str = "") -> Json:
+    def _build_children(self, provider: ProviderState, root: str = "") -> Json:
         children = self._children[provider.uuid]
-        return _nonempty(providers=[self._provider(child, root) for child in children])
+        return _drop_empty(providers=[self._build_provider(child, root) for child in children])
 
-    def providers(self) -> list[Json]:
+    def build_providers(self) -> list[Json]:
         hosts = {node.uuid for node in self._state.nodes.values() if self._has_root(node)}
-        return [self._provider(root) for root in self._children[None] if root.uuid not in hosts]
+        return [
+            self._build_provider(root) for root in self._children[None] if root.uuid not in hosts
+        ]
 
-    def services(self) -> list[Json]:
+    def build_services(self) -> list[Json]:
         """List entries for services that differ from the reports of their hosts."""
         nodes = sorted(self._state.nodes.values(), key=lambda node: node.last_seen_up)
         times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()
         objects = []
-        for service in sorted(services, key=lambda item: (item.binary, natural_key(item.host))):
+        for service in sorted(
+            services, key=lambda item: (item.binary, build_natural_key(item.host))
+        ):
             reported = times.get(service.host) if service.is_compute else None
-            uuid = _explicit_id("uuid", service.uuid, "service", service.host, service.binary)
-            entry = _service(service, reported)
+            uuid = _build_explicit_id("uuid", service.uuid, "service", service.host, service.binary)
+            entry = _build_service(service, reported)
             if entry or uuid or reported is None:
                 objects.append(({"host": service.host, **uuid}, entry))
         return _share_entries(objects)
 
-    def instances(self) -> list[Json]:
+    def build_instances(self) -> list[Json]:
         instances = sorted(
             self._state.instances.values(),
-            key=lambda instance: (natural_key(instance.display_name), instance.uuid),
+            key=lambda instance: (build_natural_key(instance.display_name), instance.uuid),
         )
         return _share_entries(
-            (_names_of_instance(instance), self._instance(instance)) for instance in instances
+            (_build_instance_names(instance), self._build_instance(instance))
+            for instance in instances
         )
 
-    def _instance(self, instance: Instance) -> Json:
+    def _build_instance(self, instance: Instance) -> Json:
         entry: Json = {} if instance.host is not None else {"host": None}
-        if instance.node != self._merge_state.only_node(instance.host):
+        if instance.node != self._merge_state.get_only_node(instance.host):
             entry["node"] = None if instance.node is None else cloud.escape(instance.node)
-        entry |= _differing(instance, merge.BLANK, merge.PLAIN)
+        entry |= _select_differing(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
             entry["server_group"] = instance.server_group
         if instance.flavor is not None:
-            entry["flavor"] = self._flavor_of(instance.flavor)
+            entry["flavor"] = self._shorten_flavor(instance.flavor)
         if instance.image is not None:
             stored = self._state.images.get(str(instance.image.get("id")))
             is_stored = stored is not None and stored.as_request_image() == instance.image
             entry["image"] = instance.image["id"] if is_stored else dict(instance.image)
         for name in InstanceMetadata._fields:
-            entry |= _nonempty(**{name: _sorted(getattr(instance, name))})
+            entry |= _drop_empty(**{name: _sort_keys(getattr(instance, name))})
         consumer = self._state.consumers.get(instance.uuid)
-        default = merge.default_allocations(self._merge_state, instance)
+        default = merge.derive_default_allocations(self._merge_state, instance)
         if consumer is None:
             return entry | ({"allocations": {}} if default else {})
         if consumer.allocations != default:
-            entry["allocations"] = self._amounts_by_name(consumer.allocations)
-        if replace(consumer, allocations={}) != merge.default_consumer(self._merge_state, instance):
-            entry["consumer"] = {**_owner(consumer), "type": consumer.consumer_type}
+            entry["allocations"] = self._map_amounts_by_name(consumer.allocations)
+        if replace(consumer, allocations={}) != merge.build_default_consumer(
+            self._merge_state, instance
+        ):
+            entry["consumer"] = {**_build_owner(consumer), "type": consumer.consumer_type}
         return entry
 
-    def _flavor_of(self, document: Mapping[str, Any]) -> Any:
+    def _shorten_flavor(self, document: Mapping[str, Any]) -> Any:
         flavors = self._state.flavors
         stored = flavors.get(str(document.get("flavorid")))
-        if stored is None or cloud.without_row_id(stored.flavor.as_document()) != document:
+        if stored is None or cloud.drop_row_id(stored.flavor.as_document()) != document:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
         return stored.flavor.flavorid if stored.name in flavors else stored.name
 
-    def allocations(self) -> list[Json]:
+    def build_allocations(self) -> list[Json]:
         return [
             {
                 "consumer": uuid,
-                **_owner(consumer),
-                "allocations": self._amounts_by_name(consumer.allocations),
+                **_build_owner(consumer),
+                "allocations": self._map_amounts_by_name(consumer.allocations),
             }
             for uuid, consumer in sorted(self._state.consumers.items())
             if uuid not in self._state.instances
         ]
 
-    def _amounts_by_name(self, allocations: Mapping[str, Amounts]) -> Json:
+    def _map_amounts_by_name(self, allocations: Mapping[str, Amounts]) -> Json:
         """Map provider names to amounts, or uuids if the name looks like a uuid."""
         by_name: Json = {}
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)
             name = provider.name if provider and not read_uuid(provider.name) else ""
-            by_name[name or uuid] = _sorted(amounts)
-        return _sorted(by_name)
+            by_name[name or uuid] = _sort_keys(amounts)
+        return _sort_keys(by_name)

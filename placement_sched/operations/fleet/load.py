@@ -21,7 +21,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, Service
 from placement_sched.model.document import Json
 from placement_sched.model.provider import ConsumerClaim, Inventory
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import call_with_retries
 from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
@@ -30,10 +30,10 @@ from placement_sched.operations.fleet.cloud import (
     MergeState,
     ProviderState,
     State,
-    changed_entries,
     read_state,
+    select_changed,
 )
-from placement_sched.operations.fleet.dump import document_of
+from placement_sched.operations.fleet.dump import build_document
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
@@ -89,7 +89,7 @@ def apply(connection: Connection, merge_state: MergeState) -> None:
     traits.add_missing(connection, sorted(after.traits - before.traits), now)
     _write_flavors(connection, merge_state)
     _write_images(connection, merge_state)
-    groups = changed_entries(before.server_groups, after.server_groups)
+    groups = select_changed(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
     # Every write of a member locks its group, so that the group is not deleted concurrently.
     joined = {item.server_group for item in after.instances.values() if item.server_group}
@@ -103,7 +103,7 @@ def apply(connection: Connection, merge_state: MergeState) -> None:
 
 
 def _write_flavors(connection: Connection, merge_state: MergeState) -> None:
-    differing = changed_entries(merge_state.before.flavors, merge_state.after.flavors)
+    differing = select_changed(merge_state.before.flavors, merge_state.after.flavors)
     if not differing:
         return
     change_counters.bump(connection, flavors.SUBJECT)
@@ -113,7 +113,7 @@ def _write_flavors(connection: Connection, merge_state: MergeState) -> None:
         if flavorid not in merge_state.before.flavors
     ]
     flavors.add_many(connection, new, merge_state.now)
-    ids = flavors.ids_by_flavorid(connection)
+    ids = flavors.map_ids_by_flavorid(connection)
     for flavorid in differing.keys() & merge_state.before.flavors.keys():
         flavors.change(connection, ids[flavorid], differing[flavorid].flavor, merge_state.now)
     projects = {ids[flavorid]: state.projects for flavorid, state in differing.items()}
@@ -121,21 +121,21 @@ def _write_flavors(connection: Connection, merge_state: MergeState) -> None:
 
 
 def _write_images(connection: Connection, merge_state: MergeState) -> None:
-    differing = changed_entries(merge_state.before.images, merge_state.after.images)
+    differing = select_changed(merge_state.before.images, merge_state.after.images)
     new = [image for uuid, image in differing.items() if uuid not in merge_state.before.images]
     images.add_many(
         connection,
         [replace(image, created_at=merge_state.now, updated_at=merge_state.now) for image in new],
     )
     for uuid in differing.keys() & merge_state.before.images.keys():
-        old = images.by_uuid(connection, uuid, lock=True)
+        old = images.find_by_uuid(connection, uuid, lock=True)
         if old is not None:
             image = replace(differing[uuid], created_at=old.created_at, updated_at=merge_state.now)
             images.change(connection, old, image)
 
 
 def _write_nodes(connection: Connection, merge_state: MergeState) -> None:
-    differing = changed_entries(merge_state.before.nodes, merge_state.after.nodes).values()
+    differing = select_changed(merge_state.before.nodes, merge_state.after.nodes).values()
     # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
     reports.record_reports(connection, reported, merge_state.now)
@@ -149,7 +149,10 @@ def _write_nodes(connection: Connection, merge_state: MergeState) -> None:
         if merge_state.before.services.get(key) != service or service.host in hosts
     ]
     services.put(connection, rows, merge_state.now)
-    former, current = merge_state.before.disabled_hosts(), merge_state.after.disabled_hosts()
+    former, current = (
+        merge_state.before.find_disabled_hosts(),
+        merge_state.after.find_disabled_hosts(),
+    )
     for disabled, changed in ((True, current - former), (False, former - current)):
         uuids = [uuid for uuid, node in merge_state.after.nodes.items() if node.host in changed]
         reports.mark_disabled(connection, uuids, disabled=disabled, now=merge_state.now)
@@ -166,7 +169,7 @@ def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
     for number, previous, aggregate in triples:
         removed = previous.metadata.keys() - aggregate.metadata
         changes: dict[str, str | None] = dict.fromkeys(removed)
-        changes |= changed_entries(previous.metadata, aggregate.metadata)
+        changes |= select_changed(previous.metadata, aggregate.metadata)
         key = ZONE_KEY if ZONE_KEY in changes else "metadata"
         with _locate_errors(merge_state, "aggregate", aggregate.uuid, aggregate.name, key):
             if previous.name != aggregate.name:
@@ -184,7 +187,7 @@ def _create_aggregates(
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
     """Create aggregates, and return each changed aggregate's id, old and new state."""
     former = merge_state.before.aggregates
-    differing = changed_entries(former, merge_state.after.aggregates)
+    differing = select_changed(former, merge_state.after.aggregates)
     for uuid, aggregate in differing.items():
         if uuid not in former:
             with _locate_errors(merge_state, "aggregate", uuid, aggregate.name, "name"):
@@ -206,13 +209,13 @@ def _write_providers(
     its own descendant.
     """
     # Lists in the file replace the effects of hosts and aggregates, which are written already.
-    changed = changed_entries(merge_state.before.providers, merge_state.after.providers).keys()
+    changed = select_changed(merge_state.before.providers, merge_state.after.providers).keys()
     written = changed | merge_state.given_lists.keys()
     present = cloud.read_providers(connection)
     _complete_roots(merge_state, present)
     wanted = {
         uuid: provider
-        for uuid, provider in changed_entries(present, merge_state.after.providers).items()
+        for uuid, provider in select_changed(present, merge_state.after.providers).items()
         if uuid in written
     }
     if not wanted:
@@ -220,7 +223,7 @@ def _write_providers(
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
     new = [(uuid, item.name, item.parent) for uuid, item in wanted.items() if uuid not in present]
     resource_providers.create_trees(connection, new, merge_state.now)
-    stored = resource_providers.by_uuids(connection, wanted)
+    stored = resource_providers.map_by_uuid(connection, wanted)
     renamed = {
         stored[uuid].id: state.name
         for uuid, state in existing.items()
@@ -256,8 +259,8 @@ def _complete_roots(merge_state: MergeState, present: Mapping[str, ProviderState
     # The operations have changed providers that existed before. Only the lists and ratios in the
     # file replace their results.
     after = merge_state.after
-    joined, disabled_hosts = after.aggregates_by_host(), after.disabled_hosts()
-    ratios_by_host = after.ratios_by_host(merge_state.policies)
+    joined, disabled_hosts = after.map_aggregates_by_host(), after.find_disabled_hosts()
+    ratios_by_host = after.map_ratios_by_host(merge_state.policies)
     for uuid, node in after.nodes.items():
         if (provider := after.providers.get(uuid)) is None:
             continue
@@ -295,7 +298,7 @@ def _write_allocations(connection: Connection, merge_state: MergeState) -> None:
     emptied = {
         uuid: replace(claim, consumer_type=None, allocations={}) for uuid, claim in before.items()
     }
-    changed = changed_entries(before, {**emptied, **merge_state.after.consumers})
+    changed = select_changed(before, {**emptied, **merge_state.after.consumers})
     # The generations reject concurrent writes.
     claims = [
         replace(claim, generation=merge_state.before.generations.get(uuid))
@@ -307,8 +310,8 @@ def _write_allocations(connection: Connection, merge_state: MergeState) -> None:
 
 
 def _write_instances(connection: Connection, merge_state: MergeState) -> None:
-    differing = changed_entries(merge_state.before.instances, merge_state.after.instances).values()
-    ids = flavors.ids_by_flavorid(connection) if differing else {}
+    differing = select_changed(merge_state.before.instances, merge_state.after.instances).values()
+    ids = flavors.map_ids_by_flavorid(connection) if differing else {}
 
     def with_row_id(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         row_id = ids.get(str(flavor.get("flavorid"))) if flavor else None
@@ -345,7 +348,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def differences(before: State, after: State) -> tuple[Difference, ...]:
+def list_differences(before: State, after: State) -> tuple[Difference, ...]:
     """List the differences between two clouds, without the parts of new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
@@ -353,14 +356,14 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     new_nodes = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
     implied: set[Any] = {*new_nodes, *((node.host, COMPUTE_BINARY) for node in new_nodes.values())}
 
-    def consumer_name(consumer: ConsumerClaim) -> str:
+    def get_consumer_name(consumer: ConsumerClaim) -> str:
         instance = after.instances.get(consumer.consumer)
         return consumer.consumer if instance is None else instance.display_name
 
     kind = "allocations of"
-    for field, (noun, name_of) in {**_KINDS, "consumers": (kind, consumer_name)}.items():
+    for field, (noun, name_of) in {**_KINDS, "consumers": (kind, get_consumer_name)}.items():
         former = getattr(before, field)
-        for key, thing in changed_entries(former, getattr(after, field)).items():
+        for key, thing in select_changed(former, getattr(after, field)).items():
             if key in former:
                 details = _compare(_as_document(former[key]), _as_document(thing))
                 changes.append(Difference(CHANGED, noun, name_of(thing), tuple(details)))
@@ -369,7 +372,7 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
             if field not in {"services", "providers"} or key not in implied or is_special:
                 changes.append(Difference(NEW, noun, name_of(thing)))
     removed = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
-    return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in removed))
+    return (*changes, *(Difference(GONE, kind, get_consumer_name(thing)) for thing in removed))
 
 
 def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -407,7 +410,7 @@ def load(
     check_sections(document, settings)
     merge_state = merge(connection, document, settings, now)
     apply(connection, merge_state)
-    return differences(merge_state.before, merge_state.after)
+    return list_differences(merge_state.before, merge_state.after)
 
 
 def load_file(
@@ -421,7 +424,7 @@ def load_file(
     """
     file = YamlFile(text, name)
 
-    def work(connection: Connection) -> tuple[Difference, ...]:
+    def load_document(connection: Connection) -> tuple[Difference, ...]:
         change_counters.bump(connection, SUBJECT)
         changes = file.read(lambda document: load(connection, document, settings, clock()))
         if dry_run:
@@ -429,7 +432,7 @@ def load_file(
         return changes
 
     try:
-        return retrying(lambda: database.write(work))
+        return call_with_retries(lambda: database.write(load_document))
     except _DryRunError as done:
         return done.args
 
@@ -438,4 +441,4 @@ def dump_file(database: Database, settings: Settings, clock: Clock) -> str:
     """Return a fleet file that recreates the cloud in an empty database."""
     with database.snapshot() as connection:
         state = read_state(connection, settings.unknown_owner)
-    return to_yaml(document_of(state, settings, clock()))
+    return to_yaml(build_document(state, settings, clock()))

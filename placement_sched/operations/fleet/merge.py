@@ -23,13 +23,13 @@ from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import (
     MergeState,
     ProviderState,
-    derived_uuid,
+    derive_uuid,
     expand,
     expand_entries,
     fill_in,
 )
 from placement_sched.operations.fleet.schema import read_file, read_node_name, read_provider_name
-from placement_sched.scheduler.request_groups import amounts_of
+from placement_sched.scheduler.request_groups import compute_flavor_amounts
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
 from placement_sched.store.compute.instances import serialize_metadata
@@ -58,7 +58,7 @@ def _merge_hosts(merge_state: MergeState, entry: Json) -> None:
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
         existing_uuid = merge_state.node_uuids.get((host, name))
-        uuid = entry_uuid or existing_uuid or derived_uuid("node", host, name)
+        uuid = entry_uuid or existing_uuid or derive_uuid("node", host, name)
         previous = merge_state.after.nodes.get(uuid)
         node = reported or previous
         if node is None:
@@ -71,7 +71,7 @@ def _merge_hosts(merge_state: MergeState, entry: Json) -> None:
             node = replace(node, host_ip=address)
         merge_state.claim_name("node", merge_state.node_uuids, (host, name), uuid)
         merge_state.after.nodes[uuid] = node
-        service = merge_state.service_of(host, compute_node.COMPUTE_BINARY)
+        service = merge_state.get_service(host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
             service = service._replace(last_seen_up=seen_up)
         merge_state.after.services[host, service.binary] = service
@@ -95,7 +95,7 @@ def _read_node_report(
     reported = {key: value for key, value in entry.items() if key in _REPORTED}
     if not reported:
         return None
-    uuid = derived_uuid("node", host, name)
+    uuid = derive_uuid("node", host, name)
     names = {"uuid": uuid, "host": host, "hypervisor_hostname": name, "host_ip": ip}
     return read_report({**reported, **names}, merge_state.defaults).node
 
@@ -106,7 +106,7 @@ def _put_root(
     previous = merge_state.after.providers.get(node.uuid)
     extra = dict(previous.inventories) if previous else {}
     existing = {name: extra.pop(name) for name in compute_node.REPORTED_CLASSES if name in extra}
-    reported_items = {item.resource_class: item for item in compute_node.inventories_of(node)}
+    reported_items = {item.resource_class: item for item in compute_node.build_inventories(node)}
     provider = replace(
         previous or ProviderState(uuid=node.uuid, name=""),
         name=node.hypervisor_hostname,
@@ -172,7 +172,7 @@ def _merge_providers(
     uuids = expand_entries(entry, "uuid", len(places))
     providers: list[_ProviderAndRoot] = []
     for (parent, name), entry_uuid in zip(places, uuids, strict=True):
-        uuid = entry_uuid or merge_state.provider_uuids.get(name) or derived_uuid("provider", name)
+        uuid = entry_uuid or merge_state.provider_uuids.get(name) or derive_uuid("provider", name)
         previous = merge_state.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
         provider = replace(
             previous,
@@ -198,8 +198,8 @@ def _merge_services(merge_state: MergeState, entry: Json) -> None:
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
     for host, uuid in zip(hosts, expand_entries(entry, "uuid", len(hosts)), strict=True):
-        merge_state.note_entry("service", host, binary)
-        service = merge_state.service_of(host, binary)._replace(**values)
+        merge_state.record_entry("service", host, binary)
+        service = merge_state.get_service(host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
         previous_reason = service.disabled_reason if service.disabled else None
@@ -245,8 +245,8 @@ def _identify(
     if key not in entry and len(named) > 1:
         message = f"{len(named)} {kind}s are named {name[0]}. Select one by its {key!r}"
         raise DocumentError(message)
-    uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *name)))
-    merge_state.note_entry(kind, uuid)
+    uuid = str(entry.get(key) or (named[0] if named else derive_uuid(kind, *name)))
+    merge_state.record_entry(kind, uuid)
     if unique and named and uuid not in named:
         raise DocumentError(f"the name {name[0]} is already used by {kind} {named[0]}")
     return uuid
@@ -315,7 +315,7 @@ def _merge_aggregate(merge_state: MergeState, entry: Json) -> None:
 
 
 def _merge_instances(merge_state: MergeState, entry: Json) -> None:
-    derived = [derived_uuid("instance", name) for name in entry.get("name", ())]
+    derived = [derive_uuid("instance", name) for name in entry.get("name", ())]
     if not (uuids := entry.get("uuid", derived)):
         raise DocumentError("an instance requires a 'uuid' or a 'name'")
     names = expand_entries(entry, "name", len(uuids))
@@ -331,13 +331,13 @@ def _merge_instances(merge_state: MergeState, entry: Json) -> None:
             with prefix_errors(key):
                 values[key] = None if entry[key] is None else _find(merge_state, key, entry[key])
     for index, uuid in enumerate(uuids):
-        merge_state.note_entry("instance", uuid)
+        merge_state.record_entry("instance", uuid)
         changes = dict(values)
         if "name" in entry:
             changes["display_name"] = names[index]
         if "host" in entry:
             changes["host"] = hosts[index]
-            changes["node"] = merge_state.only_node(hosts[index])
+            changes["node"] = merge_state.get_only_node(hosts[index])
         if "node" in entry:
             changes["node"] = nodes[index]
         _put_instance(merge_state, uuid, changes, entry)
@@ -345,12 +345,12 @@ def _merge_instances(merge_state: MergeState, entry: Json) -> None:
 
 def _find(merge_state: MergeState, key: str, value: Json | str) -> Any:
     if isinstance(value, dict):
-        return cloud.without_row_id(value) if key == "flavor" else value
+        return cloud.drop_row_id(value) if key == "flavor" else value
     if key == "server_group":
         return _find_by_name("server group", value, merge_state.after.server_groups).uuid
     if key == "flavor":
         state = _find_by_name(key, value, merge_state.after.flavors)
-        return cloud.without_row_id(state.flavor.as_document())
+        return cloud.drop_row_id(state.flavor.as_document())
     return _find_by_name(key, value, merge_state.after.images).as_request_image()
 
 
@@ -372,20 +372,20 @@ def _put_instance(merge_state: MergeState, uuid: str, changes: Json, entry: Json
     owner = existing = merge_state.after.consumers.get(uuid)
     if owner is None or {"consumer", "project", "user"} & entry.keys():
         fields = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
-        owner = replace(default_consumer(merge_state, instance), **fields)
+        owner = replace(build_default_consumer(merge_state, instance), **fields)
     is_unmoved = previous is not None and all(
         getattr(previous, name) == getattr(instance, name) for name in ("host", "node", "flavor")
     )
     if "allocations" in entry:
         _put_consumer(merge_state, owner, _read_allocations(merge_state, entry))
     elif not is_unmoved:
-        _put_consumer(merge_state, owner, default_allocations(merge_state, instance))
+        _put_consumer(merge_state, owner, derive_default_allocations(merge_state, instance))
     elif existing is not None:
         _put_consumer(merge_state, owner, existing.allocations)
 
 
 def _merge_allocations(merge_state: MergeState, entry: Json) -> None:
-    merge_state.note_entry("consumer", entry["consumer"])
+    merge_state.record_entry("consumer", entry["consumer"])
     owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
     consumer = ConsumerClaim(consumer=entry["consumer"], allocations={}, **owner)
     _put_consumer(merge_state, consumer, _read_allocations(merge_state, entry))
@@ -421,7 +421,7 @@ def _put_consumer(merge_state: MergeState, owner: ConsumerClaim, allocations: Al
         merge_state.after.consumers.pop(owner.consumer, None)
 
 
-def default_consumer(merge_state: MergeState, instance: Instance) -> ConsumerClaim:
+def build_default_consumer(merge_state: MergeState, instance: Instance) -> ConsumerClaim:
     """Build the default consumer for an instance, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
@@ -432,14 +432,14 @@ def default_consumer(merge_state: MergeState, instance: Instance) -> ConsumerCla
     )
 
 
-def default_allocations(merge_state: MergeState, instance: Instance) -> Allocations:
+def derive_default_allocations(merge_state: MergeState, instance: Instance) -> Allocations:
     """Derive the default allocations of an instance from its flavor and node."""
     node = merge_state.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in merge_state.after.providers or not instance.flavor:
         return {}
     try:
         flavor = Flavor.from_document(instance.flavor)
-        requested = dict(amounts_of(flavor, boot_from_volume=False))
+        requested = dict(compute_flavor_amounts(flavor, boot_from_volume=False))
     except Invalid:
         return {}
     return {node: requested} if requested else {}

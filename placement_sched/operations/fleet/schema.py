@@ -15,11 +15,11 @@ from placement_sched.schemas.parts import (
     OWNER,
     PRINTABLE_NAME,
     SYMBOL,
-    list_schema,
-    map_schema,
-    nullable,
-    nullable_id,
-    object_schema,
+    build_list_schema,
+    build_map_schema,
+    build_object_schema,
+    make_nullable,
+    make_object_or_id,
 )
 from placement_sched.schemas.validation import AS_GIVEN, Conversion, Reader
 
@@ -34,44 +34,44 @@ _TIME: Json = {"type": "string", "format": "moment"}
 _BYTES: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1}
 
 
-def _names(name: Json) -> Json:
+def _build_names_schema(name: Json) -> Json:
     return {**_PATTERNS, "x-names": name}
 
 
 def _expand_names(name: Json, _: object) -> Conversion:
     read = Reader(name)
 
-    def names(value: Any) -> list[str] | None:
+    def expand_patterns(value: Any) -> list[str] | None:
         if value is None:
             return None
         patterns = [value] if isinstance(value, str) else value
         return [read(name) for pattern in patterns for name in expand(pattern)]
 
-    return names
+    return expand_patterns
 
 
-_UUIDS = _names(parts.UUID)
+_UUIDS = _build_names_schema(parts.UUID)
 _REPORTED = REPORT["properties"]
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
-_INVENTORY = object_schema({**parts.INVENTORY, "allocation_ratio": _RATIO}, "total")
+_INVENTORY = build_object_schema({**parts.INVENTORY, "allocation_ratio": _RATIO}, "total")
 _PROVIDER_CONTENTS: Json = {
-    "inventories": map_schema(SYMBOL, nullable(_INVENTORY)),
-    "traits": list_schema(SYMBOL),
-    "providers": list_schema({"$ref": "#/$defs/provider"}),
+    "inventories": build_map_schema(SYMBOL, make_nullable(_INVENTORY)),
+    "traits": build_list_schema(SYMBOL),
+    "providers": build_list_schema({"$ref": "#/$defs/provider"}),
 }
-_PROVIDER = object_schema(
+_PROVIDER = build_object_schema(
     # Names may contain the name of the root, so they are expanded during the merge.
     {"name": _PATTERNS, "uuid": _UUIDS, "aggregates": _UUIDS, **_PROVIDER_CONTENTS},
     "name",
 )
-_HOST = object_schema(
+_HOST = build_object_schema(
     {
         # A report is validated by its own schema.
         **{key: {AS_GIVEN: True} for key in REPORT_KEYS},
-        "host": _names(_REPORTED["host"]),
-        "node": _names(_REPORTED["hypervisor_hostname"]),
+        "host": _build_names_schema(_REPORTED["host"]),
+        "node": _build_names_schema(_REPORTED["hypervisor_hostname"]),
         "uuid": _UUIDS,
-        "host_ip": nullable(_names({"type": "string", "format": "ip-address"})),
+        "host_ip": make_nullable(_build_names_schema({"type": "string", "format": "ip-address"})),
         "last_seen_up": _TIME,
         "provider": parts.BOOLEAN,
         "provider_aggregates": _UUIDS,
@@ -79,19 +79,19 @@ _HOST = object_schema(
     },
     "host",
 )
-_SERVICE = object_schema(
+_SERVICE = build_object_schema(
     {
-        "host": _names(_REPORTED["host"]),
+        "host": _build_names_schema(_REPORTED["host"]),
         "binary": PRINTABLE_NAME,
         "uuid": _UUIDS,
         "status": parts.SERVICE_STATUS,
-        "disabled_reason": nullable(parts.DISABLED_REASON),
+        "disabled_reason": make_nullable(parts.DISABLED_REASON),
         "forced_down": parts.BOOLEAN,
-        "last_seen_up": nullable(_TIME),
+        "last_seen_up": make_nullable(_TIME),
     },
     "host",
 )
-_FLAVOR = object_schema(
+_FLAVOR = build_object_schema(
     {
         "name": PRINTABLE_NAME,
         "id": parts.FLAVOR_ID,
@@ -100,86 +100,86 @@ _FLAVOR = object_schema(
         "rxtx_factor": parts.RXTX_FACTOR,
         "is_public": parts.BOOLEAN,
         "description": parts.DESCRIPTION,
-        "extra_specs": map_schema(parts.KEY, parts.VALUE),
-        "projects": list_schema(PRINTABLE_NAME),
+        "extra_specs": build_map_schema(parts.KEY, parts.VALUE),
+        "projects": build_list_schema(PRINTABLE_NAME),
     },
     "name",
 )
-_IMAGE = object_schema(
+_IMAGE = build_object_schema(
     {
         **parts.IMAGE_FIELDS,
         "id": parts.UUID,
         **dict.fromkeys(("size", "virtual_size"), _BYTES),
-        "tags": list_schema(parts.TAG),
+        "tags": build_list_schema(parts.TAG),
         "properties": {
-            **map_schema(parts.IMAGE_PROPERTY_NAME, parts.IMAGE_PROPERTY),
+            **build_map_schema(parts.IMAGE_PROPERTY_NAME, parts.IMAGE_PROPERTY),
             "properties": {
                 key: {**schema, "type": "string"} for key, schema in parts.IMAGE_IDS.items()
             },
         },
     }
 )
-_SERVER_GROUP = object_schema(
+_SERVER_GROUP = build_object_schema(
     {
         "name": PRINTABLE_NAME,
         "uuid": parts.UUID,
         "policy": parts.GROUP_POLICY,
-        "rules": object_schema({MAX_SERVER_PER_HOST: parts.COUNT}),
-        "project": nullable(parts.VALUE),
-        "user": nullable(parts.VALUE),
+        "rules": build_object_schema({MAX_SERVER_PER_HOST: parts.COUNT}),
+        "project": make_nullable(parts.VALUE),
+        "user": make_nullable(parts.VALUE),
     },
     "name",
 )
-_AGGREGATE = object_schema(
+_AGGREGATE = build_object_schema(
     {
         "name": PRINTABLE_NAME,
         "uuid": parts.UUID,
         "availability_zone": parts.ZONE,
-        "metadata": map_schema(parts.KEY, parts.VALUE),
-        "hosts": _names(parts.HOST),
+        "metadata": build_map_schema(parts.KEY, parts.VALUE),
+        "hosts": _build_names_schema(parts.HOST),
     },
     "name",
 )
-_AMOUNTS = map_schema(_LABEL, {**map_schema(SYMBOL, parts.COUNT), "minProperties": 1})
-_OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
-_METADATA = map_schema(_LABEL, nullable(parts.IMAGE_PROPERTY))
-_INSTANCE = object_schema(
+_AMOUNTS = build_map_schema(_LABEL, {**build_map_schema(SYMBOL, parts.COUNT), "minProperties": 1})
+_OWNER: Json = {"project": OWNER, "user": OWNER, "type": make_nullable(SYMBOL)}
+_METADATA = build_map_schema(_LABEL, make_nullable(parts.IMAGE_PROPERTY))
+_INSTANCE = build_object_schema(
     {
-        "name": _names(parts.NAME),
+        "name": _build_names_schema(parts.NAME),
         "uuid": _UUIDS,
-        "host": nullable(_names(parts.NAME)),
-        "node": nullable(_names(parts.NAME)),
+        "host": make_nullable(_build_names_schema(parts.NAME)),
+        "node": make_nullable(_build_names_schema(parts.NAME)),
         "project": parts.NULLABLE_NAME,
         "user": parts.NULLABLE_NAME,
         "vm_state": parts.NULLABLE_TEXT,
         "task_state": parts.NULLABLE_TEXT,
-        "flavor": {**nullable(nullable_id(parts.FLAVOR)), AS_GIVEN: True},
-        "image": {**nullable(nullable_id(parts.IMAGE)), AS_GIVEN: True},
-        "server_group": nullable(_LABEL),
+        "flavor": {**make_nullable(make_object_or_id(parts.FLAVOR)), AS_GIVEN: True},
+        "image": {**make_nullable(make_object_or_id(parts.IMAGE)), AS_GIVEN: True},
+        "server_group": make_nullable(_LABEL),
         "metadata": _METADATA,
         "system_metadata": _METADATA,
         "allocations": _AMOUNTS,
-        "consumer": object_schema(_OWNER),
+        "consumer": build_object_schema(_OWNER),
     }
 )
-_CONSUMER = object_schema(
+_CONSUMER = build_object_schema(
     {"consumer": {"type": "string", "format": "consumer-uuid"}, **_OWNER, "allocations": _AMOUNTS},
     *("consumer", "project", "user", "allocations"),
 )
 _FILE: Json = {
-    **object_schema(
+    **build_object_schema(
         {
             "version": {"enum": [VERSION]},
-            **dict.fromkeys(("resource_classes", "traits"), list_schema(SYMBOL)),
-            "flavors": list_schema(_FLAVOR),
-            "images": list_schema(_IMAGE),
-            "server_groups": list_schema(_SERVER_GROUP),
-            "aggregates": list_schema(_AGGREGATE),
-            "hosts": list_schema(_HOST),
-            "services": list_schema(_SERVICE),
-            "providers": list_schema({"$ref": "#/$defs/provider"}),
-            "instances": list_schema(_INSTANCE),
-            "allocations": list_schema(_CONSUMER),
+            **dict.fromkeys(("resource_classes", "traits"), build_list_schema(SYMBOL)),
+            "flavors": build_list_schema(_FLAVOR),
+            "images": build_list_schema(_IMAGE),
+            "server_groups": build_list_schema(_SERVER_GROUP),
+            "aggregates": build_list_schema(_AGGREGATE),
+            "hosts": build_list_schema(_HOST),
+            "services": build_list_schema(_SERVICE),
+            "providers": build_list_schema({"$ref": "#/$defs/provider"}),
+            "instances": build_list_schema(_INSTANCE),
+            "allocations": build_list_schema(_CONSUMER),
             # Values for aliases in other sections.
             "templates": {},
         }

@@ -21,11 +21,11 @@ from time import monotonic
 from typing import Any, Self
 from uuid import uuid4
 
-from placement_sched.candidates.search import effective_limit, limiting_option
-from placement_sched.db.sql import grouped
+from placement_sched.candidates.search import compute_effective_limit, find_limiting_option
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
-from placement_sched.model.aggregates import AFFINITY, HostAggregate, zones
+from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zones
 from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.explanation import USED_UP
@@ -44,8 +44,8 @@ from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filtering import FilterRun, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import CloudView
-from placement_sched.scheduler.host_state import candidates_of, set_candidates
-from placement_sched.scheduler.plugin import calling, overrides
+from placement_sched.scheduler.host_state import get_candidates, set_candidates
+from placement_sched.scheduler.plugin import calling, has_overrides
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
@@ -89,17 +89,19 @@ class Deadline:
     passed: bool = False
 
     @classmethod
-    def after(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
+    def from_seconds(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
         """Return the deadline ``seconds`` from now, or no deadline for 0."""
         return cls(timer() + seconds if seconds else float("inf"), timer)
 
-    def reached(self) -> bool:
+    def is_reached(self) -> bool:
         """Return whether the deadline has passed."""
         self.passed = self.passed or self.timer() >= self.at
         return self.passed
 
 
-def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseHostFilter]:
+def select_stateful_filters(
+    filters: Iterable[BaseHostFilter], spec: RequestSpec
+) -> list[BaseHostFilter]:
     """Return the filters that may reject a host after placements.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
@@ -111,7 +113,7 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
         with calling(plugin):
             if not plugin.run_filter_for_index(1):
                 continue
-            is_shipped = not overrides(plugin, BaseHostFilter, _NOVA_METHODS)
+            is_shipped = not has_overrides(plugin, BaseHostFilter, _NOVA_METHODS)
             has_group = spec.instance_group is not None
             if is_shipped and not has_group and plugin.prepare(spec) is None:
                 continue
@@ -123,7 +125,7 @@ def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool
     """Return whether any filter may compare hosts with each other."""
     names = ("filter_all", "verdicts")
     return any(
-        overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
+        has_overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
         for plugin in filters
     )
 
@@ -135,7 +137,7 @@ def with_member_uuids(spec: RequestSpec) -> RequestSpec:
     return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(MEMBER_UUIDS)))
 
 
-def rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
+def map_rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
     """Map host and node of each rejected host to the stage that rejects it."""
     return {
         (each.host, each.node): LimitReason(report.name)
@@ -156,26 +158,28 @@ def place_by_rounds(
     After the deadline, a host keeps the instances placed so far.
     """
     for counter in counters:  # once for all rounds
-        candidates = candidates_of(counter.state)
-        counter.offers = [(_as_json(each), capacity.option_of(each)) for each in candidates]
+        candidates = get_candidates(counter.state)
+        counter.offers = [(_as_json(each), capacity.build_option(each)) for each in candidates]
     waiting = [
-        list(reversed(lane)) for lane in grouped((each.host, each) for each in counters).values()
+        list(reversed(lane)) for lane in group_rows((each.host, each) for each in counters).values()
     ]
     number = 0
-    while (waiting := [x for x in waiting if _offer_next(x, capacity)]) and not deadline.reached():
+    while (
+        waiting := [x for x in waiting if _offer_next(x, capacity)]
+    ) and not deadline.is_reached():
         uuids = spec.instance_uuids
         uuid = uuids[number] if number < len(uuids) else str(uuid4())
-        single = spec.for_instance(uuid)
+        single = spec.with_instance(uuid)
         offered = [lane[-1] for lane in waiting]
         run = run_filters(filters, [counter.state for counter in offered], single, 1 + number)
-        passed, stops = {id(state) for state in run.hosts}, rejecting_stages(run)
+        passed, stops = {id(state) for state in run.hosts}, map_rejecting_stages(run)
         placed = []
         for counter in offered:
             if id(counter.state) in passed:
                 _place(counter, single, capacity)
                 placed.append(counter)
             else:
-                counter.end(capacity, stops[counter.host, counter.state.nodename])
+                counter.end_count(capacity, stops[counter.host, counter.state.nodename])
         spec = _with_members(spec, single, placed)
         number += 1
 
@@ -188,21 +192,21 @@ def _offer_next(lane: list[HostCounter], capacity: FreeCapacity) -> bool:
     while lane:
         counter = lane[-1]
         if counter.stop is UNFINISHED:
-            if fitting := [each for each in counter.offers if capacity.times(each[1]) > 0]:
+            if fitting := [each for each in counter.offers if capacity.count_fits(each[1]) > 0]:
                 counter.offers, counter.options = fitting, [option for _, option in fitting]
                 set_candidates(counter.state, [candidate for candidate, _ in fitting])
                 return True
-            counter.end(capacity)
+            counter.end_count(capacity)
         lane.pop()
     return False
 
 
 def _place(counter: HostCounter, single: RequestSpec, capacity: FreeCapacity) -> None:
-    capacity.take(capacity.option_of(candidates_of(counter.state)[0]))
+    capacity.take(capacity.build_option(get_candidates(counter.state)[0]))
     state, uuid = counter.state, str(single.instance_uuid)
     state.consume_from_request(single)
     # Record the instance as if another request had placed it.
-    state.instances[uuid] = HostInstance.being_built(uuid, single, state.host, state.nodename)
+    state.instances[uuid] = HostInstance.from_request_spec(uuid, single, state.host, state.nodename)
     counter.instances += 1
 
 
@@ -218,7 +222,7 @@ def _with_members(
     if group is None or single.instance_uuid is None:
         return spec
     hosts = (counter.host for counter in placed)
-    return replace(spec, instance_group=group.joined_by((single.instance_uuid,), hosts))
+    return replace(spec, instance_group=group.with_members((single.instance_uuid,), hosts))
 
 
 def place_in_order(
@@ -239,19 +243,19 @@ def place_in_order(
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
     for result in run.chooser.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
         reports = tuple(report for report in result.filters if report.name != USED_UP)
-        stops |= rejecting_stages(FilterRun([], reports))
-        if not result.ordered or deadline.reached():
+        stops |= map_rejecting_stages(FilterRun([], reports))
+        if not result.ordered or deadline.is_reached():
             break
         counter = counter_by_state[id(result.ordered[0].obj)]
-        capacity.take(capacity.option_of(candidates_of(counter.state)[0]))
+        capacity.take(capacity.build_option(get_candidates(counter.state)[0]))
         counter.instances += 1
         # A host that was rejected for an earlier instance may pass later.
         stops.pop((counter.host, counter.state.nodename), None)
     for counter in counters:
         if stop := stops.get((counter.host, counter.state.nodename)):
-            counter.end(capacity, stop)
-        elif not any(capacity.times(option) > 0 for option in counter.all_options):
-            counter.end(capacity)
+            counter.end_count(capacity, stop)
+        elif not any(capacity.count_fits(option) > 0 for option in counter.all_options):
+            counter.end_count(capacity)
     if _chooses_at_random(run):
         doubts.append(_RANDOM_HOST)
     limit = run.searches.query.limit if run.searches.query else None
@@ -259,13 +263,13 @@ def place_in_order(
         doubts.append(_LIMITED_SHARED.format(limit=limit))
 
 
-def first_hosts(run: SchedulingRun) -> list[str]:
+def find_first_hosts(run: SchedulingRun) -> list[str]:
     """Return the best host for the first instance.
 
     Returns all hosts that pass if the driver chooses at random.
     """
     spec = run.filtered_request.spec
-    progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.unlimited())
+    progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.create_unlimited())
     result = next(run.chooser.iterate_instances((spec.instance_uuids[0],), progress, number=1))
     hosts = list(dict.fromkeys(host.obj.host for host in result.ordered))
     return hosts if _chooses_at_random(run) else hosts[:1]
@@ -328,9 +332,9 @@ def count_capacity(
     if request.spec.is_rebuild:
         raise Invalid("a rebuild needs no capacity", json_path="$.request_spec.scheduler_hints")
     seconds = request.settings.scheduler.capacity_budget
-    deadline = deadline or Deadline.after(seconds)
+    deadline = deadline or Deadline.from_seconds(seconds)
     request = replace(request, spec=with_member_uuids(request.spec))
-    seed = DecisionSeed.drawn(scheduler.random)
+    seed = DecisionSeed.draw(scheduler.random)
     doubts: list[str] = []
     try:
         run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=cloud)
@@ -357,20 +361,20 @@ def count_hosts(
 ) -> tuple[Sequence[HostCounter], bool]:
     """Count instances per host, and return whether hosts are independent."""
     searches = run.searches
-    capacity = FreeCapacity.of(run.cloud.providers, searches.candidates, searches.class_ids)
+    capacity = FreeCapacity.read_free(run.cloud.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
     each_pool = pools or [None] * len(run.hosts)
     counters = [
-        HostCounter.of(host, capacity, pool)
+        HostCounter.from_state(host, capacity, pool)
         for host, pool in zip(run.hosts, each_pool, strict=True)
     ]
     spec = run.filtered_request.spec
-    if pools is None or compares_hosts(run.chooser.filters_for(spec), spec):
+    if pools is None or compares_hosts(run.chooser.select_filters(spec), spec):
         place_in_order(run, counters, capacity, deadline, doubts)
     else:
         group = spec.instance_group
         together = group is not None and AFFINITY in group.policies and not group.hosts
-        hosts = first_hosts(run) if together else []
+        hosts = find_first_hosts(run) if together else []
         _count_independently(run, counters, capacity, deadline)
         if together:
             limit_to_group_host(counters, hosts, doubts)
@@ -382,7 +386,7 @@ def _count_independently(
 ) -> None:
     spec = run.filtered_request.spec
     passing = run.chooser.filter_hosts(run.hosts, spec)
-    stops, passed = rejecting_stages(passing), {id(host) for host in passing.hosts}
+    stops, passed = map_rejecting_stages(passing), {id(host) for host in passing.hosts}
     open_counters = []
     for counter in counters:
         if id(counter.state) in passed:
@@ -390,8 +394,8 @@ def _count_independently(
             open_counters.append(counter)
         else:
             unknown = LimitReason("candidates")
-            counter.end(capacity, stops.get((counter.host, counter.state.nodename), unknown))
-    if filters := hooks_of(run.chooser.filters_for(spec), spec):
+            counter.end_count(capacity, stops.get((counter.host, counter.state.nodename), unknown))
+    if filters := select_stateful_filters(run.chooser.select_filters(spec), spec):
         place_by_rounds(open_counters, filters, spec, capacity, deadline)
     else:
         for counter in open_counters:
@@ -403,7 +407,7 @@ def _count_independently(
     for counter, pool in pooled:
         is_open = counter.stop is UNFINISHED or counter.stop.is_resource
         if is_open and used[pool] >= pool.limit:
-            counter.end(capacity, pool.stop)
+            counter.end_count(capacity, pool.stop)
 
 
 def _drop_hidden_hosts(
@@ -417,7 +421,7 @@ def _drop_hidden_hosts(
     """
     query, settings = run.searches.query, run.request.settings
     requested = query.limit if query else None
-    limit = effective_limit(requested, settings)
+    limit = compute_effective_limit(requested, settings)
     if limit is None:
         return
     offered = Counter([request.root_uuid for request in run.searches.candidates.requests])
@@ -430,7 +434,7 @@ def _drop_hidden_hosts(
     blocked = sum(open_by_root.values())
     if blocked < limit:
         return
-    option = limiting_option(requested, settings)
+    option = find_limiting_option(requested, settings)
     options = settings.placement
     is_breadth_first = options.allocation_candidates_generation_strategy == "breadth-first"
     is_random = options.randomize_allocation_candidates
@@ -468,12 +472,12 @@ class LoadedCloud:
     caches: ProcessCaches
     _view: CloudView | None = None
 
-    def view_for(self, request: SchedulingRequest) -> CloudView:
+    def get_view(self, request: SchedulingRequest) -> CloudView:
         """Return the view of the cloud for a request.
 
         It is shared, except by requests with other policies or other cached reports.
         """
-        fresh = CloudView.of(self.connection, request, self.caches)
+        fresh = CloudView.from_request(self.connection, request, self.caches)
         if fresh.states_age is not None:
             return fresh
         if self._view is None or self._view.policies is not fresh.policies:
@@ -481,16 +485,16 @@ class LoadedCloud:
         return self._view
 
 
-def parts_of(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
+def build_parts_lookup(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
     """Return a function that lists the parts of the cloud that contain a host."""
-    of_host = aggregates.of_host
+    of_host = aggregates.list_for_host
     if per is CloudPart.HOST:
         return lambda host: (host,)
     if per is CloudPart.AGGREGATE:
         return lambda host: tuple(dict.fromkeys(each.name for each in of_host(host)))
-    return lambda host: tuple(zones_of(of_host(host))) or (default_zone,)
+    return lambda host: tuple(collect_zones(of_host(host))) or (default_zone,)
 
 
-def zones_of(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
+def collect_zones(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
     """Return the zones of these aggregates."""
-    return frozenset().union(*(zones(each.availability_zone) for each in aggregates))
+    return frozenset().union(*(parse_zones(each.availability_zone) for each in aggregates))

@@ -18,7 +18,7 @@ import numpy as np
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
-from placement_sched.scheduler.host_state import HostState, candidates_of
+from placement_sched.scheduler.host_state import HostState, get_candidates
 
 #: An option to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
 AllocationOption = tuple[tuple[int, int], ...]
@@ -56,7 +56,7 @@ class FreeCapacity:
     pooled: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(
+    def read_free(
         cls, source: ProviderSource, candidates: Candidates, classes: Mapping[str, int]
     ) -> "FreeCapacity":
         """Return the free amounts for these candidates.
@@ -69,19 +69,19 @@ class FreeCapacity:
         names = sorted(used, key=classes.__getitem__)
         ids = [provider.id for provider in candidates.providers]
         free: list[int] = []
-        columns = source.free_columns(ids, [classes[name] for name in names]) if ids else {}
+        columns = source.read_free_columns(ids, [classes[name] for name in names]) if ids else {}
         for class_id, column in columns.items():
             if (np.abs(column) < _MAX_EXACT_FLOAT).all():
                 free += column.astype(np.int64).tolist()
             else:
-                exact_free = source.free([(key, class_id) for key in ids])
+                exact_free = source.read_free_capacity([(key, class_id) for key in ids])
                 amounts = [exact_free.get((key, class_id)) for key in ids]
                 free += [each.amount if each else 0 for each in amounts]
         rows = {provider.uuid: row for row, provider in enumerate(candidates.providers)}
         firsts = {name: index * len(ids) for index, name in enumerate(names)}
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
-    def option_of(self, candidate: Any) -> AllocationOption:
+    def build_option(self, candidate: Any) -> AllocationOption:
         """Convert a candidate, or a candidate in JSON, to an option."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
@@ -100,7 +100,7 @@ class FreeCapacity:
             option = [pair for pair in option if pair[0] not in self.pooled]
         return tuple(option)
 
-    def times(self, option: AllocationOption) -> int:
+    def count_fits(self, option: AllocationOption) -> int:
         """Return how often this option still fits into the free amounts."""
         free = self.free
         return min([free[index] // amount for index, amount in option], default=0)
@@ -114,12 +114,12 @@ class FreeCapacity:
         """Return the limit that stands for the class at an index of ``free``."""
         return self.stops[index // len(self.rows)]
 
-    def scarcest_class(self, option: AllocationOption) -> LimitReason:
+    def find_scarcest_class(self, option: AllocationOption) -> LimitReason:
         """Return the limit for the class that the option exhausts first."""
         free = self.free
         return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
-    def free_for(self, options: Iterable[AllocationOption]) -> dict[str, int]:
+    def sum_free_amounts(self, options: Iterable[AllocationOption]) -> dict[str, int]:
         """Map each class to the free amount for these options."""
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
@@ -174,10 +174,12 @@ class HostCounter(HostCount):
     open_candidates: int = 0
 
     @classmethod
-    def of(cls, state: HostState, capacity: FreeCapacity, pool: SharedPool | None) -> "HostCounter":
+    def from_state(
+        cls, state: HostState, capacity: FreeCapacity, pool: SharedPool | None
+    ) -> "HostCounter":
         """Create the counter of a host before an instance is placed."""
         # Tuples of numbers cost the garbage collector nothing: there may be tens of thousands.
-        all_options = tuple([capacity.option_of(each) for each in candidates_of(state)])
+        all_options = tuple([capacity.build_option(each) for each in get_candidates(state)])
         return cls(
             state.host,
             state.uuid,
@@ -189,27 +191,27 @@ class HostCounter(HostCount):
 
     def keep_passing_options(self, capacity: FreeCapacity) -> None:
         """Keep only the options of candidates that passed the filters."""
-        candidates = candidates_of(self.state)
+        candidates = get_candidates(self.state)
         if len(candidates) < len(self.all_options):
-            self.options = [capacity.option_of(each) for each in candidates]
+            self.options = [capacity.build_option(each) for each in candidates]
 
     def fill(self, capacity: FreeCapacity) -> None:
         """Place as many instances as fit, option by option."""
         for option in self.options:
-            if (times := capacity.times(option)) > 0:
+            if (times := capacity.count_fits(option)) > 0:
                 capacity.take(option, times)
                 self.instances += times
-        self.end(capacity)
+        self.end_count(capacity)
 
-    def end(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
+    def end_count(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
         """End the count with this limit, or with the scarcest resource class."""
-        self.stop = stop or capacity.scarcest_class((self.options or self.all_options)[-1])
+        self.stop = stop or capacity.find_scarcest_class((self.options or self.all_options)[-1])
         if stop or self.options is not self.all_options:
             # Candidates that differ only in the providers of the pool count once.
             all_options = self.all_options if self.pool is None else set(self.all_options)
-            self.open_candidates = sum([capacity.times(option) > 0 for option in all_options])
+            self.open_candidates = sum([capacity.count_fits(option) > 0 for option in all_options])
         if self.stop.is_resource:
-            self.free = capacity.free_for(self.all_options)
+            self.free = capacity.sum_free_amounts(self.all_options)
 
 
 def find_pools(
@@ -223,7 +225,7 @@ def find_pools(
     pools: list[SharedPool | None] = [None] * len(hosts)
     if all(roots[uuid] == each.root_uuid for each in candidates.requests for uuid in each.uuids):
         return pools
-    options = [[capacity.option_of(each) for each in candidates_of(host)] for host in hosts]
+    options = [[capacity.build_option(each) for each in get_candidates(host)] for host in hosts]
     users: dict[int, set[int]] = defaultdict(set)
     for number, host_options in enumerate(options):
         for index in {index for option in host_options for index, _ in option}:
@@ -262,11 +264,13 @@ def _build_pool(
         is_complete = len(pairs) == len(owns) * len(pooled_options)
         if not is_complete or {pooled for pooled, _ in pairs} != pooled_options:
             return None
-    last = min(pooled_options, key=lambda option: (capacity.times(option), option))
+    last = min(pooled_options, key=lambda option: (capacity.count_fits(option), option))
     own: Counter[str] = Counter()
     for index, amount in parts[0][0][1]:
         own[capacity.stop(index).reason] += amount
-    return SharedPool(sum(map(capacity.times, pooled_options)), capacity.scarcest_class(last), own)
+    return SharedPool(
+        sum(map(capacity.count_fits, pooled_options)), capacity.find_scarcest_class(last), own
+    )
 
 
 def _split_option(

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from placement_sched.candidates.explain import iterate_steps
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_RECOUNTED_PARTS
@@ -22,7 +22,7 @@ from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
-from placement_sched.model.names import names_if_few, nearest, suggest_names
+from placement_sched.model.names import find_nearest, list_if_few, suggest_names
 from placement_sched.scheduler.capacity.count import (
     OUT_OF_TIME,
     CapacityCount,
@@ -30,11 +30,11 @@ from placement_sched.scheduler.capacity.count import (
     Deadline,
     LoadedCloud,
     Recount,
+    build_parts_lookup,
     count_capacity,
-    parts_of,
 )
 from placement_sched.scheduler.capacity.host_counts import HostCount, LimitReason, SharedPool
-from placement_sched.scheduler.explain.funnel import search_run, unknown_hosts
+from placement_sched.scheduler.explain.funnel import find_unknown_hosts, search_run
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
@@ -108,7 +108,7 @@ def _report_parts(
     cloud: LoadedCloud, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
 ) -> list[Json]:
     names = _list_part_names(cloud, result, counts, per)
-    parts = grouped(
+    parts = group_rows(
         (name, count)
         for count, host_parts in zip(counts, names, strict=True)
         for name in host_parts
@@ -131,7 +131,9 @@ def _list_part_names(
     view = result.run.cloud
     if per is not CloudPart.CELL:
         default = result.run.request.settings.DEFAULT.default_availability_zone
-        return map(parts_of(view.aggregates, per, default), [count.host for count in counts])
+        return map(
+            build_parts_lookup(view.aggregates, per, default), [count.host for count in counts]
+        )
     uuids = [count.uuid for count in counts if count.uuid]
     nodes = view.caches.nodes.get(cloud.connection, uuids, view.host_versions)
     cells = {node.uuid: node.cell_uuid or "" for node in nodes.values()}
@@ -147,7 +149,7 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
     names = {
         each.uuid: each.name for each in result.run.cloud.host_aggregates() if each.uuid in uuids
     }
-    providers = resource_providers.by_uuids(cloud.connection, uuids - names.keys())
+    providers = resource_providers.map_by_uuid(cloud.connection, uuids - names.keys())
     names |= {uuid: provider.name for uuid, provider in providers.items()}
     for limit in limits:
         if mapping := {uuid: names[uuid] for uuid in within[limit["detail"]] if uuid in names}:
@@ -165,7 +167,7 @@ def _count_without_candidates(
     answered = run.searches.main
     if answered is None:
         return []
-    names = run.cloud.caches.node_names.current(connection)
+    names = run.cloud.caches.node_names.get_current(connection)
     counts: dict[str, HostCount] = {}
     for (kind, detail), uuids in iterate_steps(search_run(connection, run, answered)):
         stop = LimitReason(kind, detail)
@@ -175,27 +177,27 @@ def _count_without_candidates(
             if uuid in names and uuid not in counted:
                 counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
     short = {uuid: count for uuid, count in counts.items() if count.stop.is_resource}
-    for uuid, free in _free_amounts(run, short).items():
+    for uuid, free in _sum_free_amounts(run, short).items():
         short[uuid].free = free
     return list(counts.values())
 
 
-def free_amounts(
+def compute_free_amounts(
     scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
 ) -> tuple[Json, Mapping[str, dict[str, int]]]:
     """Return an instance's amounts, and the free amounts by root.
 
     Raises the errors of :meth:`Scheduler.prepare_run`.
     """
-    run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
+    run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
     requested: Counter[str] = Counter()
     for group in run.searches.main.search.query.groups if run.searches.main else ():
         for name, amount in group.resources:
             requested[name] += amount
-    return dict(requested), _free_amounts(run, roots)
+    return dict(requested), _sum_free_amounts(run, roots)
 
 
-def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
+def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
     answered = run.searches.main
     if answered is None or not roots:
         return {}
@@ -206,11 +208,11 @@ def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, di
         for group in each.search.query.groups
         for name, _ in group.resources
     }
-    root_of = {key: root for root, key in source.ids_of(roots).items()}
+    root_of = {key: root for root, key in source.map_ids(roots).items()}
     if not answered.search.is_single:
         roots_only = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
-        root_of = {each.id: each.root_uuid for each in source.whole_trees(roots_only)}
-    columns = source.free_columns(list(root_of), list(names.values()))
+        root_of = {each.id: each.root_uuid for each in source.list_tree_providers(roots_only)}
+    columns = source.read_free_columns(list(root_of), list(names.values()))
     free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
     for name, class_id in names.items():
         free = np.maximum(columns[class_id], 0).tolist()
@@ -244,7 +246,7 @@ class CapacityQuery:
         return not (self.all_flavors or self.each_alone)
 
 
-def capacity(
+def report_capacity(
     scheduler: Scheduler, capacity_query: CapacityQuery, changes: Sequence[CloudChange] = ()
 ) -> Json:
     """Report the capacity for a request, or for each of several flavors.
@@ -255,7 +257,7 @@ def capacity(
     """
     if changes:
         return scheduler.simulate(
-            changes, lambda simulation, *_: capacity(simulation, capacity_query)
+            changes, lambda simulation, *_: report_capacity(simulation, capacity_query)
         )
     with scheduler.source.read() as connection:
         names = read_flavors(connection, capacity_query)
@@ -268,7 +270,7 @@ def capacity(
     keys = [json.dumps(name, sort_keys=True) for name in names]
     flavors = dict(zip(keys, names, strict=True))
     requests = {key: read_request(scheduler, capacity_query, name) for key, name in flavors.items()}
-    with scheduler.expensive_query_slot(), scheduler.source.read() as connection:
+    with scheduler.hold_query_slot(), scheduler.source.read() as connection:
         evaluation = _CapacityEvaluation(
             scheduler, LoadedCloud(connection, scheduler.caches), capacity_query
         )
@@ -279,24 +281,28 @@ def capacity(
     if not (capacity_query.flavors or capacity_query.all_flavors):
         return reports[keys[0]]
     pairs = zip(keys, names, strict=True)
-    return {"flavors": [{"flavor": flavor_name(name), **reports[key]} for key, name in pairs]}
+    return {"flavors": [{"flavor": get_flavor_name(name), **reports[key]} for key, name in pairs]}
 
 
-def flavor_capacities(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
+def report_flavor_capacities(
+    scheduler: Scheduler, names: Sequence[str], now: float
+) -> CapacityFigures:
     """Report the capacity for each of these flavors, in total and per zone.
 
     ``names`` are names or ids of flavors. ``now`` is in seconds since 1970. A flavor that does not
-    exist or is invalid does not fail the others. Raises the other errors of :func:`capacity`.
+    exist or is invalid does not fail the others. Raises other errors of :func:`report_capacity`.
     """
     with scheduler.source.read() as connection:
-        stored = [each for each in names if stored_flavors.by_flavorid_or_name(connection, each)]
+        stored = [
+            each for each in names if stored_flavors.find_by_flavorid_or_name(connection, each)
+        ]
     figures = {name: FlavorCapacity(Reliability.UNKNOWN) for name in names}
     if stored:
         capacity_query = CapacityQuery(
             document={}, per=CloudPart.ZONE, flavors=stored, each_alone=True
         )
-        answers = capacity(scheduler, capacity_query)["flavors"]
-        figures |= {each["flavor"]: _build_figure(each).bounded() for each in answers}
+        answers = report_capacity(scheduler, capacity_query)["flavors"]
+        figures |= {each["flavor"]: _build_figure(each).limit_names() for each in answers}
     return CapacityFigures(now, figures)
 
 
@@ -320,15 +326,15 @@ def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Seque
             "exactly one of request_spec.flavor, flavors and all_flavors is required", json_path="$"
         )
     if capacity_query.all_flavors:
-        return [flavor.name for flavor in stored_flavors.all_flavors(connection)]
+        return [flavor.name for flavor in stored_flavors.list_flavors(connection)]
     places = {f"$.flavors[{index}]": name for index, name in enumerate(capacity_query.flavors)}
     places = places or {"$.request_spec.flavor": own}
     for place, name in places.items():
-        if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
-            stored = stored_flavors.all_flavors(connection)
+        if isinstance(name, str) and not stored_flavors.find_by_flavorid_or_name(connection, name):
+            stored = stored_flavors.list_flavors(connection)
             ids = [each for flavor in stored for each in (flavor.name, flavor.flavorid) if each]
-            names = names_if_few(flavor.name for flavor in stored)
-            hint = suggest_names("flavor", nearest(name, ids), names)
+            names = list_if_few(flavor.name for flavor in stored)
+            hint = suggest_names("flavor", find_nearest(name, ids), names)
             raise NotFound(
                 f"There is no stored flavor {name!r}{hint}",
                 json_path=place,
@@ -396,7 +402,7 @@ class _CapacityEvaluation:
     def _count(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
         connection = self.cloud.connection
         check_hosts(connection, request)
-        view = self.cloud.view_for(request)
+        view = self.cloud.get_view(request)
         result = count_capacity(self.scheduler, connection, request, view, deadline)
         check_zone(result.run.filtered_request)
         return result
@@ -407,7 +413,7 @@ def check_hosts(connection: Connection, request: SchedulingRequest) -> None:
 
     Raises :class:`NotFound`, with the nearest name.
     """
-    for unknown in unknown_hosts(connection, request.spec):
+    for unknown in find_unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
         raise NotFound(unknown.detail, json_path=place, code="scheduler.not_found")
 
@@ -422,6 +428,6 @@ def check_zone(filtered: RequestFilterRun) -> None:
             raise Invalid(f"{each.rejection}", json_path="$.request_spec.availability_zone")
 
 
-def flavor_name(flavor: Any) -> Any:
+def get_flavor_name(flavor: Any) -> Any:
     """Return a flavor's name in reports."""
     return flavor if isinstance(flavor, str) else flavor.get("name", flavor)

@@ -11,7 +11,7 @@ from random import Random
 from typing import ClassVar
 
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
@@ -50,4 +50,4 @@ class BaseDriver(SchedulerPlugin):
 
 def all_drivers() -> list[type[BaseDriver]]:
     """Return the shipped driver classes."""
-    return classes_in(sys.modules[__name__], BaseDriver)
+    return list_classes(sys.modules[__name__], BaseDriver)

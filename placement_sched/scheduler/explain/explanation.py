@@ -7,11 +7,11 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
-from placement_sched.candidates.explain import SearchRun, near_misses_of
-from placement_sched.candidates.explain_stages import nearest_amounts, stages_of, uuids_of
-from placement_sched.candidates.near_misses import amount_of_term, with_amount, without_terms
+from placement_sched.candidates.explain import SearchRun, list_near_misses
+from placement_sched.candidates.explain_stages import find_nearest_amounts, list_stages, read_uuids
+from placement_sched.candidates.near_misses import find_term_amount, remove_terms, with_amount
 from placement_sched.candidates.request import Search
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -27,8 +27,8 @@ from placement_sched.model.explanation import (
     NearMiss,
     NearMisses,
     WouldFit,
-    fewest_changes,
-    hosts_as_json,
+    build_hosts_json,
+    select_fewest_changes,
 )
 from placement_sched.model.host_verdict import HostVerdict
 from placement_sched.model.image import ImageProperties
@@ -36,20 +36,20 @@ from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (
-    candidates_on,
-    first_instance,
-    funnel_of,
+    build_fresh_states,
+    build_funnel,
+    find_tree_candidates,
+    get_first_spec,
     search_run,
-    states_before,
 )
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
+    build_verdicts,
     describe_traits,
     describe_would_fit,
-    rejection_clause,
-    reported_trees,
-    searches_to_explain,
-    verdicts,
+    format_rejection_clause,
+    iterate_searches,
+    map_reported_trees,
 )
 from placement_sched.scheduler.filtering import run_request_filters
 from placement_sched.scheduler.host_state import HostState
@@ -69,7 +69,7 @@ _RejectedState = tuple[HostState, Sequence[tuple[str, Rejection]]]
 _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
-def would_fit(
+def find_fitting_changes(
     connection: Connection, run: SchedulingRun, near_misses: NearMisses
 ) -> tuple[WouldFit, ...]:
     """Find the smallest changes after which the first instance fits."""
@@ -80,11 +80,11 @@ def would_fit(
     misses = near_misses.found
     searched = search_run(connection, run, answered)
     if run.searches.candidates.requests:
-        misses = near_misses_of(searched).found
+        misses = list_near_misses(searched).found
     evaluation = _NearMissEvaluation(run, searched)
     for miss in misses[:_MAX_CONSTRAINT_SETS]:
-        results += evaluation.of(miss)
-    return fewest_changes(results)
+        results += evaluation.evaluate_miss(miss)
+    return select_fewest_changes(results)
 
 
 def _group_by_rejection(
@@ -98,20 +98,22 @@ def _group_by_rejection(
     copies = [copy(state) for state in states]
     try:
         with tolerate_failures():
-            rejections = run.chooser.rejections_by_host(copies, spec or first_instance(run))
+            rejections = run.chooser.list_rejections(copies, spec or get_first_spec(run))
     except PluginFailed:
         return {}
     pairs = zip(states, rejections, strict=True)
-    return grouped(
+    return group_rows(
         (
-            tuple((name, rejection_clause(name, each, several=True)) for name, each in reasons),
+            tuple(
+                (name, format_rejection_clause(name, each, several=True)) for name, each in reasons
+            ),
             (state, reasons),
         )
         for state, reasons in pairs
     )
 
 
-def _passing_hosts(rejecting: _HostsByRejection) -> list[HostState]:
+def _list_passing_hosts(rejecting: _HostsByRejection) -> list[HostState]:
     return [state for state, _ in rejecting.get((), ())]
 
 
@@ -126,13 +128,13 @@ def _evaluate_filters(
     *,
     exact: bool = True,
 ) -> Iterator[WouldFit]:
-    labels, name_of = _format_terms(terms), CloudNames.of(run, ()).name
+    labels, name_of = _format_terms(terms), CloudNames.read_names(run, ()).get_name
     for stages, rejected in rejecting.items():
         if not stages:
             continue
         (state, reasons), change = rejected[0], None
         if len(rejected) == 1 and not labels and len(stages) == 1:
-            reports = run.chooser.rejections_of_host(copy(state), first_instance(run))
+            reports = run.chooser.iterate_rejections(copy(state), get_first_spec(run))
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
         yield WouldFit(
@@ -159,11 +161,11 @@ class _NearMissEvaluation:
     def search(self) -> Search:
         return self.searched.search
 
-    def of(self, miss: NearMiss) -> Iterator[WouldFit]:
-        amount = amount_of_term(self.search, miss.terms[0]) if not miss.others else None
+    def evaluate_miss(self, miss: NearMiss) -> Iterator[WouldFit]:
+        amount = find_term_amount(self.search, miss.terms[0]) if not miss.others else None
         if amount is not None:
             run = self.searched
-            nearest = nearest_amounts(
+            nearest = find_nearest_amounts(
                 run.source, run.search, run.taken, miss.terms[0], self.remaining
             )
             results = list(self._with_amount(miss, amount, nearest))
@@ -173,22 +175,22 @@ class _NearMissEvaluation:
                 return
         roots = miss.roots[: self.remaining]
         self.remaining -= len(roots)
-        query = self._query_without(miss.terms)
+        query = self._build_query_without(miss.terms)
         if not roots or not query.groups:
             return
         exact = len(roots) == len(miss.roots)
-        uuids = uuids_of(self.searched.connection, roots)
+        uuids = read_uuids(self.searched.connection, roots)
         rejecting = self._evaluate(query, uuids.values())
         yield from _evaluate_filters(self.run, miss.terms, rejecting, exact=exact)
-        if passed := _passing_hosts(rejecting):
-            yield from self._results_without(miss, passed, exact=exact)
+        if passed := _list_passing_hosts(rejecting):
+            yield from self._iterate_results(miss, passed, exact=exact)
 
-    def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
+    def _build_query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
         """Return the query without these terms and filters' constraints.
 
         Without a required trait, request filters forbid the aggregates that require the trait.
         """
-        query, request = without_terms(self.search, terms), self.run.request
+        query, request = remove_terms(self.search, terms), self.run.request
         traits = {
             name
             for kind, detail in terms
@@ -197,7 +199,7 @@ class _NearMissEvaluation:
         }
         if not traits or any(detail.startswith("!in:") for _, detail in terms):
             return query
-        spec = _without_traits(request.spec, traits)
+        spec = _remove_traits(request.spec, traits)
         filtered = run_request_filters(request.plugins.request_filters, spec, self.run.cloud)
         plain = query.group or RequestGroup()
         forbidden = frozenset(filtered.spec.destination.forbidden)
@@ -208,7 +210,9 @@ class _NearMissEvaluation:
         self, query: CandidatesQuery, roots: Collection[str], spec: RequestSpec | None = None
     ) -> _HostsByRejection:
         return _group_by_rejection(
-            self.run, states_before(self.run, candidates_on(self.run, query, roots)), spec
+            self.run,
+            build_fresh_states(self.run, find_tree_candidates(self.run, query, roots)),
+            spec,
         )
 
     def _with_amount(
@@ -219,16 +223,16 @@ class _NearMissEvaluation:
         ``nearest`` maps each root to its nearest fitting amount. Only hosts with this amount or a
         nearer amount may fit. In a cloud without trees all such hosts fit.
         """
-        (name, wanted), uuids = (requested, uuids_of(self.searched.connection, nearest))
+        (name, wanted), uuids = (requested, read_uuids(self.searched.connection, nearest))
         by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
         values = sorted(set(by_uuid.values()), key=lambda value: abs(wanted - value))
 
         @cache
-        def passing(index: int) -> list[HostState]:
+        def find_passing_hosts(index: int) -> list[HostState]:
             query = with_amount(self.search, miss.terms[0], values[index])
             bound = abs(wanted - values[index])
             near = [uuid for uuid, amount in by_uuid.items() if abs(wanted - amount) <= bound]
-            return _passing_hosts(
+            return _list_passing_hosts(
                 self._evaluate(query, near, self._with_larger_flavor(name, values[index] - wanted))
             )
 
@@ -236,8 +240,12 @@ class _NearMissEvaluation:
             return
         # The smaller the amount, the more hosts have capacity for it.
         every = range(len(values))
-        index = 0 if passing(0) else bisect_left(every, 1, key=lambda i: len(passing(i)) > 0)
-        if index == len(values) or not (passed := passing(index)):
+        index = (
+            0
+            if find_passing_hosts(0)
+            else bisect_left(every, 1, key=lambda i: len(find_passing_hosts(i)) > 0)
+        )
+        if index == len(values) or not (passed := find_passing_hosts(index)):
             return
         amount, bound_name = values[index], "most" if values[index] < wanted else "least"
         change = SuggestedChange(
@@ -255,30 +263,30 @@ class _NearMissEvaluation:
         )
 
     def _with_larger_flavor(self, name: str, difference: int) -> RequestSpec:
-        spec = first_instance(self.run)
+        spec = get_first_spec(self.run)
         field = _FLAVOR_FIELDS.get(name)
         if field is None or f"resources:{name}" in spec.flavor.extra_specs:
             return spec
         amount = max(getattr(spec.flavor, field) + difference, 0)
         return replace(spec, flavor=replace(spec.flavor, **{field: amount}))
 
-    def _results_without(
+    def _iterate_results(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool
     ) -> Iterator[WouldFit]:
         labels = _format_terms(miss.terms)
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
-        names = CloudNames.of(self.run, ())
+        names = CloudNames.read_names(self.run, ())
         if miss.constraint == "member_of" and miss.detail.startswith("!in:") and not miss.others:
-            names = CloudNames.of(self.run, [str(state.uuid) for state in passed])
+            names = CloudNames.read_names(self.run, [str(state.uuid) for state in passed])
             by_aggregates = _group_by_aggregates(names, miss.detail, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
-            why = describe_would_fit(miss.terms, (), names.name, several=several)
+            why = describe_would_fit(miss.terms, (), names.get_name, several=several)
             if uuids:
                 why = "fit but are in " if several else "fits but is in "
-                why += join_words(map(names.name, uuids))
-            if needed := names.needed(uuids):
+                why += join_words(map(names.get_name, uuids))
+            if needed := names.list_needed_traits(uuids):
                 trait_names = describe_traits(needed)
                 why += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
                 change = SuggestedChange(
@@ -288,7 +296,7 @@ class _NearMissEvaluation:
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
 
 
-def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
+def _remove_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
     def is_kept(key: str) -> bool:
         return not (key.startswith("trait") and key.partition(":")[2] in traits)
 
@@ -312,45 +320,45 @@ def _group_by_aggregates(
 ) -> Mapping[tuple[str, ...], Sequence[HostState]]:
     forbidden = set(detail.removeprefix("!in:").split(" ")[0].split(","))
 
-    def aggregates_of(state: HostState) -> tuple[str, ...]:
+    def list_aggregates(state: HostState) -> tuple[str, ...]:
         aggregates = names.memberships.get(str(state.uuid), frozenset()) & forbidden
-        return tuple(sorted(aggregates, key=names.name))
+        return tuple(sorted(aggregates, key=names.get_name))
 
-    return grouped((aggregates_of(state), state) for state in states)
+    return group_rows((list_aggregates(state), state) for state in states)
 
 
 def make_explanation(connection: Connection, run: SchedulingRun, view: ExplanationView) -> Json:
     """Explain a run, with verdicts on the hosts that the view names."""
     extra: Json = {}
     chosen = run.request.chosen
-    hosts = run.choice.first.host_reports() if run.choice else ()
+    hosts = run.choice.first.build_host_reports() if run.choice else ()
     if view.hosts is None:
-        funnel = funnel_of(run, connection, view)
+        funnel = build_funnel(run, connection, view)
     else:
-        trees_by_name = reported_trees(connection, view.hosts)
+        trees_by_name = map_reported_trees(connection, view.hosts)
         nodes = (each.node for trees in trees_by_name.values() for each in trees)
         view = ExplanationView(frozenset([*trees_by_name, *nodes]), view.max_rejected)
         # Verdicts may need the rejections of all hosts.
-        funnel = funnel_of(run, connection, replace(view, max_rejected=0))
-        host_verdicts = verdicts(connection, run, trees_by_name, funnel)
+        funnel = build_funnel(run, connection, replace(view, max_rejected=0))
+        host_verdicts = build_verdicts(connection, run, trees_by_name, funnel)
         extra = {
             "verdicts": [each.as_json() for each in host_verdicts],
-            "stages": stages_of_run(run, host_verdicts),
+            "stages": list_stages_of_run(run, host_verdicts),
         }
     if view.hosts is None:  # smallest changes for any host. Verdicts have them per host
         misses = funnel.allocation_candidates.nearest_misses
-        funnel = replace(funnel, would_fit=would_fit(connection, run, misses))
+        funnel = replace(funnel, would_fit=find_fitting_changes(connection, run, misses))
     return {
         "outcome": SELECTED if run.selections else NO_VALID_HOST,
         "policy": chosen.policy.name if chosen else DEFAULT_POLICY,
         **extra,
         "funnel": funnel.as_json(view),
-        "hosts": hosts_as_json(hosts, view),
+        "hosts": build_hosts_json(hosts, view),
         "selections": [[each.as_json() for each in group] for group in run.selections],
     }
 
 
-def stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
+def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
     """List type and name of each evaluated stage, in order and without duplicates.
 
     A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
@@ -362,10 +370,10 @@ def stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[J
     stages += [
         (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.rejection
     ]
-    for prefix, answered in searches_to_explain(run):
-        steps = stages_of(answered.search)
+    for prefix, answered in iterate_searches(run):
+        steps = list_stages(answered.search)
         stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
-    late = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
+    late = [(FILTERS, name) for name in run.chooser.list_stage_names(get_first_spec(run))]
     named = [
         (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name
     ]

@@ -19,7 +19,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
 from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
-from placement_sched.model.compute_node import disabled_reason
+from placement_sched.model.compute_node import describe_disabled
 from placement_sched.model.explanation import (
     COMPUTE_NODES,
     CandidatesReport,
@@ -34,13 +34,13 @@ from placement_sched.model.explanation import (
 )
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.request_stats import RequestStats, request_stats
-from placement_sched.scheduler.host_manager import host_states
+from placement_sched.model.request_stats import RequestStats, get_request_stats
+from placement_sched.scheduler.host_manager import build_host_states
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
 from placement_sched.scheduler.resource_request import CandidateResult
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.scheduler.spread import ineffective_keys
+from placement_sched.scheduler.spread import iterate_ineffective_keys
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
@@ -58,7 +58,7 @@ class _NamedHost(NamedTuple):
     noun: str
 
 
-def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
+def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
     """Return the forced or ignored hosts and nodes that do not exist.
 
     As in nova's filters, names are compared without case. The database is not read if the request
@@ -74,7 +74,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
         return ()
     hosts = {each.name for each in names if each.noun == "host"}
     nodes = {each.name for each in names if each.noun == "node"}
-    rows = compute_nodes.by_names(connection, hosts=hosts, nodes=nodes)
+    rows = compute_nodes.list_by_names(connection, hosts=hosts, nodes=nodes)
     existing = {
         "host": {each.host for each in rows},
         "node": {each.hypervisor_hostname for each in rows},
@@ -82,7 +82,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
     missing = [each for each in names if each.name not in existing[each.noun]]
     if not missing:
         return ()
-    pairs = compute_nodes.names_by_uuid(connection).values()
+    pairs = compute_nodes.map_names_by_uuid(connection).values()
     all_names = {"host": {host for host, _ in pairs}, "node": {node for _, node in pairs}}
     folded = {noun: {name.casefold() for name in names} for noun, names in all_names.items()}
     unknown = [each for each in missing if each.name.casefold() not in folded[each.noun]]
@@ -96,7 +96,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
     return tuple(reports)
 
 
-def funnel_of(
+def build_funnel(
     run: SchedulingRun, connection: Connection | None, view: ExplanationView | None = None
 ) -> Funnel:
     """Build the funnel of a run for its first instance.
@@ -106,14 +106,16 @@ def funnel_of(
     """
     searches, choice, unreported = run.searches, run.choice, run.roots_without_node
     names: dict[str, str] = {}
-    unknown = () if connection is None else unknown_hosts(connection, run.filtered_request.spec)
-    query = searches.query.querystring() if searches.query else ""
+    unknown = (
+        () if connection is None else find_unknown_hosts(connection, run.filtered_request.spec)
+    )
+    query = searches.query.as_querystring() if searches.query else ""
     candidates = CandidatesReport(query=query)
     if connection is None:
         candidates = CandidatesReport(query=query, hosts=len(searches.roots))
     elif searches.main is not None:
-        candidates = _candidates_report(connection, run, view or ExplanationView())
-        names = dict(resource_providers.names_of(connection, unreported)) if unreported else {}
+        candidates = _build_candidates_report(connection, run, view or ExplanationView())
+        names = dict(resource_providers.map_names(connection, unreported)) if unreported else {}
     filters = list(choice.first.filters) if choice else []
     if unreported:  # the stage that rejects providers without a compute node
         provider_names = (names.get(uuid, uuid) for uuid in unreported)
@@ -148,12 +150,12 @@ def funnel_of(
         warnings=(
             *searches.ignored,
             *unknown,
-            *ineffective_keys(run.filtered_request.spec, run.cloud),
+            *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
         ),
     )
 
 
-def _candidates_report(
+def _build_candidates_report(
     connection: Connection, run: SchedulingRun, view: ExplanationView
 ) -> CandidatesReport:
     report, *second = (
@@ -188,13 +190,13 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
     }
     if not listed:
         return report
-    by_host = services.by_hosts(connection, listed)
+    by_host = services.map_by_host(connection, listed)
 
     def with_reason(rejected: Rejected) -> Rejected:
         service = by_host.get(rejected.host)
         if service is None or not service.disabled:
             return rejected
-        return replace(rejected, reason=disabled_reason(service.disabled_reason))
+        return replace(rejected, reason=describe_disabled(service.disabled_reason))
 
     steps = [
         replace(step, rejected=tuple(map(with_reason, step.rejected)))
@@ -205,7 +207,9 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
     return replace(report, steps=tuple(steps))
 
 
-def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
+def find_tree_candidates(
+    run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]
+) -> Candidates:
     """Return the candidates on these trees, or none if the search is too expensive."""
     source = run.cloud.providers
     try:
@@ -214,27 +218,27 @@ def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[
         return Candidates()
 
 
-def states_before(
+def build_fresh_states(
     run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
     """Return host states from before the run's first placement.
 
     With ``anyway``, a host without candidates gets an empty candidate.
     """
-    states = host_states(run.cloud, candidates, run.filtered_request.spec, include)
+    states = build_host_states(run.cloud, candidates, run.filtered_request.spec, include)
     for state in states if anyway else ():
         if not state.allocation_candidates:
             state.allocation_candidates = [_EMPTY_CANDIDATE]
     return states
 
 
-def first_instance(run: SchedulingRun) -> RequestSpec:
+def get_first_spec(run: SchedulingRun) -> RequestSpec:
     """Return the run's request as it is for the first instance."""
     spec = run.filtered_request.spec
-    return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
+    return spec.with_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
-def next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
+def read_next_report(reports: Iterator[FilterReport]) -> FilterReport | None:
     """Return the next report, if any, without logging a failure."""
     with tolerate_failures():
         return next(reports, None)
@@ -247,8 +251,8 @@ def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec
     """
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
-        while report := next_tolerated(
-            run.chooser.rejections_of_host(copy(changed_state), changed_spec)
+        while report := read_next_report(
+            run.chooser.iterate_rejections(copy(changed_state), changed_spec)
         ):
             change = next(iter(report.rejected[0].changes), None)
             if change is None or not change.may_be_tried:
@@ -274,7 +278,7 @@ def log_slow(
     stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``, and replace
     fields of the same name. ``attributes`` are further attributes of the log record.
     """
-    statistics = _build_fields(request_stats())
+    statistics = _build_fields(get_request_stats())
     logger.warning(
         "slow: %s took %.1f s (%s); %s",
         name,
@@ -294,7 +298,7 @@ def _build_fields(stats: RequestStats) -> dict[str, Any]:
         "stages_ms": {name: round(seconds * 1000, 1) for name, seconds in stats.stages.items()},
         "decision": decision and decision.uuid,
         "outcome": decision and decision.outcome,
-        "funnel": funnel_summary(result.funnel) if result and result.funnel else None,
+        "funnel": summarize_funnel(result.funnel) if result and result.funnel else None,
     }
 
 
@@ -312,7 +316,7 @@ def _describe(statistics: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def funnel_summary(funnel: Mapping[str, Any]) -> str:
+def summarize_funnel(funnel: Mapping[str, Any]) -> str:
     """Describe a funnel by the number of hosts after each rejection."""
     candidates = funnel.get("allocation_candidates") or {}
     steps = [(each["constraint"], each) for each in candidates.get("steps", ())]

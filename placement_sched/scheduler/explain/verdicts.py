@@ -13,12 +13,12 @@ from typing import Any, Self
 
 import os_traits
 
-from placement_sched.candidates.explain import rejections_by_root
-from placement_sched.candidates.explain_stages import stages_of
-from placement_sched.candidates.near_misses import without_terms
+from placement_sched.candidates.explain import map_rejections_by_root
+from placement_sched.candidates.explain_stages import list_stages
+from placement_sched.candidates.near_misses import remove_terms
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
-from placement_sched.db.sql import grouped, nested
+from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
 from placement_sched.limits import MAX_COMPARED_NAMES
@@ -38,17 +38,17 @@ from placement_sched.model.explanation import (
     StepReport,
 )
 from placement_sched.model.host_verdict import HostVerdict, RejectReason
-from placement_sched.model.names import join_words, names_if_few, nearest, read_uuid
+from placement_sched.model.names import find_nearest, join_words, list_if_few, read_uuid
 from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
-    candidates_on,
-    first_instance,
-    funnel_of,
-    next_tolerated,
+    build_fresh_states,
+    build_funnel,
+    find_tree_candidates,
+    get_first_spec,
     passes_after_changes,
+    read_next_report,
     search_run,
-    states_before,
     with_reasons,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -98,7 +98,7 @@ class ReportedTree:
     is_node: bool = True
 
     @classmethod
-    def of(cls, node: ComputeNode) -> Self:
+    def from_node(cls, node: ComputeNode) -> Self:
         """Return the provider tree of a compute node."""
         return cls(node.uuid, node.host, node.hypervisor_hostname)
 
@@ -107,20 +107,21 @@ class ReportedTree:
 TreesByName = Mapping[str, Sequence[ReportedTree]]
 
 
-def reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
+def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
     """Map each name or uuid of a host, node or provider to its provider trees.
 
     The name of a child provider means the host of its tree.
     """
     wanted = tuple(dict.fromkeys(names))
     uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
-    by_name = compute_nodes.by_names(connection, hosts=wanted, nodes=wanted)
+    by_name = compute_nodes.list_by_names(connection, hosts=wanted, nodes=wanted)
     nodes = {
-        node.uuid: node for node in (*by_name, *compute_nodes.by_uuids(connection, uuids.values()))
+        node.uuid: node
+        for node in (*by_name, *compute_nodes.list_by_uuids(connection, uuids.values()))
     }
     # By every name: a request may have thousands of names, and a cloud thousands of nodes.
-    meaning: dict[str, dict[str, ReportedTree]] = nested(
-        (alias, node.uuid, ReportedTree.of(node))
+    meaning: dict[str, dict[str, ReportedTree]] = nest_rows(
+        (alias, node.uuid, ReportedTree.from_node(node))
         for node in nodes.values()
         for alias in (node.host, node.hypervisor_hostname, node.uuid)
     )
@@ -136,18 +137,18 @@ def reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
 def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
 ) -> dict[str, list[ReportedTree]]:
-    providers = {each.name: each for each in resource_providers.by_names(connection, names)}
+    providers = {each.name: each for each in resource_providers.list_by_names(connection, names)}
     requested_uuids = [uuids[name] for name in names if name in uuids]
-    by_uuid = resource_providers.by_uuids(connection, requested_uuids)
+    by_uuid = resource_providers.map_by_uuid(connection, requested_uuids)
     providers |= {name: by_uuid[uuids[name]] for name in names if uuids.get(name) in by_uuid}
     roots = {each.root_uuid for each in providers.values()}
-    called = resource_providers.names_of(connection, roots)
+    called = resource_providers.map_names(connection, roots)
     trees = {}
     for root in roots:
         name = called.get(root, root)
         trees[root] = ReportedTree(root, name, name, is_node=False)
-    for node in compute_nodes.by_uuids(connection, roots):
-        trees[node.uuid] = ReportedTree.of(node)
+    for node in compute_nodes.list_by_uuids(connection, roots):
+        trees[node.uuid] = ReportedTree.from_node(node)
     return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
 
 
@@ -164,9 +165,11 @@ def describe_would_fit(
     rejection) that keep a host from fitting. With ``several``, it is about several hosts. ``name``
     maps the uuid of an aggregate to its name.
     """
-    droppable = [clause for clause in map(_droppable_name, terms) if clause]
-    clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
-    clauses += [rejection_clause(*pair, several=several) for pair in rejections]
+    droppable = [clause for clause in map(_format_droppable_name, terms) if clause]
+    clauses = [
+        clause for term in terms for clause in _iterate_host_clauses(term, name, several=several)
+    ]
+    clauses += [format_rejection_clause(*pair, several=several) for pair in rejections]
     words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
     return f"{words}, but {join_words(clauses)}" if clauses else words
 
@@ -176,14 +179,14 @@ def describe_traits(names: Sequence[str]) -> str:
     return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
 
 
-def rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
+def format_rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
     """Return a clause such as ``RamFilter rejects it``, or its plural."""
     if several:
         return rejection.of_several or f"{stage} rejects them"
     return rejection.of_one or f"{stage} rejects it: {rejection.reason}"
 
 
-def _droppable_name(term: Term) -> str:
+def _format_droppable_name(term: Term) -> str:
     """Name a constraint that the request may drop, or return an empty text."""
     (kind, detail), group = term, ""
     if kind in {"member_of", "in_tree"} or term == _NOT_DISABLED_TERM:
@@ -200,7 +203,9 @@ def _droppable_name(term: Term) -> str:
     return f"{kind}={'isolate' if kind == 'group_policy' else detail}{group}"
 
 
-def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
+def _iterate_host_clauses(
+    term: Term, name: Callable[[str], str], *, several: bool
+) -> Iterator[str]:
     kind, detail = term
     their, are = ("their", "are") if several else ("its", "is")
     if term == _NOT_DISABLED_TERM:
@@ -226,21 +231,27 @@ class CloudNames:
     busy: frozenset[str]
 
     @classmethod
-    def of(cls, run: SchedulingRun, roots: Collection[str]) -> "CloudNames":
+    def read_names(cls, run: SchedulingRun, roots: Collection[str]) -> "CloudNames":
         """Read the aggregates of these trees, in at most two SQL statements."""
         aggregates = {each.uuid: each for each in run.cloud.host_aggregates()}
         if not roots:
             return cls(aggregates, {}, frozenset())
         has_zones = any(each.availability_zone for each in aggregates.values())
-        busy = run.cloud.nodes_with_instances(roots) if has_zones else frozenset()
+        busy = run.cloud.find_nodes_with_instances(roots) if has_zones else frozenset()
         return cls(aggregates, run.cloud.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:
         """Put names of aggregates into the changes that a reason suggests."""
-        changes = [named for change in reason.changes for named in self._named(root, change)]
+        changes = [
+            named
+            for change in reason.changes
+            for named in self._iterate_named_changes(root, change)
+        ]
         return replace(reason, changes=tuple(changes))
 
-    def _named(self, root: str, change: SuggestedChange) -> Iterator[SuggestedChange]:
+    def _iterate_named_changes(
+        self, root: str, change: SuggestedChange
+    ) -> Iterator[SuggestedChange]:
         if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
             yield SuggestedChange(
                 "enable_service", "enable its compute service", {"steps": ["enable_service"]}
@@ -249,45 +260,49 @@ class CloudNames:
             return  # no request may drop this constraint
         elif change.action == "leave_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
-            words = f"remove {provider or 'it'} from aggregate {join_words(map(self.name, uuids))}"
-            yield replace(change, words=words, values=self._values(change, uuids))
+            words = (
+                f"remove {provider or 'it'} from aggregate {join_words(map(self.get_name, uuids))}"
+            )
+            yield replace(change, words=words, values=self._build_values(change, uuids))
         elif change.action == "ask_traits":
-            if needed := self.needed(change.values["aggregates"]):
+            if needed := self.list_needed_traits(change.values["aggregates"]):
                 words = f"require {describe_traits(needed)}"
                 yield SuggestedChange("ask_traits", words, {"traits": list(needed)})
         elif change.action == "join_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
             if provider is None:
-                uuids = [uuid for uuid in uuids if self._may_join(root, uuid)]
+                uuids = [uuid for uuid in uuids if self._can_join(root, uuid)]
             if uuids:
                 words = f"add {provider or 'it'} to aggregate "
-                words += " or ".join(map(self.name, uuids))
-                yield replace(change, words=words, values=self._values(change, uuids))
+                words += " or ".join(map(self.get_name, uuids))
+                yield replace(change, words=words, values=self._build_values(change, uuids))
         elif change.values.get("constraint") == "member_of":
             uuids = change.values["detail"].removeprefix("in:").split(",")
-            words = f"do not confine the request to aggregate {' or '.join(map(self.name, uuids))}"
+            words = (
+                f"do not confine the request to aggregate {' or '.join(map(self.get_name, uuids))}"
+            )
             yield replace(change, words=words)
         else:
             yield change
 
-    def _may_join(self, root: str, uuid: str) -> bool:
+    def _can_join(self, root: str, uuid: str) -> bool:
         """Return whether an aggregate's zone allows a host to join.
 
         A host has at most one zone, and cannot leave the default zone while it has instances.
         """
-        zone = self._zone(uuid)
-        zones = {self._zone(current) for current in self.memberships.get(root, ())} - {None}
+        zone = self._find_zone(uuid)
+        zones = {self._find_zone(current) for current in self.memberships.get(root, ())} - {None}
         return zone is None or zones == {zone} or (not zones and root not in self.busy)
 
-    def _zone(self, uuid: str) -> str | None:
+    def _find_zone(self, uuid: str) -> str | None:
         aggregate = self.aggregates.get(uuid)
         return aggregate.availability_zone if aggregate else None
 
-    def _values(self, change: SuggestedChange, uuids: Sequence[str]) -> dict[str, Any]:
-        shown = [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
+    def _build_values(self, change: SuggestedChange, uuids: Sequence[str]) -> dict[str, Any]:
+        shown = [{"uuid": uuid, "name": self.get_name(uuid)} for uuid in uuids]
         return {**change.values, "aggregates": shown}
 
-    def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
+    def list_needed_traits(self, uuids: Collection[str]) -> tuple[str, ...]:
         """Return the traits that a request must require to use all these aggregates.
 
         Returns no traits if any of these aggregates is not reserved by traits.
@@ -297,13 +312,13 @@ class CloudNames:
             return ()
         return tuple(sorted({trait for each in aggregates for trait in each.reserving_traits}))
 
-    def name(self, uuid: str) -> str:
+    def get_name(self, uuid: str) -> str:
         """Return the name of a host aggregate, or the uuid of another aggregate."""
         aggregate = self.aggregates.get(uuid)
         return aggregate.name if aggregate else uuid
 
 
-def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> int:
+def compute_all_reasons_limit(run: SchedulingRun, searches: Sequence[Search]) -> int:
     """Return the maximum number of rejected hosts that get all reasons.
 
     It is smaller for larger requests, which take longer to evaluate.
@@ -319,12 +334,12 @@ def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> i
     ]
     names = sum(len(values) for values in lists if values)
     compared = len(spec.flavor.extra_specs) + len(spec.image.properties.to_dict())
-    constraints = sum(len(stages_of(search)) * len(search.query.groups) for search in searches)
+    constraints = sum(len(list_stages(search)) * len(search.query.groups) for search in searches)
     price = 1 + names + _COMPARISON_COST * compared + _CONSTRAINT_COST * constraints
     return max(MIN_HOSTS_WITH_ALL_REASONS, _BUDGET // price)
 
 
-def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
+def _map_first_reasons(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
     reasons: dict[tuple[str, str], RejectReason] = {}
     stages = [
         (CANDIDATES, each.label, each.rejected) for each in funnel.allocation_candidates.steps
@@ -336,7 +351,7 @@ def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectRea
     return reasons
 
 
-def verdicts(
+def build_verdicts(
     connection: Connection, run: SchedulingRun, hosts: TreesByName, funnel: Funnel | None = None
 ) -> tuple[HostVerdict, ...]:
     """Return the verdict of a run on each of these hosts, in their order.
@@ -372,11 +387,13 @@ def _explain_unknown_names(connection: Connection, hosts: TreesByName) -> dict[s
     names = [name for name, trees in hosts.items() if not trees]
     existing: set[str] = set()
     if names:
-        existing.update(compute_nodes.all_names(connection))
-        existing.update(resource_providers.all_names(connection))
-    listing, result = names_if_few(existing), {}
+        existing.update(compute_nodes.list_names(connection))
+        existing.update(resource_providers.list_names(connection))
+    listing, result = list_if_few(existing), {}
     for position, name in enumerate(names):
-        near = nearest(name, existing, _MAX_SUGGESTIONS) if position < MAX_COMPARED_NAMES else ()
+        near = (
+            find_nearest(name, existing, _MAX_SUGGESTIONS) if position < MAX_COMPARED_NAMES else ()
+        )
         result[name] = HostVerdict(
             asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
         )
@@ -394,14 +411,14 @@ def _explain_rejected(
     The second value is whether the host passes after the first change of each reason, or None if
     this is unknown. For a large request, only the first hosts get all their reasons.
     """
-    limit = number_with_all_reasons(run, [each.search for _, each in searches_to_explain(run)])
+    limit = compute_all_reasons_limit(run, [each.search for _, each in iterate_searches(run)])
     # Several names may stand for the same host.
     evaluated = {tree.uuid: tree for tree in not_passed[:limit]}
     alone = _search_trees(connection, run, list(evaluated))
     states = _get_states(
         run, [tree.uuid for tree in evaluated.values() if tree.is_node], alone.candidates
     )
-    would_pass, run_reasons = _evaluate_changes(run, alone, states), _reasons_of_run(run)
+    would_pass, run_reasons = _evaluate_changes(run, alone, states), _group_run_reasons(run)
     reported = {
         tree.uuid: tuple(
             _list_reasons(
@@ -417,13 +434,13 @@ def _explain_rejected(
         yield reported[tree.uuid], would_pass.get(tree.uuid)
     if remaining := not_passed[limit:]:
         names = frozenset(tree.node for tree in remaining)
-        funnel = funnel or funnel_of(run, connection, ExplanationView(names, 0))
-        first_reasons = _first_reasons_by_host(funnel)
+        funnel = funnel or build_funnel(run, connection, ExplanationView(names, 0))
+        first_reasons = _map_first_reasons(funnel)
         of_request = next((each for each in funnel.request_filters if each.rejection), None)
         for tree in remaining:
             first = first_reasons.get((tree.host, tree.node))
             if of_request is not None:
-                first = RejectReason.of_request_filter(of_request)
+                first = RejectReason.from_request_filter(of_request)
             # Without a first reason, the run did not reach the host, or a limit dropped it.
             note = _FIRST_REASON_ONLY if first else _NOT_REACHED
             reasons = (first, RejectReason(FILTERS, "", note.format(limit)))
@@ -437,7 +454,7 @@ def _list_reasons(
     state: HostState | None,
 ) -> Iterator[RejectReason]:
     rejecting = (report for report in run.filtered_request.reports if report.rejection)
-    reasons = [*map(RejectReason.of_request_filter, rejecting), *search_reasons]
+    reasons = [*map(RejectReason.from_request_filter, rejecting), *search_reasons]
     if state is None:
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
     else:
@@ -457,9 +474,9 @@ def _list_filter_reasons(
     run_reasons = {reason.name: reason for reason in reported}
     is_reached = not run_reasons
     try:
-        reports = run.chooser.rejections_of_host(state, first_instance(run))
-        while report := next_tolerated(reports):
-            (reason,) = RejectReason.of_filters(report)
+        reports = run.chooser.iterate_rejections(state, get_first_spec(run))
+        while report := read_next_report(reports):
+            (reason,) = RejectReason.iterate_filter_reasons(report)
             if in_run := run_reasons.pop(report.name, None):
                 reason, is_reached = replace(reason, reason=in_run.reason), True
             if is_reached:
@@ -472,8 +489,8 @@ def _list_filter_reasons(
     yield from run_reasons.values()
 
 
-def _reasons_of_run(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
-    return grouped(
+def _group_run_reasons(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
+    return group_rows(
         ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.reason))
         for report in (run.choice.first.filters if run.choice else ())
         for rejected in report.rejected
@@ -507,14 +524,14 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
     candidates = [run.searches.candidates]
     searched_roots = run.searches.roots
     outside = [root for root in roots if root not in searched_roots]
-    names = CloudNames.of(run, outside)
-    for prefix, answered in searches_to_explain(run) if outside else ():
-        on_trees = candidates_on(run, answered.search.query, outside)
+    names = CloudNames.read_names(run, outside)
+    for prefix, answered in iterate_searches(run) if outside else ():
+        on_trees = find_tree_candidates(run, answered.search.query, outside)
         candidates.append(on_trees)
         # A run without a search dropped nothing.
         run_candidates = on_trees if run.searches.main is None else answered.candidates
         searched = search_run(connection, run, replace(answered, candidates=run_candidates))
-        rejected = rejections_by_root(searched, outside)
+        rejected = map_rejections_by_root(searched, outside)
         new_steps = [
             (root, step)
             for root, (steps, _) in rejected.items()
@@ -524,19 +541,19 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
         report = CandidatesReport(query="", steps=tuple(step for _, step in new_steps))
         with_texts = with_reasons(connection, report).steps
         of_roots = ((root, step) for (root, _), step in zip(new_steps, with_texts, strict=True))
-        for root, steps in grouped(of_roots).items():
-            step_reasons = [RejectReason.of_step(step, prefix) for step in steps]
+        for root, steps in group_rows(of_roots).items():
+            step_reasons = [RejectReason.from_step(step, prefix) for step in steps]
             reasons[root] = [names.with_names(root, reason) for reason in step_reasons]
             uncertain.discard(root)
-            if not (rejected[root].is_certain and _have_known_changes(reasons[root])):
+            if not (rejected[root].is_certain and _has_known_changes(reasons[root])):
                 uncertain.add(root)
-            terms = {_term_to_drop(step) for step in steps if step.constraint != "limit"}
+            terms = {_get_term_to_drop(step) for step in steps if step.constraint != "limit"}
             if terms:
-                relaxed[root] = without_terms(answered.search, terms)
+                relaxed[root] = remove_terms(answered.search, terms)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
 
 
-def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
+def _has_known_changes(reasons: Sequence[RejectReason]) -> bool:
     """Return whether the effect of the first suggested change is certain for each reason.
 
     The result is False if a reason has no changes, or if the first change adds traits to the
@@ -546,7 +563,7 @@ def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
     return all(each is not None and each.action != "ask_traits" for each in changes)
 
 
-def _term_to_drop(step: StepReport) -> tuple[str, str]:
+def _get_term_to_drop(step: StepReport) -> tuple[str, str]:
     """Return the query term without which this search step rejects no host."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
@@ -566,14 +583,14 @@ def _evaluate_changes(
     """
     if run.filtered_request.rejection is not None:
         return {}
-    spec = first_instance(run)
+    spec = get_first_spec(run)
     result: dict[str, bool | None] = {}
-    for query, roots in grouped((alone.relaxed.get(root), root) for root in states).items():
+    for query, roots in group_rows((alone.relaxed.get(root), root) for root in states).items():
         after_changes = {root: states[root] for root in roots}
         if query is not None:
-            candidates = candidates_on(run, query, roots) if query.groups else Candidates()
+            candidates = find_tree_candidates(run, query, roots) if query.groups else Candidates()
             after_changes = {
-                str(changed.uuid): changed for changed in states_before(run, candidates)
+                str(changed.uuid): changed for changed in build_fresh_states(run, candidates)
             }
         for root in roots:
             state = after_changes.get(root)
@@ -584,7 +601,7 @@ def _evaluate_changes(
     return result
 
 
-def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
+def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
     """Yield the searches of a run, with prefixes for their steps.
 
     For a request that a request filter rejected, yields the search that was not run.
@@ -607,5 +624,5 @@ def _get_states(
         return {}
     roots = set(nodes)
     requests = tuple([request for request in found.requests if request.root_uuid in roots])
-    states = states_before(run, Candidates(requests=requests), nodes, anyway=True)
+    states = build_fresh_states(run, Candidates(requests=requests), nodes, anyway=True)
     return {state.uuid or "": state for state in states}

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import (
@@ -38,14 +38,14 @@ from placement_sched.model.figures import Allowance
 from placement_sched.model.instance import Instance
 from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
-from placement_sched.scheduler.capacity.count import Deadline, zones_of
-from placement_sched.scheduler.capacity.report import free_amounts
+from placement_sched.scheduler.capacity.count import Deadline, collect_zones
+from placement_sched.scheduler.capacity.report import compute_free_amounts
 from placement_sched.scheduler.drain_plan import (
     MovePlan,
     Mover,
     MovingInstance,
     find_instances,
-    in_order,
+    sort_instances,
 )
 from placement_sched.scheduler.failover.screen import (
     FailedLoad,
@@ -156,7 +156,7 @@ def judge(analysis: Analysis) -> None:
 def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
     """Simulate failures, several in each simulation, until the deadline."""
     waiting = list(outcomes)
-    while waiting and not analysis.deadline.reached():
+    while waiting and not analysis.deadline.is_reached():
         done: list[tuple[Outcome, Sequence[Json]]] = []
         try:
             _simulate_some(analysis, waiting, done)
@@ -174,7 +174,7 @@ def _simulate_some(
     analysis: Analysis, waiting: Sequence[Outcome], done: list[tuple[Outcome, Sequence[Json]]]
 ) -> None:
     """Simulate failures for half of the time, and add results."""
-    seconds = analysis.scheduler.live.settings().scheduler.what_if_timeout / 2
+    seconds = analysis.scheduler.live.get_settings().scheduler.what_if_timeout / 2
 
     def run(scheduler: Scheduler, scratch: ScratchTransaction) -> None:
         until = monotonic() + seconds
@@ -183,7 +183,7 @@ def _simulate_some(
         for outcome in waiting:
             hosts = outcome.failure.hosts
             done.append((outcome, simulate_failure(mover, scheduler, scratch, hosts)))
-            if monotonic() > until or analysis.deadline.reached():
+            if monotonic() > until or analysis.deadline.is_reached():
                 return
 
     analysis.scheduler.simulate([], run)
@@ -207,7 +207,7 @@ def simulate_failure(
     with mover.attempt():
         simulation.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         own = [each for each in added if each.record.host in hosts]
-        moving = in_order([*find_instances(connection, hosts), *own])
+        moving = sort_instances([*find_instances(connection, hosts), *own])
         plan = mover.move(moving, avoid=hosts)
         if not with_reasons:
             return [{} for _ in plan.stuck]
@@ -250,10 +250,10 @@ def _find_lacking(
     request = read_requests(scheduler, {b"": instance.document}).get(b"")
     if request is None:
         return {}
-    names = compute_nodes.names_by_uuid(connection)
+    names = compute_nodes.map_names_by_uuid(connection)
     roots = [uuid for uuid, (host, _) in names.items() if host not in hosts]
     try:
-        requested, free_by_root = free_amounts(scheduler, connection, request, roots)
+        requested, free_by_root = compute_free_amounts(scheduler, connection, request, roots)
     except Invalid:  # e.g. a flavor without resources, which is the reason itself
         return {}
     shortfalls = [
@@ -287,13 +287,13 @@ class FailoverQuery:
         return self.within or "host"
 
 
-def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
+def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
     """Report whether the instances of each failure fit elsewhere.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key.
     """
     began, now = monotonic(), scheduler.clock()
-    deadline = Deadline.after(query.seconds)
+    deadline = Deadline.from_seconds(query.seconds)
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
         loads, instances = read_loads(connection)
@@ -306,9 +306,9 @@ def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
     elif number > 1:
         limits = {"number": number, "noun": query.noun, "limit": MAX_FAILURE_SETS}
         bounds.append(_SETS.format(sets=sets, **limits))
-    outcomes = [Outcome(each, load_of(each.hosts, loads)) for each in failures]
+    outcomes = [Outcome(each, compute_load(each.hosts, loads)) for each in failures]
     requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
-    with scheduler.expensive_query_slot():
+    with scheduler.hold_query_slot():
         screen = screen_requests(scheduler, requests, deadline)
     analysis = Analysis(scheduler, deadline, screen, outcomes, requests)
     judge(analysis)
@@ -358,16 +358,16 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
 
     A host outside of all domains fails alone.
     """
-    hosts = sorted({host for host, _ in compute_nodes.names_by_uuid(connection).values()})
+    hosts = sorted({host for host, _ in compute_nodes.map_names_by_uuid(connection).values()})
     if within is None:
         return [Failure(host, frozenset((host,))) for host in hosts]
-    aggregates = scheduler.caches.aggregates.current(connection)
+    aggregates = scheduler.caches.aggregates.get_current(connection)
     check_within(aggregates, within)
     members: dict[str, set[str]] = defaultdict(set)
     for host in hosts:
-        own = aggregates.of_host(host)
+        own = aggregates.list_for_host(host)
         if within == ZONE:
-            names: Collection[str] = zones_of(own)
+            names: Collection[str] = collect_zones(own)
         elif within == AGGREGATE:
             names = [aggregate.name for aggregate in own]
         else:
@@ -381,18 +381,18 @@ def read_loads(
     connection: Connection,
 ) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance]]:
     """Return the instances by host, and an example of each request."""
-    hosts = sorted({host for host, _ in compute_nodes.names_by_uuid(connection).values()})
+    hosts = sorted({host for host, _ in compute_nodes.map_names_by_uuid(connection).values()})
     loads = {host: FailedLoad(frozenset((host,))) for host in hosts}
     instances: dict[bytes, MovingInstance] = {}
-    for batch in batches(hosts, _BATCH):
+    for batch in split_batches(hosts, _BATCH):
         moving = find_instances(connection, batch)
         names = {each.record.server_group for each in moving} - {None}
-        groups = server_groups.by_uuids(connection, [name for name in names if name])
+        groups = server_groups.map_by_uuid(connection, [name for name in names if name])
         add_instances(loads, instances, moving, groups)
     return loads, instances
 
 
-def load_of(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoad:
+def compute_load(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoad:
     """Sum the instances of hosts that fail together."""
     total = FailedLoad(hosts)
     for host in sorted(hosts):
@@ -418,7 +418,7 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
     for outcome in outcomes:
         everything.counts.update(outcome.load.counts.keys())
     # The other failures may have any request.
-    requests = screen.requests_of(everything)
+    requests = screen.list_requests(everything)
     can_prove = requests is not None and not is_tied and not any(r.shared for r, _ in requests)
     for outcome in outcomes:
         if outcome.state != COVERED:
@@ -426,7 +426,7 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
         load = replace(outcome.load, excluded=excluded)
         number = load.total + most_instances
         if not can_prove or any(
-            each.spare_changes(load, number + most_hosts * each.max_weight) < 0
+            each.count_spare_changes(load, number + most_hosts * each.max_weight) < 0
             for each, _ in requests or ()
         ):
             outcome.state = UNDETERMINED
@@ -448,8 +448,8 @@ def count_remaining(analysis: Analysis) -> list[Allowance]:
     on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
     # Weights depend on the largest amounts, also of these flavors.
     analysis.screen = Screen({**analysis.screen.requests, **on_hosts})
-    spares = [analysis.screen.spare_in_order(outcome.load) for outcome in analysis.outcomes]
-    allowances = [_bound(analysis, flavor, spares) for flavor in flavors]
+    spares = [analysis.screen.count_spare_in_order(outcome.load) for outcome in analysis.outcomes]
+    allowances = [_bound_allowance(analysis, flavor, spares) for flavor in flavors]
     if len(analysis.outcomes) > MAX_PROBED_FAILURES:
         return allowances
     return [
@@ -461,24 +461,24 @@ def count_remaining(analysis: Analysis) -> list[Allowance]:
 def _read_flavors(analysis: Analysis) -> list[_Flavor]:
     scheduler = analysis.scheduler
     with scheduler.source.read() as connection:
-        names = sorted(flavor.name for flavor in stored_flavors.all_flavors(connection))
+        names = sorted(flavor.name for flavor in stored_flavors.list_flavors(connection))
     documents = {name.encode(): {"flavor": name} for name in names[:MAX_FAILOVER_FLAVORS]}
     requests = read_requests(scheduler, documents)
-    with scheduler.expensive_query_slot():
-        screen = screen_requests(scheduler, requests, Deadline.after(0))
+    with scheduler.hold_query_slot():
+        screen = screen_requests(scheduler, requests, Deadline.from_seconds(0))
     return [
-        _Flavor(key.decode(), _new_instance(request).request_key, request, screen.requests[key])
+        _Flavor(key.decode(), _build_instance(request).request_key, request, screen.requests[key])
         for key, request in requests.items()
     ]
 
 
-def _new_instance(request: SchedulingRequest) -> MovingInstance:
+def _build_instance(request: SchedulingRequest) -> MovingInstance:
     values: dict[str, Any] = dict.fromkeys(each.name for each in fields(Instance))
     values |= {"uuid": str(uuid4()), "display_name": "", "flavor": request.whole["flavor"]}
     return MovingInstance(Instance(**values), {"flavor": values["flavor"]})
 
 
-def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
+def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
     """Bound the allowance of a flavor from below, and from above if possible.
 
     ``spares`` are the placements of any flavor that each failure tolerates.
@@ -490,9 +490,9 @@ def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowa
     for outcome, spare in zip(analysis.outcomes, spares, strict=True):
         load = outcome.load
         if spare < lower:
-            lower = min(lower, analysis.screen.spare_placements(load, on_hosts))
+            lower = min(lower, analysis.screen.count_spare_placements(load, on_hosts))
         if any(host in on_hosts.fits for host in load.hosts):
-            lower = min(lower, on_hosts.spare_changes(load, load.total))
+            lower = min(lower, on_hosts.count_spare_changes(load, load.total))
     lower = max(lower, 0)
     if lower == on_hosts.total and (on_hosts.has_maximum or not lower):
         # All that fit keep the promise.
@@ -521,7 +521,7 @@ def _with_upper_bound(
             request = requests.get(key)
             if request is None:
                 continue
-            at_most = _spare_until_worse(analysis.screen, outcome, request, number)
+            at_most = _compute_spare_bound(analysis.screen, outcome, request, number)
             if allowance.at_most is None or at_most < allowance.at_most:
                 # Further instances on its own hosts have to be placed on other hosts, too.
                 load = outcome.load.with_more(key, at_most + 1)
@@ -533,7 +533,7 @@ def _with_upper_bound(
     return allowance
 
 
-def _spare_until_worse(
+def _compute_spare_bound(
     screen: Screen, outcome: Outcome, request: RequestOnHosts, number: int
 ) -> int:
     """Return the upper bound of further instances that a failure tolerates.
@@ -550,7 +550,7 @@ def _spare_until_worse(
 
 def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowance:
     search = _Search(analysis, flavor, allowance)
-    while not (search.is_done or analysis.deadline.reached()):
+    while not (search.is_done or analysis.deadline.is_reached()):
         number = search.probes
         try:
             analysis.scheduler.simulate([], search.run)
@@ -580,25 +580,27 @@ class _Search:
 
     def run(self, scheduler: Scheduler, scratch: ScratchTransaction) -> None:
         """Probe numbers of instances for half of the simulation's time."""
-        options = self.analysis.scheduler.live.settings().scheduler
+        options = self.analysis.scheduler.live.get_settings().scheduler
         until = monotonic() + options.what_if_timeout / 2
         mover = Mover(scheduler, scratch, scheduler.clock())
-        while not self.is_done and monotonic() < until and not self.analysis.deadline.reached():
-            number = self._next_number()
+        while not self.is_done and monotonic() < until and not self.analysis.deadline.is_reached():
+            number = self._choose_next_number()
             with mover.attempt():
                 added = self._place(mover, number)
                 worse = added and self._find_worse(mover, scheduler, scratch, added)
-            self._note(number, fits=added is not None, worse=worse or None)
+            self._record_result(number, fits=added is not None, worse=worse or None)
             self.probes += 1
 
-    def _next_number(self) -> int:
+    def _choose_next_number(self) -> int:
         low, high = self.allowance.remaining, self.allowance.at_most
         number, self.step = low + self.step, 2 * self.step
         if high is not None:
             number = min(number, (low + high + 2) // 2)
         return min(number, MAX_PROBED_INSTANCES)
 
-    def _note(self, number: int, *, fits: bool, worse: tuple[str, int, int] | None) -> None:
+    def _record_result(
+        self, number: int, *, fits: bool, worse: tuple[str, int, int] | None
+    ) -> None:
         name = self.allowance.flavor
         if worse:
             self.allowance = Allowance(name, self.allowance.remaining, number - 1, *worse)
@@ -608,7 +610,7 @@ class _Search:
             self.allowance = replace(self.allowance, remaining=number)
 
     def _place(self, mover: Mover, number: int) -> list[MovingInstance] | None:
-        instances = [_new_instance(self.flavor.request) for _ in range(number)]
+        instances = [_build_instance(self.flavor.request) for _ in range(number)]
         result = mover.place(instances, {})
         if not isinstance(result, MovePlan):
             return None

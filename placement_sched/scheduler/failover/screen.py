@@ -42,18 +42,23 @@ from itertools import accumulate
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.candidates.search import effective_limit
-from placement_sched.db.sql import grouped
+from placement_sched.candidates.search import compute_effective_limit
+from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error
 from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.decision import DecisionSeed
-from placement_sched.scheduler.capacity.count import Deadline, LoadedCloud, compares_hosts, hooks_of
+from placement_sched.scheduler.capacity.count import (
+    Deadline,
+    LoadedCloud,
+    compares_hosts,
+    select_stateful_filters,
+)
 from placement_sched.scheduler.capacity.host_counts import AllocationOption, FreeCapacity
-from placement_sched.scheduler.drain_plan import MovingInstance, Size, size_of
+from placement_sched.scheduler.drain_plan import MovingInstance, Size, compute_flavor_size
 from placement_sched.scheduler.host_manager import HINTS
-from placement_sched.scheduler.host_state import candidates_of
+from placement_sched.scheduler.host_state import get_candidates
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 
@@ -165,7 +170,7 @@ class RequestOnHosts:
         """Return the number of instances that fit outside of ``hosts``."""
         return self.total - sum(self.fits.get(host, 0) for host in hosts)
 
-    def spare_changes(self, load: FailedLoad, number: int) -> int:
+    def count_spare_changes(self, load: FailedLoad, number: int) -> int:
         """Return how many further placements cannot make ``number`` placements fail.
 
         A result below 0 means that they may already fail.
@@ -193,7 +198,7 @@ class RequestOnHosts:
     def has_maximum(self) -> bool:
         """Return whether ``fits`` is the maximum for any choice of hosts."""
         return self.can_be_placed and all(
-            len(own) <= 1 or _are_disjoint(own) for own in self.options.values()
+            len(own) <= 1 or _has_disjoint_options(own) for own in self.options.values()
         )
 
     @cached_property
@@ -202,15 +207,17 @@ class RequestOnHosts:
         providers, classes = list(self.capacity.rows), list(self.capacity.firsts)
         width = len(providers)
 
-        def name(option: AllocationOption) -> NamedOption:
+        def name_inventories(option: AllocationOption) -> NamedOption:
             return tuple(
                 ((providers[at % width], classes[at // width]), amount) for at, amount in option
             )
 
         ordered = sorted(self.fits, key=lambda host: (self.fits[host], host))
-        return [(host, [name(option) for option in self.options[host]]) for host in ordered]
+        return [
+            (host, [name_inventories(option) for option in self.options[host]]) for host in ordered
+        ]
 
-    def free(self, inventory: Inventory) -> int:
+    def get_free_amount(self, inventory: Inventory) -> int:
         """Return the free amount of an inventory."""
         provider, name = inventory
         return self.capacity.free[self.capacity.firsts[name] + self.capacity.rows[provider]]
@@ -237,7 +244,7 @@ class Screen:
         """Return the verdict on a failure (proof: docstring of the module)."""
         if not load.counts:
             return Verdict.COVERED
-        requests = self.requests_of(load)
+        requests = self.list_requests(load)
         if load.is_tied or requests is None:
             return Verdict.UNCLEAR
         for request, number in requests:
@@ -245,15 +252,15 @@ class Screen:
                 return Verdict.UNCOVERED
         if not _has_shared_amounts(requests):
             return Verdict.UNCLEAR
-        if min(_spares(load, requests), default=0) >= 0:
+        if min(_iterate_spares(load, requests), default=0) >= 0:
             return Verdict.COVERED
         total = load.total
-        scarce = [each for each in requests if each[0].spare_changes(load, total) < 0]
+        scarce = [each for each in requests if each[0].count_spare_changes(load, total) < 0]
         if load.excluded or not all(request.can_be_placed for request, _ in scarce):
             return Verdict.UNCLEAR
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
-    def requests_of(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
+    def list_requests(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
         """Return a failure's requests with counts, or None."""
         pairs = [(self.requests.get(key), number) for key, number in load.counts.items()]
         screened = [(request, number) for request, number in pairs if request is not None]
@@ -268,38 +275,40 @@ class Screen:
             if request is not None and request.has_maximum
         )
 
-    def spare_in_order(self, load: FailedLoad) -> int:
+    def count_spare_in_order(self, load: FailedLoad) -> int:
         """Return how many instances of any flavor certainly make a failure no worse.
 
         Each of them is placed on another host, or on a host that fails. Requests without any other
         host stay without a place.
         """
-        requests = self._requests_with_hosts(load)
+        requests = self._list_requests_with_hosts(load)
         if requests is None or load.is_tied:
             return 0
-        return max(min(_spares(load, requests), default=_MANY), 0)
+        return max(min(_iterate_spares(load, requests), default=_MANY), 0)
 
-    def spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
+    def count_spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
         """Return how many instances of a flavor certainly make a failure no worse.
 
         This is proved by placing the failed instances in the order of their sizes, or by first
         placing the requests that share no host with the flavor, and then the others.
         """
-        requests = self._requests_with_hosts(load)
+        requests = self._list_requests_with_hosts(load)
         if requests is None:
             return 0
         touched = [request for request, _ in requests if not self._is_apart(request, flavor)]
         if not touched and load.hosts.isdisjoint(flavor.fits):
             return _MANY
-        in_order = self.spare_in_order(load)
+        in_order = self.count_spare_in_order(load)
         if load.is_tied or self.judge(load) is not Verdict.COVERED:
             return in_order
-        afterwards = (request.spare_changes(load, load.total) for request in touched)
+        afterwards = (request.count_spare_changes(load, load.total) for request in touched)
         return max(in_order, min(afterwards, default=_MANY))
 
-    def _requests_with_hosts(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
+    def _list_requests_with_hosts(
+        self, load: FailedLoad
+    ) -> list[tuple[RequestOnHosts, int]] | None:
         """Return the requests that fit on another host, or None with shared providers."""
-        requests = self.requests_of(load)
+        requests = self.list_requests(load)
         if requests is None or any(request.shared for request, _ in requests):
             return None
         return [pair for pair in requests if pair[0].has_hosts_outside(load.hosts)]
@@ -311,7 +320,9 @@ class Screen:
         return self._apart[key]
 
 
-def _spares(load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]) -> Iterator[int]:
+def _iterate_spares(
+    load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]
+) -> Iterator[int]:
     """Yield for each request how many further placements are possible, largest first placed."""
     numbers: Counter[Size] = Counter()
     for request, number in requests:
@@ -319,7 +330,7 @@ def _spares(load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]) ->
     sizes = sorted(numbers, reverse=True)
     up_to = dict(zip(sizes, accumulate([numbers[size] for size in sizes]), strict=True))
     for request, _ in requests:
-        yield request.spare_changes(load, up_to[request.size])
+        yield request.count_spare_changes(load, up_to[request.size])
 
 
 def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
@@ -340,7 +351,9 @@ def _can_place(hosts: frozenset[str], requests: Sequence[tuple[RequestOnHosts, i
             if host in hosts:
                 continue
             for option in options:
-                times = min((request.free(key) - taken[key]) // amount for key, amount in option)
+                times = min(
+                    (request.get_free_amount(key) - taken[key]) // amount for key, amount in option
+                )
                 if (placed := min(times, remaining)) > 0:
                     remaining -= placed
                     for key, amount in option:
@@ -387,7 +400,7 @@ def screen_requests(
     with scheduler.source.read() as connection:
         cloud = LoadedCloud(connection, scheduler.caches)
         for key, request in requests.items():
-            if deadline.reached():
+            if deadline.is_reached():
                 break
             try:
                 screened[key] = _screen_request(scheduler, connection, cloud, request)
@@ -399,37 +412,39 @@ def screen_requests(
 def _screen_request(
     scheduler: Scheduler, connection: Connection, cloud: LoadedCloud, request: SchedulingRequest
 ) -> RequestOnHosts | None:
-    request = replace(request, plugins=request.plugins.without_failover())
-    seed, view = DecisionSeed.drawn(scheduler.random), cloud.view_for(request)
+    request = replace(request, plugins=request.plugins.drop_failover_filters())
+    seed, view = DecisionSeed.draw(scheduler.random), cloud.get_view(request)
     run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=view)
     spec = run.filtered_request.spec
-    filters = run.chooser.filters_for(spec)
+    filters = run.chooser.select_filters(spec)
     if compares_hosts(filters, spec):
         return None
     passing = run.chooser.filter_hosts(run.hosts, spec).hosts
     candidates = run.searches.candidates
-    capacity = FreeCapacity.of(run.cloud.providers, candidates, run.searches.class_ids)
-    options: dict[str, list[AllocationOption]] = grouped(
-        (host.host, capacity.option_of(each)) for host in passing for each in candidates_of(host)
+    capacity = FreeCapacity.read_free(run.cloud.providers, candidates, run.searches.class_ids)
+    options: dict[str, list[AllocationOption]] = group_rows(
+        (host.host, capacity.build_option(each))
+        for host in passing
+        for each in get_candidates(host)
     )
     counts = {host: _count_fits(capacity, own) for host, own in options.items()}
     fits = {host: number for host, number in counts.items() if number > 0}
     by_root = Counter([each.root_uuid for each in candidates.requests])
     query = run.searches.query
-    limit = effective_limit(query.limit if query else None, run.request.settings)
+    limit = compute_effective_limit(query.limit if query else None, run.request.settings)
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
     return RequestOnHosts(
-        size=size_of(request.whole["flavor"]),
+        size=compute_flavor_size(request.whole["flavor"]),
         flavor=spec.flavor.name or "",
         fits=fits,
         candidates=len(candidates.requests),
         rejected=len(candidates.requests) - sum(map(len, options.values())),
         per_host=max(by_root.values(), default=1),
         limit=limit,
-        amounts=_largest_amounts(candidates),
-        shared=_shared_amounts(candidates, capacity),
-        is_fixed=not hooks_of(filters, spec),
+        amounts=_map_largest_amounts(candidates),
+        shared=_map_shared_amounts(candidates, capacity),
+        is_fixed=not select_stateful_filters(filters, spec),
         capacity=capacity,
         options=options,
     )
@@ -438,10 +453,10 @@ def _screen_request(
 def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> int:
     """Count how many instances fit if these options are filled in turn."""
     if len(options) == 1:
-        return capacity.times(options[0])
+        return capacity.count_fits(options[0])
     filled = []
     for option in options:
-        times = max(capacity.times(option), 0)
+        times = max(capacity.count_fits(option), 0)
         capacity.take(option, times)
         filled.append((option, times))
     for option, times in filled:
@@ -449,14 +464,14 @@ def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> 
     return sum(times for _, times in filled)
 
 
-def _are_disjoint(options: Sequence[AllocationOption]) -> bool:
+def _has_disjoint_options(options: Sequence[AllocationOption]) -> bool:
     """Return whether no two options share an inventory that not all options use."""
     common = set(options[0]).intersection(*options[1:])
     indexes = [index for option in options for index, _ in set(option) - common]
     return len(indexes) == len(set(indexes))
 
 
-def _largest_amounts(candidates: Candidates) -> dict[str, int]:
+def _map_largest_amounts(candidates: Candidates) -> dict[str, int]:
     largest: dict[str, int] = {}
     for layout in {id(each.layout): each.layout for each in candidates.requests}.values():
         amounts: Counter[str] = Counter()
@@ -467,7 +482,7 @@ def _largest_amounts(candidates: Candidates) -> dict[str, int]:
     return largest
 
 
-def _shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inventory, int]:
+def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inventory, int]:
     """Map inventories outside of a host's tree that candidates use to their free amounts."""
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     shared: dict[Inventory, int] = {}

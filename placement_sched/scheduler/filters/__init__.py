@@ -27,7 +27,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 
 __all__ = [
     "BaseHostFilter",
@@ -98,7 +98,7 @@ class BaseHostFilter(SchedulerPlugin):
         if own == {"rejection"}:
             cls.prepare = BaseHostFilter.prepare  # type: ignore[method-assign]
         elif own == {"prepare"}:
-            cls.rejection = _rejection_from(cls.prepare)  # type: ignore[method-assign]
+            cls.rejection = _derive_rejection(cls.prepare)  # type: ignore[method-assign]
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is rejected, or None if it passes."""
@@ -159,7 +159,7 @@ class BaseHostFilter(SchedulerPlugin):
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 
-def _rejection_from(prepare: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
+def _derive_rejection(prepare: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
     def rejection(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         check_host = prepare(plugin, spec_obj)
         verdict = None if check_host is None else check_host(host_state)
@@ -187,10 +187,10 @@ class CandidateFilterMixin:
 
 def all_filters() -> list[type[BaseHostFilter]]:
     """Return the shipped filter classes."""
-    return classes_in(sys.modules[__name__], BaseHostFilter)
+    return list_classes(sys.modules[__name__], BaseHostFilter)
 
 
-def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
+def suggest_without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     """Return the change to a request without a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
     words = f"remove the scheduler hint {name} from the request"
@@ -210,7 +210,9 @@ def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
 
-def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> SuggestedChange:
+def suggest_without_extra_specs(
+    spec: RequestSpec, keys: Sequence[str], otherwise: str
+) -> SuggestedChange:
     """Return the change to a flavor without some extra specs.
 
     ``otherwise`` is an alternative for the words of the change, such as a change of the host.
@@ -225,7 +227,9 @@ def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) 
     )
 
 
-def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
+def suggest_without_properties(
+    spec: RequestSpec, keys: Collection[str], words: str
+) -> SuggestedChange:
     """Return the change to an image without some properties."""
     properties = spec.image.properties
     remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
@@ -244,7 +248,7 @@ def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Su
     return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))
 
 
-def smallest_of_aggregates(
+def find_aggregate_minimum(
     host_state: HostState, key: str, cast_to: Callable[[str], Number], otherwise: Number
 ) -> Number:
     """Return the smallest value of ``key`` in the metadata of the host's aggregates.
@@ -280,7 +284,7 @@ class HostCapacity:
         """Return the largest whole amount that an instance can get."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
-    def rejection(self, amount: int, unit: str) -> Rejection | None:
+    def find_rejection(self, amount: int, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
         An instance never gets more than the total, even if the ratio would allow more.
@@ -297,7 +301,7 @@ class HostCapacity:
         return Rejection(reason, amount, free)
 
 
-def reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
+def get_reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
     """Return an allocation ratio of the host, such as ``ram_allocation_ratio``.
 
     If the host reports none, or 0.0, the options of ``[DEFAULT]`` apply.
@@ -307,12 +311,12 @@ def reported_ratio(host_state: HostState, name: str, settings: Settings) -> floa
     return float(ratio or getattr(options, name) or getattr(options, f"initial_{name}"))
 
 
-def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
+def find_aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
     """Return the smallest ratio ``name`` in the metadata of the host's aggregates.
 
     Returns ``otherwise`` if no aggregate has it, or if a value is not a finite number.
     """
-    return float(smallest_of_aggregates(host_state, name, _parse_ratio, otherwise))
+    return float(find_aggregate_minimum(host_state, name, _parse_ratio, otherwise))
 
 
 def _parse_ratio(text: str) -> float:
@@ -328,14 +332,16 @@ class AllocationRatio:
     ratio: ClassVar[str]
     settings: Any
 
-    def allocation_ratio(self, host_state: HostState) -> float:
+    def get_allocation_ratio(self, host_state: HostState) -> float:
         """Return the allocation ratio that the host reports, or the ratio of the options."""
-        return reported_ratio(host_state, self.ratio, self.settings)
+        return get_reported_ratio(host_state, self.ratio, self.settings)
 
 
 class AllocationRatioOfAggregates(AllocationRatio):
     """The same with the ratio in the metadata of the host's aggregates, if they have it."""
 
-    def allocation_ratio(self, host_state: HostState) -> float:
+    def get_allocation_ratio(self, host_state: HostState) -> float:
         """Return the smallest ratio of the aggregates, or the ratio without them."""
-        return aggregate_ratio(host_state, self.ratio, super().allocation_ratio(host_state))
+        return find_aggregate_ratio(
+            host_state, self.ratio, super().get_allocation_ratio(host_state)
+        )

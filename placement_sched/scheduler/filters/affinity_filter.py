@@ -7,9 +7,14 @@ from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
-from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState, without_hint
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    suggest_without_hint,
+)
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
-from placement_sched.scheduler.filters.utils import hinted_instances, members_on
+from placement_sched.scheduler.filters.utils import count_members, list_hinted_instances
 
 #: The filters in nova's module with the same name.
 __all__ = (
@@ -35,22 +40,22 @@ class DifferentHostFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with any instance of the hint, if it is set."""
-        hinted, unwanted = hinted_instances(spec_obj, "different_host")
+        hinted, unwanted = list_hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
 
-        def rejection(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             uuids = sorted(unwanted.intersection(host_state.instances))
             if not uuids:
                 return None
             names = shorten_names(uuids, _MAX_NAMES)
             return Rejection(f"different_host: the host has {names}", hinted, uuids)
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``different_host``."""
-        yield without_hint(spec_obj, "different_host")
+        yield suggest_without_hint(spec_obj, "different_host")
 
 
 class SameHostFilter(BaseHostFilter):
@@ -64,7 +69,7 @@ class SameHostFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts without any instance of the hint, if it is set."""
-        hinted, wanted = hinted_instances(spec_obj, "same_host")
+        hinted, wanted = list_hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
         reason = f"same_host: the host has none of {shorten_names(hinted, _MAX_NAMES)}"
@@ -73,7 +78,7 @@ class SameHostFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``same_host``."""
-        yield without_hint(spec_obj, "same_host")
+        yield suggest_without_hint(spec_obj, "same_host")
 
 
 class ServerGroupAffinityFilter(BaseHostFilter):
@@ -129,21 +134,21 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
             return None
         maximum = group.rules.get(MAX_SERVER_PER_HOST, 1)
 
-        def rejection(host_state: HostState) -> Rejection | None:
-            count = members_on(host_state, spec_obj, group)
+        def check_host(host_state: HostState) -> Rejection | None:
+            count = count_members(host_state, spec_obj, group)
             if count < maximum or spec_obj.instance_uuid in host_state.instances:
                 return None
             members = f"{count} member{'s' * (count != 1)} of the server group"
             return Rejection(f"{members} here, {maximum} allowed", maximum, count)
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a larger maximum in the rule of the server group."""
         group = spec_obj.instance_group
         if group is None:
             return
-        maximum = members_on(host_state, spec_obj, group) + 1
+        maximum = count_members(host_state, spec_obj, group) + 1
         words = (
             f"move a member of the server group away, or raise {MAX_SERVER_PER_HOST} to {maximum}"
         )

@@ -13,10 +13,10 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChanges,
-    without_properties,
+    suggest_without_properties,
 )
-from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.filters.utils import OncePerAggregates, collect_aggregate_values
+from placement_sched.scheduler.plugin import build_group_options
 
 
 class AggregateImagePropertiesIsolation(BaseHostFilter):
@@ -35,7 +35,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.StrOpt("aggregate_image_properties_isolation_namespace", deprecated_group="DEFAULT"),
         "Prefix, before the separator, of the aggregate metadata keys that "
@@ -54,17 +54,21 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         The properties are compared in the order of their names. Returns None if the image has no
         property to compare.
         """
-        properties = self._compared_properties(spec_obj)
-        return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
+        properties = self._select_compared_properties(spec_obj)
+        return (
+            OncePerAggregates(partial(_check_properties, properties)).get_value
+            if properties
+            else None
+        )
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the image properties that do not match."""
-        rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
+        rejected = list(_iterate_rejected(self._select_compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
         words = f"use an image with {alternatives}"
-        yield without_properties(spec_obj, [key for key, _, _ in rejected], words)
+        yield suggest_without_properties(spec_obj, [key for key, _, _ in rejected], words)
 
-    def _compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
+    def _select_compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
         options = self.settings.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace or ""
         prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
@@ -86,6 +90,6 @@ def _iterate_rejected(
     properties: Iterable[tuple[str, str]], host_state: HostState
 ) -> Iterator[tuple[str, str, list[str]]]:
     for key, value in properties:
-        allowed = aggregate_values(host_state, key)
+        allowed = collect_aggregate_values(host_state, key)
         if allowed and value not in allowed:
             yield key, value, sorted(allowed)

@@ -12,9 +12,9 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     extra_specs_ops,
-    without_extra_specs,
+    suggest_without_extra_specs,
 )
-from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
+from placement_sched.scheduler.filters.utils import OncePerAggregates, collect_aggregate_values
 
 #: Key of an extra spec, key in the metadata, and wanted value.
 _ExtraSpec = tuple[str, str, str]
@@ -33,7 +33,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` if an extra spec can match no value."""
-        for key, _, wanted in aggregate_extra_specs(spec_obj):
+        for key, _, wanted in iterate_extra_specs(spec_obj):
             extra_specs_ops.check(key, wanted)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
@@ -41,33 +41,35 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
         Returns None if the flavor has no extra spec to compare.
         """
-        specs = tuple(aggregate_extra_specs(spec_obj))
-        return OncePerAggregates(partial(_compare, specs)).of if specs else None
+        specs = tuple(iterate_extra_specs(spec_obj))
+        return OncePerAggregates(partial(_compare, specs)).get_value if specs else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key
-            for key, name, wanted in aggregate_extra_specs(spec_obj)
-            if not any_matches(sorted(aggregate_values(host_state, name)), wanted)
+            for key, name, wanted in iterate_extra_specs(spec_obj)
+            if not has_match(sorted(collect_aggregate_values(host_state, name)), wanted)
         ]
-        yield without_extra_specs(spec_obj, keys, "add them to the host's aggregate metadata")
+        yield suggest_without_extra_specs(
+            spec_obj, keys, "add them to the host's aggregate metadata"
+        )
 
 
 def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
     for key, name, wanted in specs:
-        values = sorted(aggregate_values(host_state, name))
+        values = sorted(collect_aggregate_values(host_state, name))
         if not values:
             return Rejection(
                 f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted
             )
-        if not any_matches(values, wanted):
+        if not has_match(values, wanted):
             names = ", ".join(values)
             return Rejection(f"{key}: {wanted!r} requested, {names} found", wanted, values)
     return None
 
 
-def aggregate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
+def iterate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
     """Yield key, metadata key and wanted value of the extra specs to compare."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")
@@ -75,7 +77,7 @@ def aggregate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
             yield key, name, wanted
 
 
-def any_matches(values: Iterable[str], wanted: str) -> bool:
+def has_match(values: Iterable[str], wanted: str) -> bool:
     """Return whether any value satisfies the extra spec's value ``wanted``.
 
     Raises :class:`ValueError` if no value matches and a value cannot be compared.

@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from placement_sched.model.aggregates import TENANT_PREFIX, projects_of
+from placement_sched.model.aggregates import TENANT_PREFIX, list_projects
 from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -36,8 +36,8 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         """Return the check that rejects hosts reserved for other projects."""
         project = spec_obj.project_id
 
-        def rejection(host_state: HostState) -> Rejection | None:
-            allowed = _allowed_projects(host_state)
+        def check_host(host_state: HostState) -> Rejection | None:
+            allowed = _collect_allowed_projects(host_state)
             if not allowed or project in allowed:
                 return None
             names = sorted(allowed)
@@ -45,11 +45,11 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
             reason = f"requested by project {project}, the host is for {projects}"
             return Rejection(reason, project, names)
 
-        return OncePerAggregates(rejection).of
+        return OncePerAggregates(check_host).get_value
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to add the project to the metadata of the host's aggregates."""
-        names = sorted(_allowed_projects(host_state))
+        names = sorted(_collect_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {TENANT_PREFIX} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])
         yield SuggestedChange(
@@ -60,5 +60,5 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         )
 
 
-def _allowed_projects(host_state: HostState) -> set[str]:
-    return set[str]().union(*map(projects_of, host_state.aggregates))
+def _collect_allowed_projects(host_state: HostState) -> set[str]:
+    return set[str]().union(*map(list_projects, host_state.aggregates))

@@ -9,11 +9,11 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChanges,
-    without_hint,
+    suggest_without_hint,
 )
 
 
-def policy_hint(spec_obj: RequestSpec) -> str | None:
+def find_policy_hint(spec_obj: RequestSpec) -> str | None:
     """Return the policy in the request's hint ``sched_policy``, or None."""
     values = spec_obj.scheduler_hints.get(POLICY_KEY)
     return values[0].strip().lower() if values else None
@@ -34,11 +34,11 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
         Returns None without the hint.
         """
-        requested = policy_hint(spec_obj)
+        requested = find_policy_hint(spec_obj)
         if requested is None:
             return None
 
-        def rejection(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             policies = sorted(
                 {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
             )
@@ -49,8 +49,8 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
                 f"policy {requested} requested, the host has {names}", requested, policies
             )
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``sched_policy``."""
-        yield without_hint(spec_obj, POLICY_KEY)
+        yield suggest_without_hint(spec_obj, POLICY_KEY)

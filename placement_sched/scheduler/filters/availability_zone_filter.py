@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from placement_sched.model.aggregates import ZONE_KEY, zones
+from placement_sched.model.aggregates import ZONE_KEY, parse_zones
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -31,10 +31,10 @@ class AvailabilityZoneFilter(BaseHostFilter):
 
         If no zone is requested, every host passes.
         """
-        wanted = zones(spec_obj.availability_zone)
+        wanted = parse_zones(spec_obj.availability_zone)
         if not wanted:
             return None
-        host_zones = self._zones(host_state)
+        host_zones = self._list_zones(host_state)
         if wanted & host_zones:
             return None
         requested, actual = sorted(wanted), sorted(host_zones)
@@ -43,12 +43,12 @@ class AvailabilityZoneFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request for each zone of the host."""
-        for zone in sorted(self._zones(host_state)):
+        for zone in sorted(self._list_zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
             yield SuggestedChange(
                 "ask", f"request zone {zone}", {"availability_zone": zone}, spec=changed
             )
 
-    def _zones(self, host_state: HostState) -> set[str]:
-        names = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
+    def _list_zones(self, host_state: HostState) -> set[str]:
+        names = parse_zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
         return set(names) or {self.settings.DEFAULT.default_availability_zone}

@@ -13,13 +13,13 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     extra_specs_ops,
-    without_extra_specs,
+    suggest_without_extra_specs,
 )
 from placement_sched.scheduler.filters.utils import (
     ADDRESS_BITS,
     HOST_ATTRIBUTES,
+    find_value,
     is_inside,
-    value_at,
 )
 from placement_sched.scheduler.host_state import HostState
 
@@ -75,7 +75,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         keys = [
             extra_spec.key for extra_spec in extra_specs if _check_host((extra_spec,), host_state)
         ]
-        yield without_extra_specs(spec_obj, keys, "make the host report matching values")
+        yield suggest_without_extra_specs(spec_obj, keys, "make the host report matching values")
 
 
 def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
@@ -86,8 +86,8 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
             continue
         *names, last = path or [key]
         if names and names != parent_path:  # many extra specs share a parent
-            parent_path, parent = names, value_at(host_state, names)
-        value = is_inside(parent, last) if names else value_at(host_state, [last])
+            parent_path, parent = names, find_value(host_state, names)
+        value = is_inside(parent, last) if names else find_value(host_state, [last])
         if value is None:
             return Rejection(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not matches(str(value)):
@@ -104,10 +104,12 @@ def _parse_extra_specs(flavor: Flavor) -> Sequence[_ExtraSpec]:
     for key, wanted in flavor.extra_specs.items():
         scope, *path = key.split(":")
         if scope == "capabilities" or not path:
-            extra_specs.append(_ExtraSpec(key, path, wanted, extra_specs_ops.matcher(wanted)))
+            extra_specs.append(_ExtraSpec(key, path, wanted, extra_specs_ops.build_matcher(wanted)))
     if bits := flavor.extra_specs.get(_ADDRESS_BITS_KEY):
         wanted = f">= {bits}"
         extra_specs.append(
-            _ExtraSpec(_ADDRESS_BITS_KEY, ADDRESS_BITS, wanted, extra_specs_ops.matcher(wanted))
+            _ExtraSpec(
+                _ADDRESS_BITS_KEY, ADDRESS_BITS, wanted, extra_specs_ops.build_matcher(wanted)
+            )
         )
     return extra_specs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
-from placement_sched.model.clock import shown_duration
-from placement_sched.model.compute_node import disabled_reason, is_recently_seen
+from placement_sched.model.clock import format_duration
+from placement_sched.model.compute_node import describe_disabled, is_recently_seen
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -28,10 +28,10 @@ class ComputeFilter(BaseHostFilter):
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
-        def rejection(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             service = host_state.service
             if service["disabled"]:
-                return _reject(disabled_reason(service.get("disabled_reason")), "is disabled")
+                return _reject(describe_disabled(service.get("disabled_reason")), "is disabled")
             last, forced_down = service.get("last_seen_up"), bool(service.get("forced_down"))
             if is_recently_seen(last, forced_down, now, down_time):
                 return None
@@ -41,14 +41,14 @@ class ComputeFilter(BaseHostFilter):
                 return _reject("no heartbeat ever", "has never reported")
             seconds = int((now - last).total_seconds())
             return Rejection(
-                f"no heartbeat for {shown_duration(seconds)}",
+                f"no heartbeat for {format_duration(seconds)}",
                 asked=down_time,
                 has=seconds,
-                of_one=f"its nova-compute last reported {shown_duration(seconds)} ago",
+                of_one=f"its nova-compute last reported {format_duration(seconds)} ago",
                 of_several=f"their nova-compute last reported over {down_time} s ago",
             )
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a single change that makes the service enabled and up."""

@@ -40,24 +40,24 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too few free virtual CPUs."""
 
-        def verdict(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> Verdict:
             if not host_state.vcpus_total:
                 LOG.warning("host %s does not report how many CPUs it has", host_state.host)
                 return None
-            capacity = self._host_capacity(host_state)
+            capacity = self._build_host_capacity(host_state)
             limits = {"vcpu": capacity.limit} if capacity.limit > 0 else {}
-            return capacity.rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
+            return capacity.find_rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
 
-        return verdict
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest number of virtual CPUs that fits."""
-        if maximum := self._host_capacity(host_state).most:
+        if maximum := self._build_host_capacity(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
 
-    def _host_capacity(self, host_state: HostState) -> HostCapacity:
-        ratio = self.allocation_ratio(host_state)
+    def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
+        ratio = self.get_allocation_ratio(host_state)
         return HostCapacity(host_state.vcpus_total, host_state.vcpus_used, ratio)
 
 

@@ -37,24 +37,24 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
-        def verdict(host_state: HostState) -> Verdict:
-            capacity = self._host_capacity(host_state)
-            return capacity.rejection(requested, "MB of disk") or Passed(
+        def check_host(host_state: HostState) -> Verdict:
+            capacity = self._build_host_capacity(host_state)
+            return capacity.find_rejection(requested, "MB of disk") or Passed(
                 {"disk_gb": capacity.limit / 1024}
             )
 
-        return verdict
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
-        maximum = (self._host_capacity(host_state).most - fixed) // 1024
+        maximum = (self._build_host_capacity(host_state).most - fixed) // 1024
         if maximum >= 0:
             smaller = replace(spec_obj.flavor, root_gb=maximum)
             yield with_flavor(spec_obj, smaller, "root_gb", "GB of root disk")
 
-    def _host_capacity(self, host_state: HostState) -> HostCapacity:
-        total, ratio = host_state.total_usable_disk_gb * 1024, self.allocation_ratio(host_state)
+    def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
+        total, ratio = host_state.total_usable_disk_gb * 1024, self.get_allocation_ratio(host_state)
         return HostCapacity(total, total - host_state.free_disk_mb, ratio)
 
 

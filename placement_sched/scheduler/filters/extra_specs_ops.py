@@ -46,10 +46,10 @@ def match(value: Any, wanted: str) -> bool:
     Raises :class:`Invalid` if ``wanted`` is invalid, and :class:`ValueError` or :class:`TypeError`
     if the operator cannot compare ``value``.
     """
-    return matcher(wanted)(value)
+    return build_matcher(wanted)(value)
 
 
-def matcher(wanted: str) -> Callable[[Any], bool]:
+def build_matcher(wanted: str) -> Callable[[Any], bool]:
     """Return :func:`match` for a ``wanted`` that is parsed only once.
 
     The returned function raises what :func:`match` raises. This function raises nothing.

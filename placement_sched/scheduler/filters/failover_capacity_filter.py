@@ -6,9 +6,9 @@ from oslo_log import log
 
 from placement_sched.config.settings import MAX_INT
 from placement_sched.limits import MAX_FAILOVER_FLAVORS
-from placement_sched.model.figures import FailoverResult, failover_result
+from placement_sched.model.figures import FailoverResult, get_failover_result
 from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, Rejection, RequestSpec
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 
 LOG = log.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class FailoverCapacityFilter(BaseHostFilter):
     run_filter_once_per_request = True
     reads_failover_result = True
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.IntOpt("failover_capacity_max_age", default=900, min=1, max=MAX_INT, mutable=True),
         "Maximum age in seconds of the failover result that FailoverCapacityFilter uses. With an "
@@ -43,7 +43,7 @@ class FailoverCapacityFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects every host, or None if enough instances remain."""
-        if spec_obj.ignore_hosts or (result := self._usable_result()) is None:
+        if spec_obj.ignore_hosts or (result := self._find_usable_result()) is None:
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")
         if allowance is None or allowance.at_most is None:
@@ -57,7 +57,7 @@ class FailoverCapacityFilter(BaseHostFilter):
             f"With {allowance.at_most + 1} more of flavor {allowance.flavor}, the failure of "
             f"{result.noun} {allowance.domain} leaves {allowance.stuck} or more instances without "
             f"a place: at most {allowance.at_most} more keep the promise, computed "
-            f"{result.age(self.now()):.0f} s ago"
+            f"{result.compute_age(self.now()):.0f} s ago"
         )
         rejection = Rejection(reason, spec_obj.num_instances, allowance.at_most)
         return lambda _host_state: rejection
@@ -74,13 +74,13 @@ class FailoverCapacityFilter(BaseHostFilter):
                 MAX_FAILOVER_FLAVORS,
             )
 
-    def _usable_result(self) -> FailoverResult | None:
+    def _find_usable_result(self) -> FailoverResult | None:
         """Return the result, or None after logging once that there is none."""
-        result, reason = failover_result(), ""
+        result, reason = get_failover_result(), ""
         maximum = self.settings.filter_scheduler.failover_capacity_max_age
         if result is None:
             reason = "no result exists, set [scheduler] failover_interval"
-        elif (age := result.age(self.now())) > maximum:
+        elif (age := result.compute_age(self.now())) > maximum:
             reason = f"the result is {age:.0f} s old, the maximum is {maximum} s"
         if not reason:
             self._is_logged = False

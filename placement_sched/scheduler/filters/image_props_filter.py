@@ -15,10 +15,10 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChange,
     SuggestedChanges,
-    without_properties,
+    suggest_without_properties,
 )
-from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.filters.utils import ADDRESS_BITS, find_value
+from placement_sched.scheduler.plugin import build_group_options
 
 #: The image properties that are compared.
 _COMPARED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
@@ -38,7 +38,7 @@ class ImagePropertiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.StrOpt("image_properties_default_architecture", choices=sorted(ARCHITECTURES)),
         "Architecture that ImagePropertiesFilter assumes for images that name none.",
@@ -78,7 +78,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
         default = self.settings.filter_scheduler.image_properties_default_architecture
         if default is None or "hw_architecture" in spec_obj.image.properties:
-            yield without_properties(spec_obj, _COMPARED, words)
+            yield suggest_without_properties(spec_obj, _COMPARED, words)
         else:
             yield SuggestedChange("change_image_properties", words)
 
@@ -109,7 +109,7 @@ def _check_version(predicate: str, host_state: HostState) -> Rejection | None:
 
 
 def _check_address_bits(bits: int, host_state: HostState) -> Rejection | None:
-    actual = value_at(host_state, ADDRESS_BITS)
+    actual = find_value(host_state, ADDRESS_BITS)
     if not isinstance(actual, int) or actual >= bits:
         return None
     return Rejection(f"{bits} bits of physical addresses requested, {actual} found", bits, actual)

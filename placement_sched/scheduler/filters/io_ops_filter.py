@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.num_instances_filter import (
     InstanceMaximum,
     InstanceMaximumOfAggregates,
 )
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 
 
 class IoOpsFilter(InstanceMaximum, BaseHostFilter):
@@ -20,7 +20,7 @@ class IoOpsFilter(InstanceMaximum, BaseHostFilter):
     rejected.
     """
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.IntOpt("max_io_ops_per_host", default=8, min=0, deprecated_group="DEFAULT"),
         "Maximum number of instances that are built, resized, rescued, migrated, snapshotted or "

@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
 )
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 
 
 class IsolatedHostsFilter(BaseHostFilter):
@@ -27,7 +27,7 @@ class IsolatedHostsFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.ListOpt("isolated_images", default=[], deprecated_group="DEFAULT"),
         "Ids of the images that IsolatedHostsFilter confines to isolated_hosts.",
@@ -48,7 +48,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         )
         restricts = options.restrict_isolated_hosts_to_isolated_images
 
-        def rejection(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             is_isolated_host = host_state.host in isolated_hosts
             if is_isolated_image and not is_isolated_host:
                 return Rejection(f"image {image} is isolated, the host is not", image)
@@ -57,7 +57,7 @@ class IsolatedHostsFilter(BaseHostFilter):
                 return Rejection(f"the host is isolated, {requested} is not", image)
             return None
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to change ``isolated_hosts``, or another image."""

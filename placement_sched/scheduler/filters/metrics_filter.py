@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MetricsFilter: filter for hosts that report the weighed metrics."""
 
-from placement_sched.config.options.scheduler import ratios
+from placement_sched.config.options.scheduler import parse_weight_setting
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -24,7 +24,7 @@ class MetricsFilter(BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._names = tuple(dict(ratios(self.settings.metrics.weight_setting)))
+        self._names = tuple(dict(parse_weight_setting(self.settings.metrics.weight_setting)))
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return a reason with the missing metrics, or None if none is missing."""

@@ -12,10 +12,10 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
     SuggestedChanges,
-    smallest_of_aggregates,
+    find_aggregate_minimum,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 
 
 class InstanceMaximum:
@@ -30,13 +30,13 @@ class InstanceMaximum:
     texts: ClassVar[tuple[str, str]]
     settings: Any
 
-    def maximum(self, host_state: HostState) -> int:
+    def get_maximum(self, host_state: HostState) -> int:
         """Return the maximum number of instances on a host."""
         return int(getattr(self.settings.filter_scheduler, self.maximum_option))
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the number of instances and the maximum if the host has reached it, or None."""
-        count, maximum = getattr(host_state, self.counted), self.maximum(host_state)
+        count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if count < maximum:
             return None
         return Rejection(
@@ -45,15 +45,15 @@ class InstanceMaximum:
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest fewer instances on the host, and a larger maximum."""
-        count, maximum = getattr(host_state, self.counted), self.maximum(host_state)
+        count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if maximum:
             surplus = count - maximum + 1
             words = f"wait for or move away {surplus} of the instances{self.texts[1]}"
             after = {self.counted: maximum - 1}
             yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
-        yield self.raised_maximum(host_state, count + 1)
+        yield self.suggest_maximum(host_state, count + 1)
 
-    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+    def suggest_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
         """Suggest a larger maximum."""
         words = f"raise {self.maximum_option} to {value}"
         return SuggestedChange(
@@ -64,17 +64,17 @@ class InstanceMaximum:
 class InstanceMaximumOfAggregates(InstanceMaximum):
     """The same with the maximum in the metadata of the host's aggregates, if they have it."""
 
-    def maximum(self, host_state: HostState) -> int:
+    def get_maximum(self, host_state: HostState) -> int:
         """Return the smallest maximum of the host's aggregates, or the option."""
-        return smallest_of_aggregates(
-            host_state, self.maximum_option, int, super().maximum(host_state)
+        return find_aggregate_minimum(
+            host_state, self.maximum_option, int, super().get_maximum(host_state)
         )
 
-    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+    def suggest_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
         """Suggest a larger maximum in the aggregates if they set it, else by the option."""
         key = self.maximum_option
         if not aggregate_values_from_key(host_state, key):
-            return super().raised_maximum(host_state, value)
+            return super().suggest_maximum(host_state, value)
         words = f"raise {key} to {value} in the metadata of the host's aggregates"
         return SuggestedChange("tag_aggregate", words, {"key": key, "value": value})
 
@@ -87,7 +87,7 @@ class NumInstancesFilter(InstanceMaximum, BaseHostFilter):
     max_instances_per_host``. A host at the maximum is rejected.
     """
 
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.IntOpt("max_instances_per_host", default=50, min=1, deprecated_group="DEFAULT"),
         "Maximum number of instances on a host, for NumInstancesFilter and "

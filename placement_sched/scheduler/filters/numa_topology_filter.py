@@ -12,8 +12,8 @@ from placement_sched.model.hardware.numa import (
     NUMATopology,
     NUMATopologyLimits,
 )
-from placement_sched.model.hardware.numa_fit import fit_candidates
-from placement_sched.model.hardware.pci_devices import devices_of
+from placement_sched.model.hardware.numa_fit import select_fitting_candidates
+from placement_sched.model.hardware.pci_devices import build_devices
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -23,10 +23,10 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
     Verdict,
-    reported_ratio,
+    get_reported_ratio,
 )
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 
 
 class NUMATopologyFilter(BaseHostFilter):
@@ -56,7 +56,7 @@ class NUMATopologyFilter(BaseHostFilter):
     rejected if the instance has NUMA nodes.
     """
 
-    options = options_in_group(
+    options = build_group_options(
         "compute",
         cfg.BoolOpt("packing_host_numa_cells_allocation_strategy", default=False),
         "Whether NUMATopologyFilter uses the most used NUMA nodes of a host first, not the least "
@@ -68,26 +68,26 @@ class NUMATopologyFilter(BaseHostFilter):
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
         requested, effort = spec_obj.numa_topology, FitBudget()
 
-        def verdict(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> Verdict:
             topology = host_state.numa_topology
             if needs_threads and topology and not topology.has_threads:
                 reason = "thread policy require requested, no core of the host has several threads"
                 return Rejection(reason)
             if not requested:
                 return None
-            limits = self._limits(host_state, spec_obj)
-            devices = devices_of(host_state.pci_stats, spec_obj.pci_requests, None)
+            limits = self._build_limits(host_state, spec_obj)
+            devices = build_devices(host_state.pci_stats, spec_obj.pci_requests, None)
             # Without devices all candidates of the host give the same result.
             with_devices = devices is not None and devices.requests
             candidates = host_state.allocation_candidates if with_devices else None
-            fit = fit_candidates(
+            fit = select_fitting_candidates(
                 topology or NUMATopology(), requested, limits, devices, candidates, effort
             )
             if isinstance(fit, Rejection):
                 return fit
             return Passed({"numa_topology": limits}, fit)
 
-        return verdict
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without a NUMA topology."""
@@ -96,13 +96,13 @@ class NUMATopologyFilter(BaseHostFilter):
             "drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None)
         )
 
-    def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
+    def _build_limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         networks, settings = spec_obj.network_metadata, self.settings
         if isinstance(networks, Mapping):
             networks = spec_obj.read_once(networks, NetworkMetadata.from_document)
         return NUMATopologyLimits(
-            cpu_allocation_ratio=reported_ratio(host_state, "cpu_allocation_ratio", settings),
-            ram_allocation_ratio=reported_ratio(host_state, "ram_allocation_ratio", settings),
+            cpu_allocation_ratio=get_reported_ratio(host_state, "cpu_allocation_ratio", settings),
+            ram_allocation_ratio=get_reported_ratio(host_state, "ram_allocation_ratio", settings),
             network_metadata=networks,
             packing=settings.compute.packing_host_numa_cells_allocation_strategy,
         )

@@ -37,17 +37,17 @@ class PciPassthroughFilter(BaseHostFilter):
         if not requests:
             return None
 
-        def verdict(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> Verdict:
             pools = host_state.pci_stats
             if pools is None:
                 count = sum(request.count for request in requests)
                 return Rejection(f"{count} PCI devices requested, the host reports none", count)
-            candidates = pools.candidates_for(requests, host_state.allocation_candidates)
+            candidates = pools.select_candidates(requests, host_state.allocation_candidates)
             return (
                 candidates if isinstance(candidates, Rejection) else Passed(candidates=candidates)
             )
 
-        return verdict
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without PCI devices."""

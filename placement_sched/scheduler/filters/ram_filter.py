@@ -35,22 +35,22 @@ class RamFilter(AllocationRatio, BaseHostFilter):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free memory."""
 
-        def verdict(host_state: HostState) -> Verdict:
-            capacity = self._host_capacity(host_state)
-            return capacity.rejection(spec_obj.memory_mb, "MB") or Passed(
+        def check_host(host_state: HostState) -> Verdict:
+            capacity = self._build_host_capacity(host_state)
+            return capacity.find_rejection(spec_obj.memory_mb, "MB") or Passed(
                 {"memory_mb": capacity.limit}
             )
 
-        return verdict
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest amount of memory that fits."""
-        if maximum := self._host_capacity(host_state).most:
+        if maximum := self._build_host_capacity(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
 
-    def _host_capacity(self, host_state: HostState) -> HostCapacity:
-        total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)
+    def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
+        total, ratio = host_state.total_usable_ram_mb, self.get_allocation_ratio(host_state)
         return HostCapacity(total, total - host_state.free_ram_mb, ratio)
 
 

@@ -32,7 +32,7 @@ class RetryFilter(BaseHostFilter):
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
         if not tried:
             return None
-        nodes = spec_obj.read_once(tried, _node_names)
+        nodes = spec_obj.read_once(tried, _collect_node_names)
         rejection = Rejection(f"already tried ({len(tried)} hosts so far)")
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
@@ -43,5 +43,5 @@ class RetryFilter(BaseHostFilter):
         )
 
 
-def _node_names(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:
+def _collect_node_names(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:
     return frozenset((attempt.host, attempt.hypervisor_hostname) for attempt in tried)

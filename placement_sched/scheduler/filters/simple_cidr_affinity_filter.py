@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChanges,
-    without_hint,
+    suggest_without_hint,
 )
 
 _HINTS = "$.request_spec.scheduler_hints"
@@ -29,14 +29,14 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` if the address or the prefix is invalid."""
-        _requested_subnet(spec_obj)
+        _find_requested_subnet(spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the address is wrong, or None if it is right.
 
         Without the hint ``build_near_host_ip``, every host passes.
         """
-        subnet, address = _requested_subnet(spec_obj), host_state.host_ip
+        subnet, address = _find_requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
         actual = f"{address} found" if address else "the host reports none"
@@ -46,10 +46,10 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``build_near_host_ip``."""
-        yield without_hint(spec_obj, "build_near_host_ip")
+        yield suggest_without_hint(spec_obj, "build_near_host_ip")
 
 
-def _requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
+def _find_requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
     address = spec_obj.get_scheduler_hint("build_near_host_ip")
     prefix = spec_obj.get_scheduler_hint("cidr", "/24")
     for name, value in (("build_near_host_ip", address), ("cidr", prefix)):

@@ -44,16 +44,16 @@ class TopologySpreadFilter(BaseHostFilter):
         results: dict[tuple[str, ...], Rejection | None] = {}
         present = None if instance is None else spread.own.get(instance)
 
-        def rejection(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             host = host_state.host
             if host == present:
                 return None
             domains = spread.domains_by_host.get(host, ())
             if domains not in results:
-                results[domains] = spread.rejection(host, instance, emptiest)
+                results[domains] = spread.find_rejection(host, instance, emptiest)
             return results[domains]
 
-        return rejection
+        return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a larger maximum skew, or a request without the server group."""

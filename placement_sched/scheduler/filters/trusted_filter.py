@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChanges,
     Verdict,
-    without_extra_specs,
+    suggest_without_extra_specs,
 )
 
 _KEY = "trust:trusted_host"
@@ -52,7 +52,7 @@ class TrustedFilter(BaseHostFilter):
     ) -> Sequence[Verdict] | None:
         """Return the verdict on each host, after a single request to the service."""
         if self._attested is not None and spec_obj.flavor.extra_specs.get(_KEY):
-            self._attested.levels([host.nodename for host in hosts])
+            self._attested.get_levels([host.nodename for host in hosts])
         return super().verdicts(hosts, spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
@@ -67,7 +67,7 @@ class TrustedFilter(BaseHostFilter):
         if self._attested is None:
             trust, cause = "unknown", ": [trusted_computing] attestation_server is not set"
         else:
-            attested = self._attested.levels([host_state.nodename])[host_state.nodename]
+            attested = self._attested.get_levels([host_state.nodename])[host_state.nodename]
             trust, cause = attested.level.trust, _describe_cause(attested)
         if trust == wanted:
             return None
@@ -75,7 +75,7 @@ class TrustedFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the extra spec ``trust:trusted_host``."""
-        yield without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
+        yield suggest_without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 
 
 def _describe_cause(attested: AttestedLevel) -> str:

@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
 )
-from placement_sched.scheduler.filters.utils import aggregate_values
+from placement_sched.scheduler.filters.utils import collect_aggregate_values
 
 
 class TypeAffinityFilter(BaseHostFilter):
@@ -69,7 +69,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
 
         The reason contains the flavors that the host's aggregates allow.
         """
-        names = sorted(aggregate_values(host_state, "instance_type"))
+        names = sorted(collect_aggregate_values(host_state, "instance_type"))
         requested = spec_obj.flavor.name
         if not names or requested in names:
             return None
@@ -78,7 +78,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request with a flavor that the host's aggregates allow."""
-        names = sorted(aggregate_values(host_state, "instance_type"))
+        names = sorted(collect_aggregate_values(host_state, "instance_type"))
         words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
         words += "instance_type of the host's aggregates"
         changed = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))

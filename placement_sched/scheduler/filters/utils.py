@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from placement_sched.limits import MAX_JSON_DEPTH
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import is_deeper
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
@@ -48,7 +48,7 @@ def aggregate_metadata_get_by_host(
     return metadata
 
 
-def aggregate_values(host_state: HostState, key: str) -> set[str]:
+def collect_aggregate_values(host_state: HostState, key: str) -> set[str]:
     """Return the values of a key in the host's aggregates, split at commas."""
     values = (aggregate.metadata.get(key) for aggregate in host_state.aggregates)
     return {part.strip() for value in values if value is not None for part in value.split(",")}
@@ -61,7 +61,7 @@ class OncePerAggregates(Generic[T]):
         self._read = read
         self._cached: dict[tuple[int, ...], tuple[object, T]] = {}
 
-    def of(self, host_state: HostState) -> T:
+    def get_value(self, host_state: HostState) -> T:
         """Return the value of a host, cached by the aggregates of the host."""
         aggregates = host_state.aggregates
         key = tuple(map(id, aggregates))
@@ -89,18 +89,18 @@ def instance_uuids_overlap(host_state: HostState, uuids: str | Collection[str]) 
     return bool(host_state.instances.keys() & {*([uuids] if isinstance(uuids, str) else uuids)})
 
 
-def hinted_instances(spec_obj: RequestSpec, hint: str) -> tuple[Sequence[str], frozenset[str]]:
+def list_hinted_instances(spec_obj: RequestSpec, hint: str) -> tuple[Sequence[str], frozenset[str]]:
     """Return the instances that a hint names, in order and as a set."""
     value = spec_obj.scheduler_hints.get(hint)
     return spec_obj.read_once(value, _parse_instances) if value else ((), frozenset())
 
 
 def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]]:
-    uuids = tuple(dict.fromkeys(canonical_uuid(uuid) for uuid in hint if uuid))
+    uuids = tuple(dict.fromkeys(canonicalize_uuid(uuid) for uuid in hint if uuid))
     return uuids, frozenset(uuids)
 
 
-def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
+def count_members(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
     """Return the number of group members on the host.
 
     It is at least 1 if ``hosts`` of the group contains the host.
@@ -114,7 +114,7 @@ def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup)
 HOST_ATTRIBUTES = frozenset((*HostState.__slots__, "allocation_candidates"))
 
 
-def value_at(host_state: HostState, path: Sequence[str]) -> Any:
+def find_value(host_state: HostState, path: Sequence[str]) -> Any:
     """Return the host's value at a path, or None without such a value.
 
     The path starts at an attribute of the host, or at a key of its ``stats``. Values on the path

@@ -113,12 +113,12 @@ class Cloud:
         self._instances_on = _Batch(self._read_instances_on, tuple, lambda: self._uuids_by_host)
         self._instances = _Batch(self._read_instances, tuple, lambda: self._own_instances)
         self._group_uuids = _Batch(
-            partial(server_groups.of_instances, view.connection),
+            partial(server_groups.map_by_instance, view.connection),
             lambda: self._own_instances if self._has_instances else (),
             lambda: self._own_instances,
         )
         self.groups = _Batch(
-            partial(server_groups.by_uuids, view.connection), tuple, lambda: self.named_groups
+            partial(server_groups.map_by_uuid, view.connection), tuple, lambda: self.named_groups
         )
 
     @property
@@ -128,18 +128,20 @@ class Cloud:
 
     def aggregates_of(self, host: str) -> Sequence[HostAggregate]:
         """Return the aggregates of a host."""
-        aggregates: Sequence[HostAggregate] = self.view.aggregates.of_host(host)
+        aggregates: Sequence[HostAggregate] = self.view.aggregates.list_for_host(host)
         return aggregates
 
     @cached_property
     def node_names(self) -> Mapping[str, tuple[str, str]]:
         """Map uuids of all nodes to host and hypervisor hostname."""
-        names: Mapping[str, tuple[str, str]] = self.view.caches.node_names.current(self.connection)
+        names: Mapping[str, tuple[str, str]] = self.view.caches.node_names.get_current(
+            self.connection
+        )
         return names
 
     @cached_property
     def _uuids_by_host(self) -> Mapping[str, Sequence[str]]:
-        return sql.grouped((host, uuid) for uuid, (host, _) in self.node_names.items())
+        return sql.group_rows((host, uuid) for uuid, (host, _) in self.node_names.items())
 
     def _read_nodes(self, uuids: Collection[str]) -> Mapping[str, ComputeNode]:
         nodes: Mapping[str, ComputeNode] = self.view.caches.nodes.get(
@@ -171,9 +173,9 @@ class Cloud:
         return self._instances_on.get(host) or ()
 
     def _read_instances_on(self, hosts: Collection[str]) -> Mapping[str, Sequence[HostInstance]]:
-        records = instances.by_hosts(self.connection, hosts)
-        host_instances = instances.host_instances(self.connection, records)
-        return sql.grouped((instance.host, instance) for instance in host_instances)
+        records = instances.list_by_hosts(self.connection, hosts)
+        host_instances = instances.build_host_instances(self.connection, records)
+        return sql.group_rows((instance.host, instance) for instance in host_instances)
 
     @property
     def _has_instances(self) -> bool:
@@ -197,13 +199,15 @@ class Cloud:
         return None if instance is None else instance.host
 
     def _read_instances(self, uuids: Collection[str]) -> Mapping[str, HostInstance]:
-        records = instances.by_uuids(self.connection, uuids)
-        return {each.uuid: each for each in instances.host_instances(self.connection, records)}
+        records = instances.list_by_uuids(self.connection, uuids)
+        return {
+            each.uuid: each for each in instances.build_host_instances(self.connection, records)
+        }
 
     @cached_property
     def named_groups(self) -> Mapping[str, ServerGroup]:
         """Map uuids to all server groups, without members."""
-        return {str(group.uuid): group for group in server_groups.all_groups(self.connection)}
+        return {str(group.uuid): group for group in server_groups.list_groups(self.connection)}
 
     def group_of_instance(self, uuid: str) -> ServerGroup | None:
         """Return the server group of an instance, with its members and their hosts."""
@@ -213,24 +217,24 @@ class Cloud:
     @cached_property
     def cells(self) -> Mapping[str, NovaCell]:
         """Map uuids to the cells of nova."""
-        return {cell.uuid: cell for cell in cells.all_cells(self.connection)}
+        return {cell.uuid: cell for cell in cells.list_cells(self.connection)}
 
     def _read_generations(self, uuids: Collection[str]) -> Mapping[str, int]:
-        ids = self.view.providers.ids_of(uuids)
+        ids = self.view.providers.map_ids(uuids)
         providers, _ = self.view.providers.describe(ids.values(), whole=False)
         return {provider.uuid: provider.generation for provider in providers}
 
     def _read_traits(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        ids = self.view.providers.ids_of(uuids)
-        contents = self.view.providers.contents(set(ids.values()))
+        ids = self.view.providers.map_ids(uuids)
+        contents = self.view.providers.read_contents(set(ids.values()))
         trait_sets = {key: frozenset(names) for key, names in contents.trait_sets.items()}
         return {uuid: trait_sets[contents.traits[key]] for uuid, key in ids.items()}
 
     def _read_inventories(
         self, uuids: Collection[str]
     ) -> Mapping[str, Mapping[str, InventoryValues]]:
-        ids = self.view.providers.ids_of(uuids)
-        inventories_by_id = self.view.providers.inventories(set(ids.values()))
+        ids = self.view.providers.map_ids(uuids)
+        inventories_by_id = self.view.providers.read_inventories(set(ids.values()))
         return {uuid: inventories_by_id[key] for uuid, key in ids.items()}
 
 

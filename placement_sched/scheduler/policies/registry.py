@@ -10,21 +10,21 @@ from types import MappingProxyType
 
 from oslo_config import cfg
 
-from placement_sched.config.conf import server_options
+from placement_sched.config.conf import list_server_options
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import Assignment, Place, convert_value, wrong_value
+from placement_sched.config.sources import Assignment, Place, convert_value, describe_wrong_value
 from placement_sched.errors import ConfigurationError
 from placement_sched.limits import MAX_RATIO
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.explanation import PolicyReport, SelectorReport
-from placement_sched.model.hardware.pci_requests import Alias, aliases_of
+from placement_sched.model.hardware.pci_requests import Alias, parse_aliases
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.plugin import calling
-from placement_sched.scheduler.plugins import Plugins, plugins_for
+from placement_sched.scheduler.plugins import Plugins, get_plugins
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: A group and the name of one of its options.
@@ -39,7 +39,7 @@ NO_RATIOS: Ratios = MappingProxyType({})
 _LIBRARY_PREFIXES = ("oslo_", "keystone_")
 
 
-def overrides_of(name: str, settings: Settings) -> Overrides:
+def read_overrides(name: str, settings: Settings) -> Overrides:
     """Return the lines of a policy's section by the options that they set.
 
     The last line for an option counts, and all lines of a repeatable option. Raises
@@ -48,7 +48,7 @@ def overrides_of(name: str, settings: Settings) -> Overrides:
     """
     names = OptionNames(settings)
     overrides: dict[OptionName, tuple[Assignment, ...]] = {}
-    for line in lines_of(name, settings):
+    for line in get_section_lines(name, settings):
         group, option = key = names.resolve_option(line)
         is_repeatable = isinstance(settings.registered[group][option], cfg.MultiOpt)
         earlier = overrides.get(key, ()) if is_repeatable else ()
@@ -56,7 +56,7 @@ def overrides_of(name: str, settings: Settings) -> Overrides:
     return overrides
 
 
-def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
+def get_section_lines(name: str, settings: Settings) -> tuple[Assignment, ...]:
     """Return the lines of a policy's section.
 
     Raises :class:`ConfigurationError` if it is a group of options or no section has the name.
@@ -69,17 +69,17 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
         problem = f"there is no section [{name}]"
     else:
         return lines
-    place = place_of(settings, "policies")
+    place = find_place(settings, "policies")
     raise ConfigurationError(f"[scheduler] policies: {problem}", place=place)
 
 
-def place_of(settings: Settings, name: str) -> Place | None:
+def find_place(settings: Settings, name: str) -> Place | None:
     """Return the place of an option of [scheduler] in the configuration."""
     assignment = settings.find_assignment("scheduler", name)
     return None if assignment is None else assignment.place
 
 
-def settings_of_policy(settings: Settings, overrides: Overrides) -> Settings:
+def apply_overrides(settings: Settings, overrides: Overrides) -> Settings:
     """Return the settings as changed by a policy's overrides.
 
     Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
@@ -90,7 +90,7 @@ def settings_of_policy(settings: Settings, overrides: Overrides) -> Settings:
         try:
             typed = convert_value(option, value)
         except ValueError as wrong:
-            message = wrong_value(lines[-1], option, wrong)
+            message = describe_wrong_value(lines[-1], option, wrong)
             raise ConfigurationError(message, place=place) from None
         settings = settings.with_values({(group, name): typed}, str(place))
     return settings
@@ -100,7 +100,7 @@ class OptionNames:
     """Resolve option names in a policy's section."""
 
     def __init__(self, settings: Settings) -> None:
-        fixed = server_options() - RATIOS
+        fixed = list_server_options() - RATIOS
         # Options by full name (group_option), by bare name and by deprecated name.
         whole, bare, old = (defaultdict[str, set[OptionName]](set) for _ in range(3))
         self._kinds = (whole, bare, old)
@@ -116,7 +116,7 @@ class OptionNames:
                 for deprecated in option.deprecated_opts:
                     old[(deprecated.name or dest).replace("-", "_")].add(key)
         origin = "[scheduler] policy_overrides"
-        place = place_of(settings, "policy_overrides")
+        place = find_place(settings, "policy_overrides")
         allowed = settings.scheduler.policy_overrides
         self._allowed = frozenset(self._resolve(name, origin, place) for name in allowed)
 
@@ -160,17 +160,17 @@ def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
 
     Raises :class:`ConfigurationError` if any plugin is invalid.
     """
-    pci_aliases(settings)
-    return plugins_for(settings, clock)
+    read_pci_aliases(settings)
+    return get_plugins(settings, clock)
 
 
-def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
+def read_pci_aliases(settings: Settings) -> Mapping[str, Alias]:
     """Read the PCI aliases of these settings.
 
     Raises :class:`ConfigurationError` if any alias is invalid.
     """
     in_placement = settings.filter_scheduler.pci_in_placement
-    return aliases_of(settings.pci.alias, in_placement=in_placement)
+    return parse_aliases(settings.pci.alias, in_placement=in_placement)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,11 +208,11 @@ class Policies:
     @property
     def unlisted(self) -> tuple[str, ...]:
         """Return the non-empty sections that are not groups of options, in order."""
-        return tuple(name for name, lines in self._sections().items() if lines)
+        return tuple(name for name, lines in self._map_sections().items() if lines)
 
     @cached_property
     def _usable(self) -> tuple[str, ...]:
-        return tuple(name for name in self.unlisted if self.usable(name))
+        return tuple(name for name in self.unlisted if self.is_usable(name))
 
     @cached_property
     def can_exist(self) -> bool:
@@ -228,10 +228,11 @@ class Policies:
         except ConfigurationError:
             return True
         return any(
-            not lines or any(map(names.has_meaning, lines)) for lines in self._sections().values()
+            not lines or any(map(names.has_meaning, lines))
+            for lines in self._map_sections().values()
         )
 
-    def _sections(self) -> dict[str, tuple[Assignment, ...]]:
+    def _map_sections(self) -> dict[str, tuple[Assignment, ...]]:
         """Map the sections that are not groups of options to their lines."""
         settings = self.default.settings
         return {
@@ -261,7 +262,7 @@ class Policies:
             raise policy
         return policy
 
-    def usable(self, name: str) -> bool:
+    def is_usable(self, name: str) -> bool:
         """Return whether the policy exists and is valid."""
         try:
             self.get(name)
@@ -278,7 +279,7 @@ class Policies:
 
     def check_section(self, name: str) -> None:
         """Raise :class:`ConfigurationError` if a listed policy has no section, or is unusable."""
-        lines_of(name, self.default.settings)  # the default policy must not have a section
+        get_section_lines(name, self.default.settings)  # the default policy must not have a section
         self.get(name)
 
     def _read(self, name: str) -> SchedulingPolicy:
@@ -288,8 +289,8 @@ class Policies:
             raise ConfigurationError(
                 f"there is no policy {name!r}{suggest_name('policy', name, existing)}"
             )
-        overrides = overrides_of(name, default)
-        settings = settings_of_policy(default, overrides)
+        overrides = read_overrides(name, default)
+        settings = apply_overrides(default, overrides)
         try:
             _check_ratios(settings)
             check_plugins(settings, self.clock)
@@ -310,26 +311,26 @@ def _check_ratios(settings: Settings) -> None:
 
 
 @lru_cache(maxsize=64)
-def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
+def get_policies(settings: Settings, clock: Clock = utcnow) -> Policies:
     """Return the cached policies of these settings."""
     return Policies(SchedulingPolicy(DEFAULT_POLICY, settings), clock)
 
 
 @lru_cache(maxsize=64)
-def ratios_of(policy: SchedulingPolicy) -> Ratios:
+def read_policy_ratios(policy: SchedulingPolicy) -> Ratios:
     """Return a policy's allocation ratios, without 0.0 and null."""
     ratios = {key: policy.settings[key] for key in sorted(policy.overrides.keys() & RATIOS)}
     return MappingProxyType({name: float(ratio) for (_, name), ratio in ratios.items() if ratio})
 
 
-def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:
+def find_ratios(names: Iterable[str], policies: Policies) -> Ratios:
     """Return the allocation ratios for a host with these policies.
 
     ``names`` are sorted by aggregate id. A host should have a single policy at most. Of several,
     the first usable policy applies.
     """
-    name = next((name for name in names if policies.usable(name)), None)
-    return NO_RATIOS if name is None else ratios_of(policies.get(name))
+    name = next((name for name in names if policies.is_usable(name)), None)
+    return NO_RATIOS if name is None else read_policy_ratios(policies.get(name))
 
 
 @dataclass(frozen=True, slots=True)

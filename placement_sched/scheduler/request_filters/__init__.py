@@ -14,7 +14,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 
 __all__ = [
     "BaseRequestFilter",
@@ -107,22 +107,22 @@ class TraitFilter(BaseRequestFilter):
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
         """Return the request with the traits added, or None without traits."""
-        traits = self._traits(spec)
+        traits = self._list_traits(spec)
         add_traits = forbid_traits if self.forbids else require_traits
         return add_traits(spec, *traits) if traits else None
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         raise NotImplementedError
 
 
 def all_request_filters() -> list[type[BaseRequestFilter]]:
     """Return the shipped request filter classes in their order."""
 
-    def sort_key(kind: type[BaseRequestFilter]) -> tuple[int, str]:
+    def get_sort_key(kind: type[BaseRequestFilter]) -> tuple[int, str]:
         name = kind.name or kind.__name__
         return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
-    return sorted(classes_in(sys.modules[__name__], BaseRequestFilter), key=sort_key)
+    return sorted(list_classes(sys.modules[__name__], BaseRequestFilter), key=get_sort_key)
 
 
 def with_destination(spec: RequestSpec, destination: Destination) -> RequestSpec:

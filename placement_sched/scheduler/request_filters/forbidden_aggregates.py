@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from placement_sched.config.settings import AliasedBoolOpt
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -13,7 +13,7 @@ from placement_sched.scheduler.request_filters import (
     RequestSpec,
     forbid_aggregates,
 )
-from placement_sched.scheduler.request_groups import required_traits
+from placement_sched.scheduler.request_groups import collect_required_traits
 
 
 class ForbiddenAggregates(BaseRequestFilter):
@@ -36,7 +36,7 @@ class ForbiddenAggregates(BaseRequestFilter):
     name = "forbidden_aggregates"
     aliases = ("isolate_aggregates",)
     enabled_by = "enable_isolated_aggregate_filtering"
-    options = options_in_group(
+    options = build_group_options(
         "scheduler",
         AliasedBoolOpt(
             "enable_isolated_aggregate_filtering",
@@ -50,7 +50,7 @@ class ForbiddenAggregates(BaseRequestFilter):
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
         """Return the request with the aggregates forbidden that it may not use."""
         return forbid_aggregates(
-            spec, find_forbidden(required_traits(spec), context.host_aggregates())
+            spec, find_forbidden(collect_required_traits(spec), context.host_aggregates())
         )
 
 

@@ -4,8 +4,8 @@
 from collections.abc import Iterable
 
 from placement_sched.limits import MAX_COMPARED_NAMES
-from placement_sched.model.aggregates import HostAggregate, zones
-from placement_sched.model.names import nearest, suggest_names
+from placement_sched.model.aggregates import HostAggregate, parse_zones
+from placement_sched.model.names import find_nearest, suggest_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import request_filters
@@ -37,10 +37,10 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         """Return the request confined to the zone, or None without a zone."""
         if not spec.availability_zone:
             return None
-        wanted = zones(spec.availability_zone)  # empty for commas alone
-        zoned = [agg for agg in context.host_aggregates() if zones(agg.availability_zone)]
-        inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
-        if not inside and _names_hosts_or_moves(spec):
+        wanted = parse_zones(spec.availability_zone)  # empty for commas alone
+        zoned = [agg for agg in context.host_aggregates() if parse_zones(agg.availability_zone)]
+        inside = [agg for agg in zoned if wanted & parse_zones(agg.availability_zone)]
+        if not inside and _has_named_targets(spec):
             return None
         if self.settings.DEFAULT.default_availability_zone in wanted:
             # Hosts in no zone are in the default zone.
@@ -54,10 +54,12 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
     def _reject_unknown_zone(
         self, requested: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
     ) -> Rejection:
-        existing = {name for agg in zoned for name in zones(agg.availability_zone)}
+        existing = {name for agg in zoned for name in parse_zones(agg.availability_zone)}
         existing.add(self.settings.DEFAULT.default_availability_zone)
         nearby = [
-            near for name in sorted(wanted)[:MAX_COMPARED_NAMES] for near in nearest(name, existing)
+            near
+            for name in sorted(wanted)[:MAX_COMPARED_NAMES]
+            for near in find_nearest(name, existing)
         ]
         names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])
         reason = f"no aggregate has the availability zone {requested!r} (zones: {names})"
@@ -65,7 +67,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         return Rejection(f"{reason}{hint}", asked=requested)
 
 
-def _names_hosts_or_moves(spec: RequestSpec) -> bool:
+def _has_named_targets(spec: RequestSpec) -> bool:
     """Return whether the request names hosts, or a cell or ignored hosts as moves do."""
     destination = spec.destination
     targets = (spec.force_hosts, spec.force_nodes, destination.host, destination.node)

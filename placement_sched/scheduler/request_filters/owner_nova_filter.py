@@ -36,7 +36,7 @@ class OwnerNovaFilter(BaseRequestFilter):
         if not ids:
             return outcome
         groups = tuple(
-            group.requiring(_OWNER) if group.requester_id in ids else group
+            group.with_trait(_OWNER) if group.requester_id in ids else group
             for group in spec.requested_resources
         )
         changes = {**outcome.changes, "requested_resources": ids}

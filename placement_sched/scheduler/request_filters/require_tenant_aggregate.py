@@ -3,10 +3,10 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.aggregates import projects_of
+from placement_sched.model.aggregates import list_projects
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -31,7 +31,7 @@ class RequireTenantAggregate(BaseRequestFilter):
 
     name = "require_tenant_aggregate"
     enabled_by = "limit_tenants_to_placement_aggregate"
-    options = options_in_group(
+    options = build_group_options(
         "scheduler",
         cfg.BoolOpt("limit_tenants_to_placement_aggregate", default=False),
         "Confine a project to the aggregates whose metadata name it under filter_tenant_id.",
@@ -46,7 +46,7 @@ class RequireTenantAggregate(BaseRequestFilter):
         """Return the request confined to its project's aggregates, if there are any."""
         project = spec.project_id or ""
         aggregates = context.host_aggregates() if project else ()
-        uuids = [each.uuid for each in aggregates if project in projects_of(each)]
+        uuids = [each.uuid for each in aggregates if project in list_projects(each)]
         if uuids:
             return require_aggregates(spec, uuids)
         if self.settings.scheduler.placement_aggregate_required_for_tenants:

@@ -33,14 +33,14 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
 
     def enabled(self, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``require``."""
-        return request_groups.tagged_aggregates_policy(settings) == request_groups.REQUIRE
+        return request_groups.get_tagged_aggregates_mode(settings) == request_groups.REQUIRE
 
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to the aggregates tagged with its traits."""
-        required = request_groups.required_traits(spec)
-        tagged = request_groups.tagged_with(required, context.host_aggregates())
+        required = request_groups.collect_required_traits(spec)
+        tagged = request_groups.map_tagged_aggregates(required, context.host_aggregates())
         forbidden, offered = spec.destination.forbidden, {}
         for trait, tagged_uuids in tagged.items():
             offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]

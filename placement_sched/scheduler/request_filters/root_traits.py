@@ -7,7 +7,7 @@ import os_traits
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import REMOTE_MANAGED
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 
@@ -21,7 +21,7 @@ class AcceleratorsFilter(TraitFilter):
 
     name = "accelerators_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         return [os_traits.COMPUTE_ACCELERATORS] if spec.hardware.devices.device_profile else []
 
 
@@ -36,7 +36,7 @@ class ComputeStatusFilter(TraitFilter):
     name = "compute_status_filter"
     forbids = True
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         return [os_traits.COMPUTE_STATUS_DISABLED]
 
 
@@ -51,7 +51,7 @@ class EphemeralEncryptionFilter(TraitFilter):
 
     name = "ephemeral_encryption_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         devices, trait = spec.hardware.devices, os_traits.COMPUTE_EPHEMERAL_ENCRYPTION
         if not devices.has_ephemeral_encryption:
             return []
@@ -69,7 +69,7 @@ class PackedVirtqueueFilter(TraitFilter):
 
     name = "packed_virtqueue_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         is_requested = spec.hardware.devices.has_packed_ring
         return [os_traits.COMPUTE_NET_VIRTIO_PACKED] if is_requested else []
 
@@ -85,7 +85,7 @@ class RemoteManagedPortsFilter(TraitFilter):
 
     name = "remote_managed_ports_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         is_requested = any(
             network.vnic_type == REMOTE_MANAGED for network in spec.requested_networks
         )
@@ -103,13 +103,13 @@ class RequireImageTypeSupport(TraitFilter):
 
     name = "require_image_type_support"
     enabled_by = "query_placement_for_image_type_support"
-    options = options_in_group(
+    options = build_group_options(
         "scheduler",
         cfg.BoolOpt("query_placement_for_image_type_support", default=False),
         "Require hosts to have the trait of the image's disk format.",
     )
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         trait = f"COMPUTE_IMAGE_TYPE_{(spec.image.disk_format or '').upper()}"
         return [trait] if not spec.is_bfv and hasattr(os_traits, trait) else []
 
@@ -124,7 +124,7 @@ class TPMSecretSecurityFilter(TraitFilter):
 
     name = "tpm_secret_security_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         security = spec.hardware.devices.tpm_secret_security
         return [f"COMPUTE_SECURITY_TPM_SECRET_SECURITY_{security.upper()}"] if security else []
 
@@ -139,6 +139,6 @@ class VirtioSoundFilter(TraitFilter):
 
     name = "virtio_sound_filter"
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         is_requested = spec.hardware.devices.sound_model == "virtio"
         return [os_traits.COMPUTE_SOUND_MODEL_VIRTIO] if is_requested else []

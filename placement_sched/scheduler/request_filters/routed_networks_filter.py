@@ -5,7 +5,7 @@ from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -30,7 +30,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
 
     name = "routed_networks_filter"
     enabled_by = "query_placement_for_routed_network_aggregates"
-    options = options_in_group(
+    options = build_group_options(
         "scheduler",
         cfg.BoolOpt("query_placement_for_routed_network_aggregates", default=False),
         "Confine requests to the hosts that the segments of their routed networks reach.",

@@ -7,7 +7,7 @@ import os_traits
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 LOG = log.getLogger(__name__)
@@ -39,13 +39,13 @@ class TransformImageMetadata(TraitFilter):
 
     name = "transform_image_metadata"
     enabled_by = "image_metadata_prefilter"
-    options = options_in_group(
+    options = build_group_options(
         "scheduler",
         cfg.BoolOpt("image_metadata_prefilter", default=False),
         "Require hosts to have the traits of the devices that image properties name.",
     )
 
-    def _traits(self, spec: RequestSpec) -> Sequence[str]:
+    def _list_traits(self, spec: RequestSpec) -> Sequence[str]:
         properties = spec.image.properties
         traits = [
             f"{prefix}_{properties.get(name).replace('-', '_').upper()}"

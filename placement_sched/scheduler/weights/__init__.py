@@ -29,10 +29,10 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.explanation import HostReport, WeigherReport, WeightReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import SchedulerPlugin, calling, classes_in, overrides
+from placement_sched.scheduler.plugin import SchedulerPlugin, calling, has_overrides, list_classes
 
 __all__ = ["BaseHostWeigher", "HostState", "Hosts", "RequestSpec", "WeighedHost", "Weights"]
-__all__ += ["ExplainedWeights", "aggregates_of", "all_weighers", "normalize"]
+__all__ += ["ExplainedWeights", "all_weighers", "collect_aggregates", "normalize"]
 
 LOG = log.getLogger(__name__)
 Hosts = Sequence[HostState]
@@ -148,8 +148,8 @@ class BaseHostWeigher(SchedulerPlugin):
         """
         overrides: dict[int, float] = {}
         if self.multiplier_option is not None:
-            for aggregate in aggregates_of(hosts) if aggregates is None else aggregates:
-                if (value := self._aggregate_multiplier(aggregate)) is not None:
+            for aggregate in collect_aggregates(hosts) if aggregates is None else aggregates:
+                if (value := self._find_aggregate_multiplier(aggregate)) is not None:
                     overrides[aggregate.id] = value
         if not overrides:
             return [self.configured_multiplier] * len(hosts)
@@ -169,7 +169,7 @@ class BaseHostWeigher(SchedulerPlugin):
         group, name = self.multiplier_option or ("", "")
         return float(getattr(getattr(self.settings, group), name))
 
-    def _aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
+    def _find_aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
         """Return the multiplier in an aggregate's metadata, or None without a valid number."""
         numbers = []
         group, name = self.multiplier_option or ("", "")
@@ -188,7 +188,7 @@ class BaseHostWeigher(SchedulerPlugin):
 
     def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of each host, limited to ``minval`` and ``maxval``."""
-        return self._clamped(self.column(hosts, spec_obj))
+        return self._clamp_weights(self.column(hosts, spec_obj))
 
     def describe(self, amounts: Any) -> str:
         """Describe a host's amounts in :class:`ExplainedWeights` for explanations."""
@@ -206,9 +206,9 @@ class BaseHostWeigher(SchedulerPlugin):
         hosts = [item.obj for item in weighed_obj_list]
         if type(self)._weigh_object is BaseHostWeigher._weigh_object:  # noqa: SLF001 - own class
             return self.weights(hosts, weight_properties)
-        return self._clamped([self._weigh_object(host, weight_properties) for host in hosts])
+        return self._clamp_weights([self._weigh_object(host, weight_properties) for host in hosts])
 
-    def _clamped(self, weights: Weights) -> Weights:
+    def _clamp_weights(self, weights: Weights) -> Weights:
         low, high = self.minval, self.maxval
         if low is not None:
             weights = [max(weight, low) for weight in weights]
@@ -235,7 +235,7 @@ def normalize(
     return [(weight - low) / span for weight in weights]
 
 
-def aggregates_of(hosts: Iterable[HostState]) -> Collection[HostAggregate]:
+def collect_aggregates(hosts: Iterable[HostState]) -> Collection[HostAggregate]:
     """Return the distinct aggregates of the hosts."""
     return {each.id: each for host in hosts for each in host.aggregates}.values()
 
@@ -250,7 +250,7 @@ def _parse_number(text: str) -> float | None:
 
 def all_weighers() -> list[type[BaseHostWeigher]]:
     """Return the shipped weigher classes."""
-    return classes_in(sys.modules[__name__], BaseHostWeigher)
+    return list_classes(sys.modules[__name__], BaseHostWeigher)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ class WeightColumn:
             return None
         return self.report_at(0)
 
-    def reports(self) -> list[WeightReport]:
+    def build_reports(self) -> list[WeightReport]:
         """Build a report on each host, shared by hosts with equal weights."""
         if self.amounts:
             return [self.report_at(position) for position in range(len(self.raw))]
@@ -302,7 +302,7 @@ class WeightColumn:
             return WeightReport(*numbers)
         return WeightReport(*numbers, self.describe(self.amounts[position]))
 
-    def at(self, places: Sequence[int]) -> Self:
+    def select_positions(self, places: Sequence[int]) -> Self:
         """Return the column with only the hosts at these positions."""
         return replace(
             self,
@@ -328,7 +328,7 @@ class WeighRun:
     weighers: Sequence[BaseHostWeigher] = ()
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         weighed: Sequence[WeighedHost],
         columns: Sequence[WeightColumn],
@@ -339,17 +339,19 @@ class WeighRun:
         A caller that has sorted them passes their positions as ``order``.
         """
         if order is None:
-            order = _sort_best_first(weighed, _by_name(weighed))
+            order = _sort_best_first(weighed, _sort_by_name(weighed))
         return cls([weighed[position] for position in order], (), tuple(columns), order)
 
-    def host_reports(self) -> tuple[HostReport, ...]:
+    def build_host_reports(self) -> tuple[HostReport, ...]:
         """Return a report with all weights on each host, best first."""
         if not self.hosts:
             return ()
         # Most weighers give all hosts the same weight, so their reports are shared.
         same = {column.name: column.shared_report for column in self.columns}
         individual = [
-            (column.name, column.reports()) for column in self.columns if same[column.name] is None
+            (column.name, column.build_reports())
+            for column in self.columns
+            if same[column.name] is None
         ]
         reports = []
         for weighed, position in zip(self.hosts, self.order, strict=True):
@@ -360,7 +362,7 @@ class WeighRun:
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
 
-    def reports_on(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
+    def build_reports(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
         """Build reports on some of the hosts, in their order."""
         ids = {id(host.obj) for host in hosts}
         pairs = zip(self.hosts, self.order, strict=True)
@@ -381,12 +383,12 @@ def run_weighers(
     A single host is not weighed, as in nova. Raises :class:`PluginFailed`.
     """
     if len(hosts) < 2:
-        return WeighRun.of([WeighedHost(host) for host in hosts], ())
-    aggregates = aggregates_of(hosts)
+        return WeighRun.from_columns([WeighedHost(host) for host in hosts], ())
+    aggregates = collect_aggregates(hosts)
     weighers = [plugin for plugin in weighers if _is_requested(plugin, spec, aggregates)]
     columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
-    weights = weights_by(columns, len(hosts))
-    run = WeighRun.of(list(map(WeighedHost, hosts, weights)), columns)
+    weights = sum_weights(columns, len(hosts))
+    run = WeighRun.from_columns(list(map(WeighedHost, hosts, weights)), columns)
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):
@@ -404,7 +406,7 @@ def _is_requested(
         return plugin.is_requested(spec, aggregates)
 
 
-def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
+def sum_weights(columns: Iterable[WeightColumn], number: int) -> list[float]:
     """Sum the weights of each of ``number`` hosts over all columns."""
     weights = [0.0] * number
     for column in columns:
@@ -414,8 +416,8 @@ def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
     return weights
 
 
-def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
-    """Sum the weights of the host at a position, as :func:`weights_by` does."""
+def sum_host_weights(at: int, columns: Iterable[WeightColumn]) -> float:
+    """Sum the weights of the host at a position, as :func:`sum_weights` does."""
     weight = 0.0
     for column in columns:
         if column.changes_weights:
@@ -429,7 +431,7 @@ def _weigh(
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> WeightColumn:
-    name, weigher = type(plugin).__name__, weigher_of(plugin)
+    name, weigher = type(plugin).__name__, wrap_weigher(plugin)
     with calling(plugin):
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
         if not plugin.concerns(spec):
@@ -469,7 +471,7 @@ def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence
     return sorted(positions_by_name, key=negated.__getitem__)
 
 
-def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
+def _sort_by_name(weighed: Sequence[WeighedHost]) -> list[int]:
     names = [(host.obj.host, host.obj.nodename) for host in weighed]
     return sorted(range(len(weighed)), key=names.__getitem__)
 
@@ -491,7 +493,7 @@ class Weighing:
         self._positions: dict[str, list[int]] = {}
         self._changed: set[str] = set()
 
-    def note(self, host: HostState) -> None:
+    def record_change(self, host: HostState) -> None:
         """Record that a host, with all its nodes, has changed."""
         self._changed.add(host.host)
 
@@ -507,7 +509,7 @@ class Weighing:
             ids = {id(host) for host in hosts}
             places = [at for at, host in enumerate(self._weighed) if id(host.obj) in ids]
             self._weighed = [self._weighed[at] for at in places]
-            self._columns = [column.at(places) for column in self._columns]
+            self._columns = [column.select_positions(places) for column in self._columns]
             self._by_name = []
         if not self._by_name:
             self._index_hosts()
@@ -520,34 +522,36 @@ class Weighing:
             for plugin, column in zip(self._requested, old_columns, strict=True)
         ]
         is_rescaled = any(
-            not weigher_of(each).by_host or column.ends != old.ends
+            not wrap_weigher(each).by_host or column.ends != old.ends
             for each, column, old in zip(self._requested, self._columns, old_columns, strict=True)
             if column is not old
         )
         # Replace the objects, because earlier instances may still refer to the old objects.
         if is_rescaled:
-            self._weighed = list(map(WeighedHost, hosts, weights_by(self._columns, len(hosts))))
+            self._weighed = list(map(WeighedHost, hosts, sum_weights(self._columns, len(hosts))))
             self._order = _sort_best_first(self._weighed, self._by_name)
         else:
             for position, host in changed.items():
-                self._weighed[position] = WeighedHost(host, weight_at(position, self._columns))
+                self._weighed[position] = WeighedHost(
+                    host, sum_host_weights(position, self._columns)
+                )
             self._reinsert(changed)
-        return WeighRun.of(self._weighed, self._columns, self._order)
+        return WeighRun.from_columns(self._weighed, self._columns, self._order)
 
     def _reinsert(self, changed: Collection[int]) -> None:
         """Move the hosts at these positions to their place in the best-first order."""
 
-        def key(position: int) -> tuple[float, int]:
+        def get_sort_key(position: int) -> tuple[float, int]:
             return -self._weighed[position].weight, self._ranks[position]
 
         # A new list, because the previous instance may still refer to the old list.
         self._order = [position for position in self._order if position not in changed]
         for position in changed:
-            insort(self._order, position, key=key)
+            insort(self._order, position, key=get_sort_key)
 
     def _index_hosts(self) -> None:
         """Index the positions of each host's nodes, and sort positions by name and weight."""
-        self._by_name = _by_name(self._weighed)
+        self._by_name = _sort_by_name(self._weighed)
         self._order = _sort_best_first(self._weighed, self._by_name)
         self._ranks = sorted(range(len(self._by_name)), key=self._by_name.__getitem__)
         self._positions = defaultdict(list)
@@ -579,10 +583,10 @@ def _weigh_again(
 
     If hosts were removed, the ends of the scale may have changed too.
     """
-    weigher, ends = weigher_of(plugin), column.ends
+    weigher, ends = wrap_weigher(plugin), column.ends
     # The first instance may turn an empty server group into a group with members.
     if not weigher.by_host or (ends is None and _weighs_members(plugin, spec)):
-        return _weigh(plugin, hosts, aggregates_of(hosts), spec)
+        return _weigh(plugin, hosts, collect_aggregates(hosts), spec)
     if ends is None:  # all hosts are equal for this request
         return column
     with calling(plugin):
@@ -616,10 +620,10 @@ def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
         return plugin.concerns(spec)
 
 
-def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
+def wrap_weigher(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
     """Return a weigher, wrapped if it overrides a method of nova's base class."""
     names = ("_weigh_object", "weigh_objects", "weight_multiplier", "_weight_multiplier")
-    return NovaWeigher(plugin) if overrides(plugin, BaseHostWeigher, names) else plugin
+    return NovaWeigher(plugin) if has_overrides(plugin, BaseHostWeigher, names) else plugin
 
 
 class NovaWeigher:

@@ -21,21 +21,21 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
         group = spec_obj.instance_group
         if group is None or group.policy != self.server_group_policy:
             return False
-        return bool(group.members or _hosts_of_unnamed_members(spec_obj))
+        return bool(group.members or _find_hosts_of_unnamed(spec_obj))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of each host by its group members."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
             return [0] * len(hosts)
-        members, unnamed = frozenset(group.members), _hosts_of_unnamed_members(spec_obj)
+        members, unnamed = frozenset(group.members), _find_hosts_of_unnamed(spec_obj)
         return [
             self.worth * max(len(members.intersection(host.instances)), int(host.host in unnamed))
             for host in hosts
         ]
 
 
-def _hosts_of_unnamed_members(spec: RequestSpec) -> frozenset[str]:
+def _find_hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
     """Return the group's hosts if the new members have no uuids, or nothing.
 
     This is the case for explanations of a number of instances. nova has no such requests.

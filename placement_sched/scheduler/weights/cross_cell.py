@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
@@ -34,5 +34,5 @@ class CrossCellWeigher(BaseHostWeigher):
         preferred = spec_obj.destination.preferred_cell
         if preferred is None:
             return [0] * len(hosts)
-        cells = (canonical_uuid(host.cell_uuid) if host.cell_uuid else None for host in hosts)
+        cells = (canonicalize_uuid(host.cell_uuid) if host.cell_uuid else None for host in hosts)
         return [1 if cell == preferred else -1 for cell in cells]

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 from oslo_config import cfg
 
-from placement_sched.config.sources import named_ratios
+from placement_sched.config.sources import parse_ratios
 from placement_sched.model.image import Image
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 _SETTING = "image_props_weight_setting"
@@ -35,7 +35,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         "Multiplier of ImagePropertiesWeigher. A positive value prefers hosts whose instances have "
         "images with the request's image properties, a negative value avoids them, 0 ignores them."
     )
-    options = options_in_group(
+    options = build_group_options(
         "filter_scheduler",
         cfg.ListOpt(_SETTING, default=[]),
         "The image properties that ImagePropertiesWeigher weighs, with their ratios, as "
@@ -45,19 +45,19 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     def __init__(self) -> None:
         super().__init__()
         items = getattr(self.settings.filter_scheduler, _SETTING)
-        self._ratios = dict(named_ratios(f"[filter_scheduler] {_SETTING}", items))
+        self._ratios = dict(parse_ratios(f"[filter_scheduler] {_SETTING}", items))
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether the weigher is enabled and the image has a weighed property."""
-        return self._configured != 0 and bool(self._weighed_properties(spec_obj.image))
+        return self._configured != 0 and bool(self._select_weighed_properties(spec_obj.image))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of the properties that each host's instances share."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)
-        ratios = self._weighed_properties(spec_obj.image)
+        ratios = self._select_weighed_properties(spec_obj.image)
 
-        def shared(host: HostState) -> float:
+        def sum_shared_ratios(host: HostState) -> float:
             props_by_instance = (
                 _list_properties(instance.image_meta) for instance in host.instances.values()
             )
@@ -65,9 +65,9 @@ class ImagePropertiesWeigher(BaseHostWeigher):
                 (ratios.get(prop, 0.0) for props in props_by_instance for prop in props), 0.0
             )
 
-        return list(map(shared, hosts))
+        return list(map(sum_shared_ratios, hosts))
 
-    def _weighed_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
+    def _select_weighed_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
         default = 0.0 if self._ratios else 1.0
         ratios = {prop: self._ratios.get(prop[0], default) for prop in _list_properties(image)}
         return {prop: ratio for prop, ratio in ratios.items() if ratio}

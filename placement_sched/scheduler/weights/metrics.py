@@ -4,13 +4,13 @@
 from math import isfinite
 from typing import NoReturn
 
-from placement_sched.config.options.scheduler import ratios
+from placement_sched.config.options.scheduler import parse_weight_setting
 from placement_sched.config.sources import OF_REQUEST
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.document import build_json_path
 from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import path_of
+from placement_sched.scheduler.plugin import get_class_path
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 #: Options that decide whether a host without a metric is weighed.
@@ -49,7 +49,7 @@ class MetricsWeigher(BaseHostWeigher):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ratios = ratios(self.settings.metrics.weight_setting)
+        self._ratios = parse_weight_setting(self.settings.metrics.weight_setting)
         self._names = frozenset(name for name, _ in self._ratios)
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
@@ -62,9 +62,9 @@ class MetricsWeigher(BaseHostWeigher):
         Raises :class:`PluginFailed` if a required metric is missing, and :class:`Invalid` if
         overrides of the request are the cause.
         """
-        return [self._weight(host) for host in hosts]
+        return [self._compute_weight(host) for host in hosts]
 
-    def _weight(self, host: HostState) -> float:
+    def _compute_weight(self, host: HostState) -> float:
         measured = {metric.name: metric.value for metric in host.metrics or ()}
         if self.settings.metrics.required and not self._names <= measured.keys():
             missing = shorten_names(sorted(self._names - measured.keys()), _MAX_NAMES)
@@ -76,14 +76,14 @@ class MetricsWeigher(BaseHostWeigher):
         total = 0.0
         for name, ratio in self._ratios:
             if name in measured:
-                total += self._single_value(host, name, measured[name]) * ratio
+                total += self._get_single_value(host, name, measured[name]) * ratio
             elif ratio and self.weight_multiplier(host) != 0:
                 return float(self.settings.metrics.weight_of_unavailable)
         if not isfinite(total):
             self._fail(host, "has no finite weight: reduce the ratios of [metrics] weight_setting")
         return total
 
-    def _single_value(self, host: HostState, name: str, value: int | None) -> int:
+    def _get_single_value(self, host: HostState, name: str, value: int | None) -> int:
         if value is None:
             self._fail(
                 host,
@@ -95,9 +95,9 @@ class MetricsWeigher(BaseHostWeigher):
     def _fail(self, host: HostState, reason: str) -> NoReturn:
         words = f"host {host.host}, node {host.nodename} {reason}"
         for group, name in _CAUSES:
-            if self.settings.source_of_override(group, name) == OF_REQUEST:
+            if self.settings.find_override_source(group, name) == OF_REQUEST:
                 key = f"{group}.{name}"
                 path = build_json_path([OF_REQUEST, key])
                 raise Invalid(words, source=f"{OF_REQUEST}: {key}", json_path=path)
         # Raised in this function, so that no useless traceback is logged.
-        raise PluginFailed(f"{path_of(type(self))} failed: {words}")
+        raise PluginFailed(f"{get_class_path(type(self))} failed: {words}")

@@ -5,13 +5,13 @@ from collections.abc import Collection
 
 from oslo_config import cfg
 
-from placement_sched.model.aggregates import HostAggregate, projects_of
+from placement_sched.model.aggregates import HostAggregate, list_projects
 from placement_sched.scheduler.weights import (
     BaseHostWeigher,
     Hosts,
     RequestSpec,
     Weights,
-    aggregates_of,
+    collect_aggregates,
 )
 
 #: Prefix of the metadata keys that name projects.
@@ -43,10 +43,10 @@ class PreferredTenantWeigher(BaseHostWeigher):
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
         """Return whether any of the aggregates is for the project."""
-        return any(spec_obj.project_id in projects_of(each, _PREFIX) for each in aggregates)
+        return any(spec_obj.project_id in list_projects(each, _PREFIX) for each in aggregates)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return 1 for the hosts in aggregates for the project, and 0 for the others."""
-        project, aggregates = spec_obj.project_id, aggregates_of(hosts)
-        preferring = {each.id for each in aggregates if project in projects_of(each, _PREFIX)}
+        project, aggregates = spec_obj.project_id, collect_aggregates(hosts)
+        preferring = {each.id for each in aggregates if project in list_projects(each, _PREFIX)}
         return [float(any(each.id in preferring for each in host.aggregates)) for host in hosts]

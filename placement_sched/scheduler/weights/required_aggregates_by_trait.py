@@ -34,11 +34,11 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``prefer``."""
-        return tagged.tagged_aggregates_policy(settings) == tagged.PREFER
+        return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the share of the tagged traits that tag each host."""
-        required = tagged.required_traits(spec_obj)
+        required = tagged.collect_required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)
         tagged_with = {

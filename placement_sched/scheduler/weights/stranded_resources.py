@@ -8,7 +8,7 @@ import numpy as np
 from oslo_config import cfg
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.hardware.pci_requests import aliases_of
+from placement_sched.model.hardware.pci_requests import parse_aliases
 from placement_sched.model.hardware.stranding import FlavorTable, FreeAmounts
 from placement_sched.model.names import join_words
 from placement_sched.scheduler.host_state import HostState
@@ -53,7 +53,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
     def __init__(self) -> None:
         super().__init__()
         pci_in_placement = self.settings.filter_scheduler.pci_in_placement
-        self._aliases = aliases_of(tuple(self.settings.pci.alias), in_placement=pci_in_placement)
+        self._aliases = parse_aliases(tuple(self.settings.pci.alias), in_placement=pci_in_placement)
         self._last: tuple[object, FlavorTable] = ((), FlavorTable(()))
 
     @classmethod
@@ -63,17 +63,17 @@ class StrandedResourcesWeigher(BaseHostWeigher):
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether the cloud has flavors to compare."""
-        return bool(self._table(spec_obj).flavors)
+        return bool(self._get_table(spec_obj).flavors)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the negative amount that the placement strands on each host."""
         if not hosts:
             return []
-        table = self._table(spec_obj)
+        table = self._get_table(spec_obj)
         before = table.read(hosts)
         after = _read_after(table, hosts, spec_obj, before)
-        mean, for_all = table.stranded(after)
-        added = mean - table.stranded(before)[0]
+        mean, for_all = table.compute_stranded(after)
+        added = mean - table.compute_stranded(before)[0]
         weights = -(added / table.units).sum(axis=1)
         rows = np.concatenate([for_all, added], axis=1).tolist()
         return ExplainedWeights(weights.tolist(), [(table.classes, row) for row in rows])
@@ -86,11 +86,11 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         parts += [f"strands {more} more for the average flavor"] if more else []
         return ", and ".join(parts) or "strands nothing"
 
-    def _table(self, spec_obj: RequestSpec) -> FlavorTable:
+    def _get_table(self, spec_obj: RequestSpec) -> FlavorTable:
         flavors, table = self._last
         if flavors is not spec_obj.cloud_flavors:
             flavors = spec_obj.cloud_flavors
-            table = FlavorTable.of(flavors, self._aliases)
+            table = FlavorTable.from_flavors(flavors, self._aliases)
             self._last = flavors, table
         return table
 
@@ -106,7 +106,7 @@ def _read_after(
         # Other networks may place the instance on other nodes.
         is_cached = spec.network_metadata is None
         return table.read(hosts, demand, spec.numa_topology, is_cached=is_cached)
-    return before.less(demand)
+    return before.subtract(demand)
 
 
 def _with_instance(host: HostState, spec: RequestSpec) -> HostState:

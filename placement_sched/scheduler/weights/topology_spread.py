@@ -40,5 +40,5 @@ class TopologySpreadWeigher(BaseHostWeigher):
         if spread is None:
             return [0.0] * len(hosts)
         outside = 1 + max(spread.members.values(), default=0)
-        counts = (spread.members_beside(host.host) for host in hosts)
+        counts = (spread.count_members(host.host) for host in hosts)
         return [-float(outside if count is None else count) for count in counts]

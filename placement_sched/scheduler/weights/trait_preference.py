@@ -6,8 +6,8 @@ from collections.abc import Collection
 from oslo_config import cfg
 
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.preferences import trait_preferences
-from placement_sched.scheduler.host_state import traits_of
+from placement_sched.model.preferences import find_trait_preferences
+from placement_sched.scheduler.host_state import get_traits
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
@@ -35,13 +35,15 @@ class TraitPreferenceWeigher(BaseHostWeigher):
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
         """Return whether flavor or image prefer or avoid traits."""
-        return trait_preferences(spec_obj.flavor, spec_obj.image) is not None
+        return find_trait_preferences(spec_obj.flavor, spec_obj.image) is not None
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the number of preferred traits of each host, less the avoided traits."""
-        preferences = trait_preferences(spec_obj.flavor, spec_obj.image)
+        preferences = find_trait_preferences(spec_obj.flavor, spec_obj.image)
         if preferences is None:
             return [0.0] * len(hosts)
         # There are few different sets of traits.
-        scores = {traits: float(preferences.score(traits)) for traits in set(map(traits_of, hosts))}
-        return [scores[traits_of(host)] for host in hosts]
+        scores = {
+            traits: float(preferences.score(traits)) for traits in set(map(get_traits, hosts))
+        }
+        return [scores[get_traits(host)] for host in hosts]

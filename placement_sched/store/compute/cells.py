@@ -18,21 +18,23 @@ _ATTRIBUTES = ("uuid", "name", "disabled", "read_at", "away_since", "failure")
 _CELLS = select(*(_COLUMNS[name] for name in _ATTRIBUTES))
 
 
-def all_cells(connection: Connection) -> tuple[NovaCell, ...]:
+def list_cells(connection: Connection) -> tuple[NovaCell, ...]:
     """Return all cells, in the order of their creation here."""
-    return tuple(map(_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
+    return tuple(map(_build_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 
-def closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
+def list_closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
     """Return the cells that are disabled or whose databases are unreachable."""
     is_closed = (_COLUMNS.disabled != 0) | _COLUMNS.away_since.is_not(None)
-    return tuple(map(_cell, connection.execute(_CELLS.where(is_closed).order_by(_COLUMNS.id))))
+    return tuple(
+        map(_build_cell, connection.execute(_CELLS.where(is_closed).order_by(_COLUMNS.id)))
+    )
 
 
-def by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
+def find_by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
     """Return the cell with this uuid, or None."""
     row = connection.execute(_CELLS.where(_COLUMNS.uuid == uuid)).one_or_none()
-    return None if row is None else _cell(row)
+    return None if row is None else _build_cell(row)
 
 
 def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
@@ -56,19 +58,19 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     return sql.change_in_batches(connection, delete(cells), _COLUMNS.uuid, sorted(uuids))
 
 
-def note_read(connection: Connection, uuids: Collection[str], now: datetime) -> None:
+def record_read(connection: Connection, uuids: Collection[str], now: datetime) -> None:
     """Record a successful read of the databases of cells, which ends their outage."""
     statement = update(cells).values(read_at=now, away_since=None, failure=None)
     sql.change_in_batches(connection, statement, _COLUMNS.uuid, sorted(uuids))
 
 
-def note_away(connection: Connection, uuid: str, failure: str, now: datetime) -> None:
+def record_failure(connection: Connection, uuid: str, failure: str, now: datetime) -> None:
     """Record the latest failure of a cell's database and the time of the first failure."""
     row = update(cells).where(_COLUMNS.uuid == uuid)
     connection.execute(row.values(failure=failure[:_MAX_FAILURE]))
     connection.execute(row.where(_COLUMNS.away_since.is_(None)).values(away_since=now))
 
 
-def _cell(row: Row[Any]) -> NovaCell:
+def _build_cell(row: Row[Any]) -> NovaCell:
     columns = row._asdict()
     return NovaCell(**{**columns, "disabled": bool(columns["disabled"])})

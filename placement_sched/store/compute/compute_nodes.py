@@ -25,15 +25,15 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import sql, tables
-from placement_sched.db.tables import compute_nodes, longest
+from placement_sched.db.tables import compute_nodes, get_max_length
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import (
     COMPUTE_BINARY,
     ComputeNode,
     Hypervisor,
     HypervisorDetails,
-    node_of,
-    stored_fields,
+    build_node,
+    select_stored_fields,
 )
 from placement_sched.model.document import to_storable
 from placement_sched.store import change_counters
@@ -68,7 +68,7 @@ class WrittenReports:
     came_from: Mapping[str, str]
 
 
-def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
+def get_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
     """Return a node, and lock it if ``lock`` is set.
 
     Raises :class:`NotFound` if it does not exist.
@@ -77,15 +77,19 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> Compute
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"No compute node with uuid {uuid} found", code="scheduler.not_found")
-    return _node(row)
+    return _build_node(row)
 
 
-def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
+def list_by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
     """Return the existing nodes with these uuids."""
-    return tuple(map(_node, sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, set(uuids))))
+    return tuple(
+        map(_build_node, sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, set(uuids)))
+    )
 
 
-def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
+def map_versions(
+    connection: Connection, uuids: Iterable[str]
+) -> Mapping[str, tuple[int, datetime]]:
     """Map the uuids of existing nodes to version and last heartbeat."""
     rows = sql.select_in_batches(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
     return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in rows}
@@ -118,27 +122,29 @@ def search(
 
     The list begins after the uuid ``after``.
     """
-    filters = sql.not_none(host=host, hypervisor_hostname=hypervisor_hostname)
+    filters = sql.drop_none(host=host, hypervisor_hostname=hypervisor_hostname)
     keys = None if after is None else [after]
-    query = sql.page_after(_NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit)
-    return tuple(map(_node, connection.execute(query)))
+    query = sql.select_page_after(
+        _NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit
+    )
+    return tuple(map(_build_node, connection.execute(query)))
 
 
-def by_names(
+def list_by_names(
     connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
 ) -> tuple[ComputeNode, ...]:
     """Return the nodes on these hosts or with these names, sorted by uuid."""
     either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
-    return tuple(map(_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
+    return tuple(map(_build_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
 
 
-def all_names(connection: Connection) -> set[str]:
+def list_names(connection: Connection) -> set[str]:
     """Return the names of all hosts and of all nodes."""
     rows = connection.execute(select(_COLUMNS.host, _COLUMNS.hypervisor_hostname))
     return {name for row in rows for name in row}
 
 
-def names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
+def map_names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
     """Map the uuids of all nodes to host and hypervisor_hostname."""
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.hypervisor_hostname)
     return {uuid: (host, node) for uuid, host, node in connection.execute(query).all()}
@@ -148,15 +154,15 @@ class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
     """Cache that maps the uuids of all nodes to host and hypervisor_hostname."""
 
     def __init__(self) -> None:
-        super().__init__(NAMES, lambda connection, _version: names_by_uuid(connection))
+        super().__init__(NAMES, lambda connection, _version: map_names_by_uuid(connection))
 
 
-def uuids_by_name(
+def map_uuids_by_name(
     connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
 ) -> dict[tuple[str, str], str]:
     """Map host and hypervisor_hostname to node uuids, for these hosts (in a cell)."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
-    query = query.filter_by(**sql.not_none(cell_uuid=cell_uuid))
+    query = query.filter_by(**sql.drop_none(cell_uuid=cell_uuid))
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
     return {(host, node): uuid for host, node, uuid in rows}
 
@@ -173,21 +179,23 @@ def is_last(connection: Connection, node: ComputeNode) -> bool:
     return connection.execute(query.limit(1)).first() is None
 
 
-def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
+def map_cells_of_hosts(
+    connection: Connection, hosts: Collection[str]
+) -> dict[str, set[str | None]]:
     """Map hosts to the cell uuids of their nodes."""
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
-    return {host: set(cells) for host, cells in sql.grouped(rows).items()}
+    return {host: set(cells) for host, cells in sql.group_rows(rows).items()}
 
 
-def cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
+def map_cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
     """Map all hosts with a node to their cell uuid."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.host, _COLUMNS.cell_uuid))))
 
 
-def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
+def map_uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
     """Map cell uuids to the uuids of all nodes in the cell."""
-    return sql.grouped(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
+    return sql.group_rows(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
@@ -198,15 +206,15 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    hosts = set(sql.scalars_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted))
+    hosts = set(sql.select_scalars_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
-        change_counters.note_host_changes(connection, hosts)
-        services.note_enabled_change(connection)
+        change_counters.bump_hosts(connection, hosts)
+        services.bump_enabled_nodes(connection)
     return deleted
 
 
-def changed_columns(
+def map_changed_columns(
     connection: Connection, nodes: Sequence[ComputeNode]
 ) -> dict[str, tuple[str, ...]]:
     """Map the uuids of changed nodes to the columns that differ from their records.
@@ -218,7 +226,7 @@ def changed_columns(
         row.uuid: row for row in sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, uuids)
     }
     differing = {}
-    for row in map(row_of, nodes):
+    for row in map(build_row, nodes):
         old = stored.get(row["uuid"])
         names = tuple(c for c in _REPORTED if old is None or row[c] != getattr(old, c))
         if names:
@@ -249,13 +257,13 @@ def write(
     Raises :class:`Duplicate` if another node has the same host and hypervisor_hostname, and
     :class:`ConcurrentUpdate` if another request reported one of the nodes first.
     """
-    rows = {node.uuid: row_of(node) for node in nodes}
+    rows = {node.uuid: build_row(node) for node in nodes}
     query = _NODES.order_by(_COLUMNS.id).with_for_update()
     stored = {
         row.uuid: row for row in sql.select_in_batches(connection, query, _COLUMNS.uuid, rows)
     }
     if after is not None and after != {uuid: row.version for uuid, row in stored.items()}:
-        raise _concurrent_update("reported")
+        raise _build_concurrent_update("reported")
     new = [row for uuid, row in rows.items() if uuid not in stored]
     changed = [
         row
@@ -274,19 +282,19 @@ def write(
         row["hypervisor_hostname"] != stored[row["uuid"]].hypervisor_hostname for row in changed
     )
     if new or came_from or is_renamed:
-        services.note_enabled_change(connection)
+        services.bump_enabled_nodes(connection)
     reported_uuids = {row["uuid"] for row in (*new, *changed)}
     moments = {
         node.uuid: node.last_seen_up
         for node in nodes
         if node.uuid not in reported_uuids and node.last_seen_up != stored[node.uuid].last_seen_up
     }
-    services.note_heartbeats(connection, _COLUMNS.uuid, moments)
+    services.set_heartbeats(connection, _COLUMNS.uuid, moments)
     changed_hosts = {
         *came_from.values(),
         *(node.host for node in nodes if node.uuid in reported_uuids | moments.keys()),
     }
-    change_counters.note_host_changes(connection, changed_hosts)
+    change_counters.bump_hosts(connection, changed_hosts)
     return WrittenReports(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),
@@ -294,14 +302,14 @@ def write(
     )
 
 
-def row_of(node: ComputeNode) -> dict[str, Any]:
+def build_row(node: ComputeNode) -> dict[str, Any]:
     """Convert a node to the columns of its report."""
     return {
         "uuid": node.uuid,
         "host": node.host,
         "hypervisor_hostname": node.hypervisor_hostname,
         "cell_uuid": node.cell_uuid,
-        "report": to_storable(stored_fields(node)),
+        "report": to_storable(select_stored_fields(node)),
         "last_seen_up": node.last_seen_up,
     }
 
@@ -331,19 +339,19 @@ def _check_names(
 
 def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     stamps = {"created_at": now, "updated_at": now}
-    values = [{**row, **stamps, "version": _first_version(row)} for row in rows]
-    with sql.rejected_as(_concurrent_update("reported")):
+    values = [{**row, **stamps, "version": _compute_first_version(row)} for row in rows]
+    with sql.translate_rejection(_build_concurrent_update("reported")):
         sql.insert_rows(connection, compute_nodes, values)
 
 
-def _concurrent_update(action: str) -> ConcurrentUpdate:
+def _build_concurrent_update(action: str) -> ConcurrentUpdate:
     return ConcurrentUpdate(
         f"Another request {action} one of these compute nodes at the same time. Try again.",
         code="scheduler.concurrent_update",
     )
 
 
-def _first_version(row: Mapping[str, Any]) -> int:
+def _compute_first_version(row: Mapping[str, Any]) -> int:
     """Derive the first version of a node from its report.
 
     If a node is deleted and created again with another report, no process has its new version in a
@@ -376,16 +384,16 @@ def _change(
         for row in rows
     ]
     statement = update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid"))
-    with sql.rejected_as(_concurrent_update("took the names of")):
+    with sql.translate_rejection(_build_concurrent_update("took the names of")):
         connection.execute(statement, values)
 
 
-def _node(row: Row[Any]) -> ComputeNode:
+def _build_node(row: Row[Any]) -> ComputeNode:
     columns = row._asdict()
-    return node_of(orjson.loads(columns.pop("report")), **columns)
+    return build_node(orjson.loads(columns.pop("report")), **columns)
 
 
-def hypervisor_by_key(connection: Connection, key: int | str) -> Hypervisor:
+def get_hypervisor(connection: Connection, key: int | str) -> Hypervisor:
     """Return the hypervisor with this id (int) or uuid (str).
 
     Raises :class:`NotFound` if it does not exist.
@@ -396,7 +404,7 @@ def hypervisor_by_key(connection: Connection, key: int | str) -> Hypervisor:
     return hypervisors[0]
 
 
-def hypervisor_page(
+def list_hypervisors(
     connection: Connection, *, after: int | str | None = None, limit: int | None = None
 ) -> tuple[Hypervisor, ...]:
     """Return a page of hypervisors, sorted by id, that begins after ``after``.
@@ -404,7 +412,7 @@ def hypervisor_page(
     ``after`` is an id (int) or a uuid (str). Raises :class:`Invalid` if ``after`` is not a
     hypervisor.
     """
-    query = sql.page(
+    query = sql.select_page(
         connection,
         _HYPERVISORS,
         [(_COLUMNS.id, False)],
@@ -417,18 +425,18 @@ def hypervisor_page(
 
 def search_hypervisors(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     """Return hypervisors with a text in their names, in any case, sorted by id."""
-    if len(part) > longest(_COLUMNS.hypervisor_hostname):
+    if len(part) > get_max_length(_COLUMNS.hypervisor_hostname):
         return ()
     contains_part = _COLUMNS.hypervisor_hostname.icontains(part, autoescape=True)
     return _read_hypervisors(connection, _HYPERVISORS.where(contains_part).order_by(_COLUMNS.id))
 
 
-def hypervisors_with_reports(
+def iterate_hypervisor_details(
     connection: Connection, hypervisors: Collection[Hypervisor]
 ) -> Iterator[HypervisorDetails]:
     """Yield hypervisors with their hosts' reports, except nodes deleted since."""
-    for batch in sql.batches(hypervisors, sql.AT_ONCE):
-        reports = by_uuids(connection, [entry.uuid for entry in batch])
+    for batch in sql.split_batches(hypervisors, sql.AT_ONCE):
+        reports = list_by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}
         for entry in batch:
             if node := node_by_uuid.get(entry.uuid):
@@ -443,7 +451,7 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
 
 def _read_hypervisors(connection: Connection, query: Select[Any]) -> tuple[Hypervisor, ...]:
     rows = connection.execute(query).all()
-    by_host = services.by_hosts(connection, {row.host for row in rows})
+    by_host = services.map_by_host(connection, {row.host for row in rows})
     return tuple(
         Hypervisor(
             id=row.id, uuid=row.uuid, name=row.hypervisor_hostname, service=by_host[row.host]

@@ -18,7 +18,7 @@ from placement_sched.db.tables import (
     flavor_extra_specs,
     flavor_projects,
     flavors,
-    longest,
+    get_max_length,
 )
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
@@ -40,26 +40,26 @@ SORT_KEYS = (*_TEXTS, *_CONSTANT, *sorted({str(c.name) for c in _FLAVORS} - {*_T
 _COLUMNS = embedded_flavors.c
 
 
-def by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
+def find_by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
     """Return the flavor with this id and its extra specs, or None."""
     candidates = _read(connection, _FLAVORS.flavorid == flavorid)
     # MariaDB ignores trailing spaces.
     return next((flavor for flavor in candidates if flavor.flavorid == flavorid), None)
 
 
-def all_flavors(connection: Connection) -> tuple[Flavor, ...]:
+def list_flavors(connection: Connection) -> tuple[Flavor, ...]:
     """Return all flavors with extra specs, in the order of creation."""
     return _read(connection, sa.true())
 
 
-def by_flavorid_or_name(connection: Connection, text: str) -> Flavor | None:
+def find_by_flavorid_or_name(connection: Connection, text: str) -> Flavor | None:
     """Return the flavor with this id, else with this name, or None."""
     candidates = _read(connection, or_(_FLAVORS.flavorid == text, _FLAVORS.name == text))
     by_id = next((flavor for flavor in candidates if flavor.flavorid == text), None)
     return by_id or next((flavor for flavor in candidates if flavor.name == text), None)
 
 
-def flavorid_of_name(connection: Connection, name: str) -> str | None:
+def find_flavorid(connection: Connection, name: str) -> str | None:
     """Return the id of the flavor with this name, or None."""
     return connection.scalar(select(_FLAVORS.flavorid).where(_FLAVORS.name == name))
 
@@ -69,7 +69,7 @@ def add(connection: Connection, flavor: Flavor, now: datetime) -> None:
 
     The id and the name must not be in use. The caller checks this.
     """
-    connection.execute(insert(flavors), {**_row(flavor), "created_at": now})
+    connection.execute(insert(flavors), {**_build_row(flavor), "created_at": now})
 
 
 def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
@@ -79,14 +79,16 @@ def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> No
     """
     if not new:
         return
-    connection.execute(insert(flavors), [{**_row(flavor), "created_at": now} for flavor in new])
-    ids = ids_by_flavorid(connection)
+    connection.execute(
+        insert(flavors), [{**_build_row(flavor), "created_at": now} for flavor in new]
+    )
+    ids = map_ids_by_flavorid(connection)
     _add_specs(connection, {ids[str(flavor.flavorid)]: flavor.extra_specs for flavor in new}, now)
 
 
 def change(connection: Connection, row_id: int, flavor: Flavor, now: datetime) -> None:
     """Update the flavor with this row id, except its flavor id."""
-    values = {**_row(flavor), "updated_at": now}
+    values = {**_build_row(flavor), "updated_at": now}
     connection.execute(update(flavors).where(_FLAVORS.id == row_id).values(values))
     connection.execute(delete(flavor_extra_specs).where(_SPECS.flavor_id == row_id))
     _add_specs(connection, {row_id: flavor.extra_specs}, now)
@@ -106,13 +108,13 @@ def replace_projects(
     sql.insert_rows(connection, flavor_projects, rows)
 
 
-def ids_by_flavorid(connection: Connection) -> dict[str, int]:
+def map_ids_by_flavorid(connection: Connection) -> dict[str, int]:
     """Map the flavor ids of all flavors to row ids."""
     rows = connection.execute(select(_FLAVORS.flavorid, _FLAVORS.id))
     return {row.flavorid: row.id for row in rows}
 
 
-def _row(flavor: Flavor) -> dict[str, Any]:
+def _build_row(flavor: Flavor) -> dict[str, Any]:
     row = {name: getattr(flavor, name) for name in _PLAIN}
     return {**row, "is_public": int(flavor.is_public)}
 
@@ -158,7 +160,7 @@ def remove_extra_spec(connection: Connection, row_id: int, key: str) -> None:
     )
 
 
-def extra_specs_of(connection: Connection, row_ids: Iterable[int]) -> dict[int, dict[str, str]]:
+def map_extra_specs(connection: Connection, row_ids: Iterable[int]) -> dict[int, dict[str, str]]:
     """Map the row ids of flavors with extra specs to their extra specs."""
     specs: dict[int, dict[str, str]] = defaultdict(dict)
     query = select(_SPECS.flavor_id, _SPECS.key, _SPECS.value).where(_SPECS.flavor_id.in_(row_ids))
@@ -167,13 +169,13 @@ def extra_specs_of(connection: Connection, row_ids: Iterable[int]) -> dict[int, 
     return dict(specs)
 
 
-def projects_of(connection: Connection, row_id: int) -> tuple[str, ...]:
+def list_projects(connection: Connection, row_id: int) -> tuple[str, ...]:
     """Return the projects with access to a flavor, sorted."""
     query = select(_PROJECTS.project_id).where(_PROJECTS.flavor_id == row_id)
     return tuple(sorted(connection.scalars(query)))
 
 
-def all_projects(connection: Connection) -> dict[int, set[str]]:
+def map_projects(connection: Connection) -> dict[int, set[str]]:
     """Map the row ids of flavors to the projects with access."""
     projects: dict[int, set[str]] = defaultdict(set)
     for row_id, project in connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id)):
@@ -202,7 +204,7 @@ def remove_project(connection: Connection, row_id: int, project_id: str) -> bool
     return bool(connection.execute(statement).rowcount)
 
 
-def of_row(row: Row[Any], extra_specs: Mapping[str, str]) -> Flavor:
+def build_flavor(row: Row[Any], extra_specs: Mapping[str, str]) -> Flavor:
     """Build the flavor of a table row."""
     return Flavor(
         id=row.id,
@@ -226,7 +228,7 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
         rows[row.id] = row
         if row.key is not None:
             extra_specs[row.id][row.key] = row.value
-    return tuple(of_row(row, extra_specs[row_id]) for row_id, row in rows.items())
+    return tuple(build_flavor(row, extra_specs[row_id]) for row_id, row in rows.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,21 +259,21 @@ def search(
 
     Raises :class:`Invalid` if the marker is not a flavor.
     """
-    key = _sort_key(connection, wanted.sort_key)
-    query = sql.page(
+    key = _build_sort_key(connection, wanted.sort_key)
+    query = sql.select_page(
         connection,
-        select(flavors).where(*_conditions(wanted)),
+        select(flavors).where(*_build_conditions(wanted)),
         [(key, wanted.descending), (_FLAVORS.id, wanted.descending)],
         limit=wanted.limit,
         marked=_is_marker(wanted, wanted.marker) if wanted.marker is not None else None,
         missing=f"marker [{wanted.marker}] not found",
     )
     rows = connection.execute(query).all()
-    specs = extra_specs_of(connection, [row.id for row in rows]) if extra_specs else {}
-    return tuple(of_row(row, specs.get(row.id, {})) for row in rows)
+    specs = map_extra_specs(connection, [row.id for row in rows]) if extra_specs else {}
+    return tuple(build_flavor(row, specs.get(row.id, {})) for row in rows)
 
 
-def _conditions(wanted: FlavorsWanted) -> list[ColumnElement[bool]]:
+def _build_conditions(wanted: FlavorsWanted) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if wanted.is_public is not None:
         conditions.append(_is_accessible(wanted) if wanted.is_public else _FLAVORS.is_public == 0)
@@ -289,16 +291,16 @@ def _is_accessible(wanted: FlavorsWanted) -> ColumnElement[bool]:
     return or_(_FLAVORS.is_public == 1, sa.exists().where(is_theirs))
 
 
-def _sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
+def _build_sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
     column = _FLAVORS.id if name in _CONSTANT else _FLAVORS[name]
     if isinstance(column.type, sa.String | sa.DateTime):
-        return sql.portable_order(connection, column)
+        return sql.build_portable_order(connection, column)
     return column
 
 
 def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
     """Build the condition that a flavor is the marker, including trailing spaces."""
-    if len(marker) > longest(_FLAVORS.flavorid):
+    if len(marker) > get_max_length(_FLAVORS.flavorid):
         return sa.false()
     is_marker = and_(
         _FLAVORS.flavorid == marker, _FLAVORS.flavorid.startswith(marker, autoescape=True)
@@ -317,7 +319,7 @@ def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
     # would wait until this transaction ends.
     missing = texts.keys() - _select_by_digest(connection, texts, _COLUMNS.digest).keys()
     rows = [{"digest": digest, "flavor": texts[digest]} for digest in sorted(missing)]
-    for batch in sql.batches(rows, sql.AT_ONCE):
+    for batch in sql.split_batches(rows, sql.AT_ONCE):
         sql.insert_missing(connection, embedded_flavors, batch)
 
 

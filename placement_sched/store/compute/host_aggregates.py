@@ -26,7 +26,7 @@ from placement_sched.model.aggregates import (
     HostAggregate,
     HostMap,
     Tag,
-    policy_name,
+    parse_policy_name,
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.store import change_counters
@@ -55,20 +55,20 @@ _ADVANCE_SEQUENCE = select(
 )
 
 
-def all_aggregates(
+def list_aggregates(
     connection: Connection, aggregate_id: int | None = None
 ) -> tuple[HostAggregate, ...]:
     """Return all aggregates, or the aggregate with this id, with timestamps, sorted by id."""
 
-    def rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
+    def select_rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
         query = select(aggregate_column, *columns).order_by(aggregate_column)
         return connection.execute(
             query if aggregate_id is None else query.where(aggregate_column == aggregate_id)
         )
 
-    aggregate_rows = rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
-    hosts = sql.grouped(rows(_HOSTS.aggregate_id, _HOSTS.host))
-    metadata = sql.nested(rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
+    aggregate_rows = select_rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
+    hosts = sql.group_rows(select_rows(_HOSTS.aggregate_id, _HOSTS.host))
+    metadata = sql.nest_rows(select_rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
     return tuple(
         HostAggregate(
             **row._asdict(),
@@ -79,12 +79,12 @@ def all_aggregates(
     )
 
 
-def by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
+def find_by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
     """Return an aggregate, or None."""
-    return next(iter(all_aggregates(connection, aggregate_id)), None)
+    return next(iter(list_aggregates(connection, aggregate_id)), None)
 
 
-def id_of_name(connection: Connection, name: str) -> int | None:
+def find_id(connection: Connection, name: str) -> int | None:
     """Return the id of the aggregate with this name, or None."""
     return connection.scalar(select(_AGGREGATES.id).where(_AGGREGATES.name == name))
 
@@ -172,7 +172,7 @@ def remove(connection: Connection, aggregate_id: int) -> None:
     connection.execute(delete(host_aggregates).where(_AGGREGATES.id == aggregate_id))
 
 
-def note_change(connection: Connection) -> None:
+def bump_version(connection: Connection) -> None:
     """Record a change of aggregates and serialize writers until the transaction ends."""
     change_counters.bump(connection, SUBJECT)
 
@@ -246,12 +246,12 @@ def _change_members(
         change(connection, new.id, updated_at=new.updated_at)
 
 
-def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
+def find_known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     """Return the hosts that have a compute node or a nova-compute service."""
     serving = select(services.c.host).where(services.c.binary == COMPUTE_BINARY)
     return frozenset(
         host
-        for batch in sql.batches(hosts, 10_000)
+        for batch in sql.split_batches(hosts, 10_000)
         for host in connection.scalars(
             sa.union(
                 select(compute_nodes.c.host).where(compute_nodes.c.host.in_(batch)),
@@ -261,68 +261,66 @@ def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     )
 
 
-def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[int, str]]:
+def map_zones(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[int, str]]:
     """Map hosts to the ids and zones of their aggregates with a zone."""
     query = (
         select(_HOSTS.host, _HOSTS.aggregate_id, _METADATA.value)
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
         .where(_METADATA.key == ZONE_KEY)
     )
-    return dict(sql.nested(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
+    return dict(sql.nest_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
 
 
-def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
+def map_tags(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
     """Map hosts to the policy tags of their aggregates, sorted by aggregate id."""
-    tags_by_host = sql.grouped(
+    tags_by_host = sql.group_rows(
         (host, Tag(aggregate_id, name, policy))
         for host, aggregate_id, name, value in sql.select_in_batches(
             connection, _TAGGED_HOSTS, _HOSTS.host, hosts
         )
-        if (policy := policy_name(value))
+        if (policy := parse_policy_name(value))
     )
     return {host: tuple(tags) for host, tags in tags_by_host.items()}
 
 
-def hosts_by_tag(connection: Connection) -> tuple[str, ...]:
+def list_tagged_hosts(connection: Connection) -> tuple[str, ...]:
     """Return the sorted hosts in aggregates that name a scheduling policy."""
     return tuple(sorted(set(connection.scalars(_TAGGED_HOSTS))))
 
 
-def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
+def find_hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     """Return the hosts that have instances."""
     query = select(instances.c.host).distinct()
-    return frozenset(sql.scalars_in_batches(connection, query, instances.c.host, hosts))
+    return frozenset(sql.select_scalars_in_batches(connection, query, instances.c.host, hosts))
 
 
-def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
+def find_nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
     """Return the uuids of compute nodes whose hosts have instances."""
     query = select(compute_nodes.c.uuid).distinct()
     query = query.join(instances, instances.c.host == compute_nodes.c.host)
-    return frozenset(sql.scalars_in_batches(connection, query, compute_nodes.c.uuid, uuids))
+    return frozenset(sql.select_scalars_in_batches(connection, query, compute_nodes.c.uuid, uuids))
 
 
-def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[int]:
+def find_provider_ids(connection: Connection, hosts: Iterable[str]) -> frozenset[int]:
     """Return the ids of the root providers of the hosts' compute nodes."""
     query = select(resource_providers.c.id).join(
         compute_nodes, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid)
     )
-    return frozenset(sql.scalars_in_batches(connection, query, compute_nodes.c.host, hosts))
+    return frozenset(sql.select_scalars_in_batches(connection, query, compute_nodes.c.host, hosts))
 
 
-def aggregates_of_hosts(
-    connection: Connection, hosts: Collection[str]
-) -> dict[str, tuple[str, ...]]:
+def map_aggregates(connection: Connection, hosts: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Map the hosts in aggregates to the uuids of their aggregates."""
     query = select(_HOSTS.host, _AGGREGATES.uuid).order_by(_AGGREGATES.id)
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
-    uuids_by_host = sql.grouped(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
+    uuids_by_host = sql.group_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
     return {host: tuple(uuids) for host, uuids in uuids_by_host.items()}
 
 
-def host_map(connection: Connection) -> HostMap:
+def read_host_map(connection: Connection) -> HostMap:
     """Read all host aggregates, hosts and compute nodes, in three statements."""
     aggregates = snapshot(connection)
-    nodes = sql.grouped(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
+    nodes = sql.group_rows(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
     serving = connection.scalars(select(services.c.host).where(services.c.binary == COMPUTE_BINARY))
     return HostMap(
         aggregates=aggregates,

@@ -28,12 +28,12 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.provider import Inventory, Provider
-from placement_sched.store.compute.services import enabled_nodes
+from placement_sched.store.compute.services import select_enabled_nodes
 from placement_sched.store.placement import aggregates, resource_classes
 from placement_sched.store.placement import inventories as inventory_store
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement import traits as placement_traits
-from placement_sched.store.placement.capacity import used_of, whole_capacity
+from placement_sched.store.placement.capacity import build_used_sum, build_whole_capacity
 
 _NODES, _SERVICES, _PROVIDERS = compute_nodes.c, services.c, resource_providers.c
 _CARRIED = resource_provider_traits.c
@@ -77,7 +77,7 @@ class ProviderInTree:
     aggregates: tuple[str, ...]
 
 
-def served_nodes(connection: Connection, *, host: str | None = None) -> list[ServedNode]:
+def list_served_nodes(connection: Connection, *, host: str | None = None) -> list[ServedNode]:
     """Return all compute nodes, or the nodes of a host, sorted by host and name."""
     is_compute_service = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
     query = (
@@ -102,7 +102,7 @@ def served_nodes(connection: Connection, *, host: str | None = None) -> list[Ser
     return sorted(map(ServedNode._make, connection.execute(query)), key=lambda node: node[:2])
 
 
-def roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
+def find_roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
     """Return the root ids of all trees with a provider that has this trait."""
     query = (
         select(_ROOT, traits.c.name)
@@ -114,46 +114,50 @@ def roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
     return frozenset(root for root, trait in connection.execute(query) if trait == name)
 
 
-def amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
+def sum_amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
     """Map root ids to capacity and usage, summed over each tree, in two statements."""
     columns = inventories.c
-    used = used_of(columns.resource_provider_id, columns.resource_class_id)
-    sums = _among(
+    used = build_used_sum(columns.resource_provider_id, columns.resource_class_id)
+    sums = _limit_to_roots(
         connection,
         select(
             _ROOT.label("root"),
             columns.resource_class_id.label("class_id"),
-            _whole(func.sum(whole_capacity(connection, inventories))).label("capacity"),
-            _whole(func.sum(used)).label("used"),
+            _cast_to_bigint(func.sum(build_whole_capacity(connection, inventories))).label(
+                "capacity"
+            ),
+            _cast_to_bigint(func.sum(used)).label("used"),
         )
         .join(resource_providers, _PROVIDERS.id == columns.resource_provider_id)
         .group_by(_ROOT, columns.resource_class_id),
         roots,
     ).subquery()
     result_columns = (sums.c.class_id, sums.c.capacity, sums.c.used)
-    query = select(sums.c.root, sql.json_rows(connection, result_columns)).group_by(sums.c.root)
-    names = resource_classes.all_by_id(connection)
+    query = select(sums.c.root, sql.build_json_rows(connection, result_columns)).group_by(
+        sums.c.root
+    )
+    names = resource_classes.map_names_by_id(connection)
     return {
         root: {
             names[class_id]: (capacity, used_amount)
-            for class_id, capacity, used_amount in sorted(sql.values_of([text]))
+            for class_id, capacity, used_amount in sorted(sql.parse_json_rows([text]))
             if class_id in names
         }
         for root, text in connection.execute(query).all()
     }
 
 
-def trait_names(connection: Connection) -> dict[int, str]:
+def map_trait_names(connection: Connection) -> dict[int, str]:
     """Map the ids of all traits to their names."""
     return dict(map(tuple, connection.execute(select(traits.c.id, traits.c.name))))
 
 
-def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
+def map_traits(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
     """Map root ids to the distinct trait ids of each tree, sharing equal lists."""
     ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
     carried = select(_CARRIED.resource_provider_id, ids)
     if roots is not None:
-        within = _among(connection, select(_PROVIDERS.id), roots)
+        within = _limit_to_roots(connection, select(_PROVIDERS.id), roots)
         carried = carried.where(_CARRIED.resource_provider_id.in_(within))
     # Grouped by provider first, in index order: sorting the traits of whole trees takes longer.
     by_provider = carried.group_by(_CARRIED.resource_provider_id).subquery()
@@ -174,7 +178,7 @@ def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[
     return trait_ids
 
 
-def trees(
+def map_trees(
     connection: Connection, root_ids: Collection[int]
 ) -> dict[int, tuple[ProviderInTree, ...]]:
     """Map root ids to all providers of their trees, sorted by provider id."""
@@ -182,10 +186,10 @@ def trees(
     tree_providers = sorted(map(Provider._make, rows))
     ids = [provider.id for provider in tree_providers]
     uuids = [provider.uuid for provider in tree_providers]
-    inventories_by_id = inventory_store.by_provider_id(connection, ids)
-    used = _used(connection, ids)
-    carried = placement_traits.CARRIED.of_providers(connection, uuids)
-    joined = aggregates.of_providers(connection, uuids)
+    inventories_by_id = inventory_store.map_by_provider_id(connection, ids)
+    used = _sum_used(connection, ids)
+    carried = placement_traits.CARRIED.map_by_provider_uuid(connection, uuids)
+    joined = aggregates.map_by_provider_uuid(connection, uuids)
     by_root: dict[int, list[ProviderInTree]] = defaultdict(list)
     for provider in tree_providers:
         by_root[provider.root_id].append(
@@ -200,7 +204,7 @@ def trees(
     return {root: tuple(members) for root, members in by_root.items()}
 
 
-def _used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int]]:
+def _sum_used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int]]:
     columns = allocations.c
     query = (
         select(columns.resource_provider_id, tables.resource_classes.c.name, func.sum(columns.used))
@@ -208,21 +212,21 @@ def _used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int
         .group_by(columns.resource_provider_id, tables.resource_classes.c.name)
     )
     rows = sql.select_in_batches(connection, query, columns.resource_provider_id, ids)
-    return sql.nested((provider, name, int(amount)) for provider, name, amount in rows)
+    return sql.nest_rows((provider, name, int(amount)) for provider, name, amount in rows)
 
 
-def _among(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:
-    return query if roots is None else query.where(sql.in_values(connection, _ROOT, roots))
+def _limit_to_roots(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:
+    return query if roots is None else query.where(sql.build_in_condition(connection, _ROOT, roots))
 
 
-def _whole(amount: ColumnElement[Any]) -> ColumnElement[int]:
+def _cast_to_bigint(amount: ColumnElement[Any]) -> ColumnElement[int]:
     return sa.cast(amount, sa.BigInteger)
 
 
 _TRAIT_ID = select(traits.c.id).where(traits.c.name == bindparam("trait")).scalar_subquery()
 _CARRIERS = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _TRAIT_ID)
 _LACKING = (
-    enabled_nodes()
+    select_enabled_nodes()
     .outerjoin(resource_providers, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid))
     .where(
         ~exists().where(
@@ -231,7 +235,7 @@ _LACKING = (
     )
 )
 # Checked first, because it is cheap and most clouds have no provider with the trait.
-_ALL_HAVE = select(and_(_CARRIERS.exists(), enabled_nodes().exists(), ~_LACKING.exists()))
+_ALL_HAVE = select(and_(_CARRIERS.exists(), select_enabled_nodes().exists(), ~_LACKING.exists()))
 
 
 def is_trait_of_all_nodes(connection: Connection, trait: str) -> bool:

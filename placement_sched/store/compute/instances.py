@@ -101,15 +101,15 @@ class InstanceNames(NamedTuple):
     display_name: str
 
 
-def by_uuid(connection: Connection, uuid: str) -> Instance:
+def get_by_uuid(connection: Connection, uuid: str) -> Instance:
     """Return an instance, or raise :class:`NotFound` if it does not exist."""
-    matches = by_uuids(connection, [uuid])
+    matches = list_by_uuids(connection, [uuid])
     if not matches:
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
     return matches[0]
 
 
-def by_uuids(
+def list_by_uuids(
     connection: Connection, uuids: Iterable[str], *, lock: bool = False
 ) -> tuple[Instance, ...]:
     """Return the existing instances, sorted by uuid, and lock them if ``lock`` is set."""
@@ -117,18 +117,20 @@ def by_uuids(
     query = query.with_for_update() if lock else query
     rows = list(sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
     if lock and rows:
-        is_found = sql.in_values(connection, _COLUMNS.id, [row.id for row in rows])
+        is_found = sql.build_in_condition(connection, _COLUMNS.id, [row.id for row in rows])
         make_lock_visible(connection, _COLUMNS.updated_at, is_found)
-    return of_rows(connection, rows)
+    return build_instances(connection, rows)
 
 
-def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
+def list_by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
     """Return the instances on these hosts, sorted by host, then uuid."""
     query = _INSTANCES.order_by(_COLUMNS.host, _COLUMNS.uuid)
-    return of_rows(connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts)))
+    return build_instances(
+        connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts))
+    )
 
 
-def hosts_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+def map_hosts(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     """Map the uuids of recorded instances with a host to their hosts."""
     query = select(_COLUMNS.uuid, _COLUMNS.host).where(_COLUMNS.host.is_not(None))
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, uuids)))
@@ -147,22 +149,22 @@ class MetadataReader:
         rows = sql.select_in_batches(self._connection, query, _COLUMNS.uuid, self._uuids)
         return {uuid: texts for uuid, *texts in rows}
 
-    def of(self, uuid: str) -> InstanceMetadata:
+    def read(self, uuid: str) -> InstanceMetadata:
         """Return the metadata of an instance, empty if none are recorded."""
         texts = self._texts.get(uuid, (None, None))
         return InstanceMetadata(*(orjson.loads(text) if text else {} for text in texts))
 
 
-def host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
+def build_host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
     """Convert recorded instances to objects for plugins.
 
     The metadata of all these instances are read on the first use of any.
     """
     metadata = MetadataReader(connection, [record.uuid for record in records])
-    return [HostInstance.recorded(record, metadata.of) for record in records]
+    return [HostInstance.from_record(record, metadata.read) for record in records]
 
 
-def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
+def list_names_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
     """Return the names and places of instances, sorted by name, then uuid."""
     query = select(*(_COLUMNS[name] for name in InstanceNames._fields))
     names = map(
@@ -184,14 +186,14 @@ def search(
 
     The list begins after the uuid ``after``.
     """
-    filters = sql.not_none(host=host, node=node, project_id=project_id)
-    query = _page_after(_INSTANCES.filter_by(**filters), after, limit)
-    return of_rows(connection, connection.execute(query))
+    filters = sql.drop_none(host=host, node=node, project_id=project_id)
+    query = _limit_to_page(_INSTANCES.filter_by(**filters), after, limit)
+    return build_instances(connection, connection.execute(query))
 
 
-def _page_after(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
+def _limit_to_page(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
     keys = None if after is None else [after]
-    return sql.page_after(query, [(_COLUMNS.uuid, False)], keys, limit=limit)
+    return sql.select_page_after(query, [(_COLUMNS.uuid, False)], keys, limit=limit)
 
 
 def is_any(connection: Connection) -> bool:
@@ -199,7 +201,7 @@ def is_any(connection: Connection) -> bool:
     return connection.execute(select(_COLUMNS.id).limit(1)).first() is not None
 
 
-def counts_on_hosts(
+def count_by_host(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
     """Map host and node to the number of instances there, for all hosts if None."""
@@ -213,7 +215,7 @@ def counts_on_hosts(
     return {(host, node): count for host, node, count in rows}
 
 
-def display_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+def map_display_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     """Map the uuids of recorded instances to display names."""
     query = select(_COLUMNS.uuid, _COLUMNS.display_name)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
@@ -241,9 +243,9 @@ def record(
     latest = {instance.uuid: instance for instance in recorded}.values()
     for has_decision, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
         records = (i for i in latest if (i.decision_uuid is not None) is has_decision)
-        for batch in sql.batches(records, _BATCH_SIZE):
+        for batch in sql.split_batches(records, _BATCH_SIZE):
             rows = [
-                _row_of(instance, texts, now)
+                _build_row(instance, texts, now)
                 | {name: serialize_metadata(getattr(instance, name)) for name in metadata}
                 for instance in batch
             ]
@@ -255,7 +257,7 @@ def serialize_metadata(metadata: Mapping[str, str | None] | None) -> str | None:
     return to_storable(metadata, sort_keys=True) if metadata else None
 
 
-def note_decision(
+def set_decision(
     connection: Connection, uuids: Iterable[str], decision_uuid: str, now: datetime
 ) -> None:
     """Set the decision that placed instances."""
@@ -296,7 +298,9 @@ class InstanceRecord(NamedTuple):
         return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
 
 
-def records_between(connection: Connection, first: str, last: str | None) -> list[InstanceRecord]:
+def list_records_between(
+    connection: Connection, first: str, last: str | None
+) -> list[InstanceRecord]:
     """Return the instances whose uuid is at least ``first`` and less than ``last``."""
     query = _select_kept(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
@@ -336,7 +340,7 @@ def lock_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, Plac
 
 def _select_kept(connection: Connection) -> Select[Any]:
     names = (*InstanceRecord._fields[:-1], "flavor")
-    return select(sql.json_row(connection, [_COLUMNS[name] for name in names]))
+    return select(sql.build_json_row(connection, [_COLUMNS[name] for name in names]))
 
 
 def _parse_kept(text: str) -> InstanceRecord:
@@ -347,7 +351,7 @@ def _parse_kept(text: str) -> InstanceRecord:
     return record._replace(flavor_digest=digest_of_flavor(flavor), has_own_flavor=True)
 
 
-def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
+def list_uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
     """Return the uuids of the instances recorded on a host."""
     return frozenset(connection.scalars(select(_COLUMNS.uuid).where(_COLUMNS.host == host)))
 
@@ -375,23 +379,23 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
     return sql.change_in_batches(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
-def _row_of(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict[str, Any]:
+def _build_row(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict[str, Any]:
     row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
     flavor, image = row["flavor"] or {}, row["image"] or {}
-    row["flavorid"] = short_id(flavor.get("flavorid"), flavor.get("id"))
-    row["image_id"] = short_id(image.get("id"))
+    row["flavorid"] = find_storable_id(flavor.get("flavorid"), flavor.get("id"))
+    row["image_id"] = find_storable_id(image.get("id"))
     for name in ("flavor", "image"):
         row[name] = None if row[name] is None else texts[id(row[name])]
     return {**row, "flavor_digest": None, "created_at": now, "updated_at": now}
 
 
-def short_id(*candidates: str | int | None) -> str | None:
+def find_storable_id(*candidates: str | int | None) -> str | None:
     """Return the first id that is not None, or None if it is too long to store."""
     first_id = next((str(candidate) for candidate in candidates if candidate is not None), None)
     return first_id if first_id is not None and len(first_id) <= _MAX_ID_LENGTH else None
 
 
-def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
+def build_instances(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
     """Build the instances of table rows, parsing each shared flavor once."""
     rows = list(rows)
     names = rows[0]._fields if rows else ()  # Row._asdict would build them for each row
@@ -408,7 +412,7 @@ def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance,
     return tuple(Instance(**row) for row in records)
 
 
-def without_allocations(
+def list_unallocated(
     connection: Connection,
     *,
     no_owner: str,
@@ -421,7 +425,7 @@ def without_allocations(
     Consumers whose project is ``no_owner`` count as incomplete: their instances are unallocated.
     ``cell_uuid`` limits the result to instances on nodes of a cell.
     """
-    query = _page_after(_select_unallocated(no_owner, cell_uuid), after, limit)
+    query = _limit_to_page(_select_unallocated(no_owner, cell_uuid), after, limit)
     return tuple(connection.scalars(query))
 
 
@@ -478,18 +482,18 @@ def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Insta
     Raises :class:`Invalid` if the marker is not a server.
     """
     order = [
-        (sql.portable_order(connection, _COLUMNS[column]), descending)
+        (sql.build_portable_order(connection, _COLUMNS[column]), descending)
         for column, descending in wanted.sort
     ]
     # Ties are ordered by age, in the direction of the last key.
     order.append((_COLUMNS.id, wanted.sort[-1][1] if wanted.sort else True))
-    project_filter = sql.not_none(project_id=wanted.project_id)
-    query = _INSTANCES.filter_by(**project_filter).where(*_conditions(connection, wanted))
+    project_filter = sql.drop_none(project_id=wanted.project_id)
+    query = _INSTANCES.filter_by(**project_filter).where(*_build_conditions(connection, wanted))
     is_marker = and_(
         _COLUMNS.uuid == wanted.marker,
         *(_COLUMNS[name] == value for name, value in project_filter.items()),
     )
-    query = sql.page(
+    query = sql.select_page(
         connection,
         query,
         order,
@@ -497,10 +501,10 @@ def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Insta
         marked=None if wanted.marker is None else is_marker,
         missing=f"marker [{wanted.marker}] not found",
     )
-    return of_rows(connection, connection.execute(query))
+    return build_instances(connection, connection.execute(query))
 
 
-def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
+def _build_conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
     conditions = [_equals(column, value) for column, value in wanted.equal.items()]
     if wanted.name is not None:
         conditions.append(_has_in_name(connection, wanted.name))
@@ -539,20 +543,20 @@ def _equals(column: str, value: str) -> ColumnElement[bool]:
 def _has_status(status: str) -> ColumnElement[bool]:
     """Build the SQL condition that a server has a status.
 
-    The rule is the same as for ``status`` in the Compute API (``status_of`` in
+    The rule is the same as for ``status`` in the Compute API (``derive_status`` in
     ``api/compute/servers.py``).
     """
-    vm, task = _state("vm_state"), _state("task_state")
+    vm, task = _make_state_column("vm_state"), _make_state_column("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
     pairs = (
         and_(vm == vm_state, task.in_(tasks) if is_in_tasks else task.not_in(tasks))
-        for vm_state, tasks, is_in_tasks in _states_of(status)
+        for vm_state, tasks, is_in_tasks in _iterate_states(status)
     )
     return or_(false(), *pairs)
 
 
-def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
+def _iterate_states(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Yield each vm state that gives this status, with task states and a flag.
 
     If the flag is true, the task state must be one of the tasks, else none of them.
@@ -568,15 +572,17 @@ def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
 def _has_power_state(number: int) -> ColumnElement[bool]:
     """Build the SQL condition that a server has a power state.
 
-    The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API (``power_state_of`` in
-    ``api/compute/servers.py``).
+    The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API
+    (``derive_power_state`` in ``api/compute/servers.py``).
     """
     if number == 0:
-        return _state("vm_state").not_in(POWER_STATES)
-    return _state("vm_state").in_([vm for vm, state in POWER_STATES.items() if state == number])
+        return _make_state_column("vm_state").not_in(POWER_STATES)
+    return _make_state_column("vm_state").in_(
+        [vm for vm, state in POWER_STATES.items() if state == number]
+    )
 
 
-def _state(column: str) -> ColumnElement[str]:
+def _make_state_column(column: str) -> ColumnElement[str]:
     return func.lower(func.coalesce(_COLUMNS[column], ""))
 
 

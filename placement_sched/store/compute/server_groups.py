@@ -25,24 +25,28 @@ _TOUCH = update(server_groups).values(
 _ATTRIBUTES = ("name", "policy", "project_id", "user_id")
 
 
-def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
+def find_by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
     """Return the group with this uuid, without members, or None."""
     row = connection.execute(select(server_groups).where(_GROUPS.uuid == uuid)).first()
-    return None if row is None else _group(row)
+    return None if row is None else _build_group(row)
 
 
-def all_groups(connection: Connection) -> tuple[ServerGroup, ...]:
+def list_groups(connection: Connection) -> tuple[ServerGroup, ...]:
     """Return all groups without members, oldest first."""
-    return tuple(map(_group, connection.execute(select(server_groups).order_by(_GROUPS.id)).all()))
+    return tuple(
+        map(_build_group, connection.execute(select(server_groups).order_by(_GROUPS.id)).all())
+    )
 
 
-def by_name(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
+def list_by_name(
+    connection: Connection, name: str, project_id: str | None
+) -> tuple[ServerGroup, ...]:
     """Return the groups of a project with a name, without members, oldest first."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
-    return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
+    return tuple(map(_build_group, connection.execute(query.order_by(_GROUPS.id))))
 
 
-def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Map the uuids of instances in a group to the uuid of the group."""
     query = select(_INSTANCES.uuid, _GROUPS.uuid).join(
         server_groups, _INSTANCES.server_group == _GROUPS.uuid
@@ -50,7 +54,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, st
     return dict(map(tuple, sql.select_in_batches(connection, query, _INSTANCES.uuid, uuids)))
 
 
-def by_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
+def map_by_uuid(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
     """Map the uuids of existing groups, oldest first, to groups with members and hosts."""
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
@@ -60,12 +64,14 @@ def by_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, Server
         members[group][uuid] = host
     rows = sql.select_in_batches(connection, select(server_groups), _GROUPS.uuid, uuids)
     return {
-        row.uuid: replace(_group(row, members[row.uuid]), hosts=_hosts_of(members[row.uuid]))
+        row.uuid: replace(
+            _build_group(row, members[row.uuid]), hosts=_list_hosts(members[row.uuid])
+        )
         for row in rows
     }
 
 
-def _hosts_of(members: Mapping[str, str | None]) -> tuple[str, ...]:
+def _list_hosts(members: Mapping[str, str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host for host in members.values() if host is not None))
 
 
@@ -82,17 +88,17 @@ def search(
     The list begins after the group ``marker`` and skips ``offset`` groups. After an unknown marker
     the list is empty.
     """
-    query = select(server_groups).filter_by(**sql.not_none(project_id=project_id))
+    query = select(server_groups).filter_by(**sql.drop_none(project_id=project_id))
     marker_id = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [marker_id]
-    query = sql.page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
+    query = sql.select_page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
     rows = connection.execute(query.offset(offset)).all()
     query_members = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
     uuids = [row.uuid for row in rows]
-    members = sql.grouped(
+    members = sql.group_rows(
         sql.select_in_batches(connection, query_members, _INSTANCES.server_group, uuids)
     )
-    return tuple(_group(row, members.get(row.uuid, ())) for row in rows)
+    return tuple(_build_group(row, members.get(row.uuid, ())) for row in rows)
 
 
 def with_members(
@@ -105,7 +111,7 @@ def with_members(
     query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
     rows = connection.execute(query.order_by(_INSTANCES.id)).all()
     members = {uuid: host for uuid, host in rows if uuid not in without}
-    return replace(group, members=tuple(members), hosts=_hosts_of(members))
+    return replace(group, members=tuple(members), hosts=_list_hosts(members))
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
@@ -135,14 +141,14 @@ def lock(connection: Connection, uuid: str) -> bool:
 def lock_many(connection: Connection, uuids: Collection[str]) -> None:
     """Lock groups like :func:`lock`, oldest first."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
-    ids = list(sql.scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
+    ids = list(sql.select_scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
     if sql.is_certification_based(connection):
         sql.change_in_batches(connection, _TOUCH, _GROUPS.id, ids)
 
 
-def existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+def find_existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Return the uuids that belong to groups."""
-    return frozenset(sql.scalars_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids))
+    return frozenset(sql.select_scalars_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
 def join(connection: Connection, uuid: str, place: str) -> None:
@@ -176,7 +182,7 @@ def remove(connection: Connection, uuid: str) -> None:
     connection.execute(delete(server_groups).where(_GROUPS.uuid == uuid))
 
 
-def _group(row: Row[Any], members: Collection[str] = ()) -> ServerGroup:
+def _build_group(row: Row[Any], members: Collection[str] = ()) -> ServerGroup:
     max_per_host = row.max_server_per_host
     return ServerGroup(
         **{name: getattr(row, name) for name in ("uuid", *_ATTRIBUTES)},

@@ -25,7 +25,7 @@ _SERVICES = select(*(_COLUMNS[name] for name in Service._fields))
 _CHANGING = tuple(name for name in Service._fields if name not in {"id", "host", "binary"})
 
 
-def by_hosts(
+def map_by_host(
     connection: Connection,
     hosts: Collection[str],
     *,
@@ -39,7 +39,7 @@ def by_hosts(
     """
     query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
     query = query.with_for_update() if lock else query
-    rows = map(_service, sql.select_in_batches(connection, query, _COLUMNS.host, hosts))
+    rows = map(_build_service, sql.select_in_batches(connection, query, _COLUMNS.host, hosts))
     return {service.host: service for service in rows}
 
 
@@ -53,15 +53,15 @@ def get(connection: Connection, key: int | str, *, lock: bool = False) -> Servic
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(f"Service {key} could not be found.")
-    return _service(row)
+    return _build_service(row)
 
 
 def search(
     connection: Connection, *, host: str | None = None, binary: str | None = None
 ) -> tuple[Service, ...]:
     """Return all services, or the services of a host or a binary, sorted by id."""
-    query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.not_none(host=host, binary=binary))
-    return tuple(map(_service, connection.execute(query)))
+    query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.drop_none(host=host, binary=binary))
+    return tuple(map(_build_service, connection.execute(query)))
 
 
 def record_heartbeats(
@@ -72,7 +72,7 @@ def record_heartbeats(
     Missing compute services are created, enabled. The number of statements does not depend on the
     number of hosts.
     """
-    previous = by_hosts(connection, heartbeats, lock=True)
+    previous = map_by_host(connection, heartbeats, lock=True)
     if missing := sorted(heartbeats.keys() - previous.keys()):
         same = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0}
         times = {"created_at": now, "updated_at": now}
@@ -81,28 +81,28 @@ def record_heartbeats(
             for host in missing
         ]
         sql.insert_missing(connection, services, rows)
-        note_enabled_change(connection)
-        previous |= by_hosts(connection, missing, lock=True)
+        bump_enabled_nodes(connection)
+        previous |= map_by_host(connection, missing, lock=True)
     moments = {
         service.id: heartbeats[host]
         for host, service in previous.items()
         if service.last_seen_up != heartbeats[host]
     }
-    note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
-    change_counters.note_host_changes(
+    set_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
+    change_counters.bump_hosts(
         connection,
         {*missing, *(service.host for service in previous.values() if service.id in moments)},
     )
     return previous
 
 
-def note_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
+def set_last_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
     """Record when services, given by id, were last seen up, replacing earlier times."""
-    note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
-    _note_change(connection, moments)
+    set_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
+    _bump_hosts(connection, moments)
 
 
-def note_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
+def record_service_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
     """Record that a service other than nova-compute is up, and create it if necessary."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
     heartbeat = {"last_seen_up": now, "updated_at": now}
@@ -111,7 +111,7 @@ def note_up(connection: Connection, host: str, binary: str, now: datetime) -> No
     connection.execute(update(services).where(is_service).values(heartbeat))
 
 
-def note_heartbeats(
+def set_heartbeats(
     connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
 ) -> None:
     """Set ``last_seen_up`` of rows, and the other columns that ``also`` names.
@@ -128,7 +128,9 @@ def note_heartbeats(
         connection.execute(statement.where(key == bindparam("b_key")), rows)
 
 
-def closed_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
+def list_closed_or_unseen(
+    connection: Connection, since: datetime, now: datetime
+) -> tuple[Service, ...]:
     """Return compute services that are disabled, forced down or not seen recently.
 
     A service is not seen recently if its heartbeat is before ``since``. A heartbeat after ``now``
@@ -138,7 +140,7 @@ def closed_or_unseen(connection: Connection, since: datetime, now: datetime) -> 
     is_unseen = or_(last_seen.is_(None), last_seen < since, last_seen > now)
     is_barred = or_(_COLUMNS.disabled != 0, _COLUMNS.forced_down != 0)
     query = _SERVICES.where(_COLUMNS.binary == COMPUTE_BINARY, or_(is_barred, is_unseen))
-    return tuple(map(_service, connection.execute(query).all()))
+    return tuple(map(_build_service, connection.execute(query).all()))
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
@@ -161,13 +163,13 @@ def raise_last_seen(
     """
     columns = change.table.c
     last_seen = columns.last_seen_up
-    for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
+    for moment, hosts in sorted(sql.group_rows((at, host) for host, at in moments.items()).items()):
         is_wrong = or_(
             last_seen.is_(None), last_seen < moment, and_(last_seen > now, last_seen != moment)
         )
         statement = change.where(is_wrong).values(last_seen_up=moment)
         sql.change_in_batches(connection, statement, columns.host, sorted(hosts))
-    change_counters.note_host_changes(connection, moments)
+    change_counters.bump_hosts(connection, moments)
 
 
 def set_disabled(
@@ -179,16 +181,16 @@ def set_disabled(
     changed = sql.change_in_batches(connection, flag_change, key, sorted_ids)
     reason = reason if disabled else None
     sql.change_in_batches(connection, statement.values(disabled_reason=reason), key, sorted_ids)
-    _note_change(connection, sorted_ids)
+    _bump_hosts(connection, sorted_ids)
     if changed:
-        note_enabled_change(connection)
+        bump_enabled_nodes(connection)
 
 
 def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
     """Set whether services are forced down, regardless of their heartbeats."""
     statement = update(services).values(forced_down=int(forced_down))
     sql.change_in_batches(connection, statement, _COLUMNS.id, sorted(ids))
-    _note_change(connection, ids)
+    _bump_hosts(connection, ids)
 
 
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
@@ -200,13 +202,13 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
     if not rows:
         return
     stamped = [{**row, "created_at": now, "updated_at": now} for row in rows]
-    with sql.rejected_as(Duplicate("the uuid belongs to another service")):
+    with sql.translate_rejection(Duplicate("the uuid belongs to another service")):
         sql.insert_or_update(
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING
         )
     _check_owners(connection, rows)
-    change_counters.note_host_changes(connection, (row["host"] for row in rows))
-    note_enabled_change(connection)
+    change_counters.bump_hosts(connection, (row["host"] for row in rows))
+    bump_enabled_nodes(connection)
 
 
 def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
@@ -231,21 +233,21 @@ def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete services."""
-    _note_change(connection, ids)
+    _bump_hosts(connection, ids)
     if sql.change_in_batches(connection, delete(services), _COLUMNS.id, sorted(ids)):
-        note_enabled_change(connection)
+        bump_enabled_nodes(connection)
 
 
-def _service(row: Row[*tuple[Any, ...]]) -> Service:
+def _build_service(row: Row[*tuple[Any, ...]]) -> Service:
     number, uuid, host, binary, disabled, reason, forced_down, *columns = row
     return Service(number, uuid, host, binary, bool(disabled), reason, bool(forced_down), *columns)
 
 
-def _note_change(connection: Connection, ids: Collection[int]) -> None:
+def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
     """Record a change of services while their rows still exist."""
     query = select(_COLUMNS.host)
-    change_counters.note_host_changes(
-        connection, sql.scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
+    change_counters.bump_hosts(
+        connection, sql.select_scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
     )
 
 
@@ -254,7 +256,7 @@ def _note_change(connection: Connection, ids: Collection[int]) -> None:
 # not count: reports of 10 000 hosts per minute must not wait for one row.
 
 
-def note_enabled_change(connection: Connection) -> None:
+def bump_enabled_nodes(connection: Connection) -> None:
     """Record that the set of enabled nodes may have changed.
 
     Call this function in the transaction that makes the change.
@@ -262,7 +264,7 @@ def note_enabled_change(connection: Connection) -> None:
     change_counters.bump(connection, ENABLED_NODES)
 
 
-def enabled_nodes() -> Select[int]:
+def select_enabled_nodes() -> Select[int]:
     """Build the query with a row for each compute node whose service is enabled."""
     is_compute = and_(services.c.host == compute_nodes.c.host, services.c.binary == COMPUTE_BINARY)
     query = select(sa.literal(1)).select_from(compute_nodes).join(services, is_compute)

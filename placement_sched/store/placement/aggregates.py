@@ -24,7 +24,7 @@ from placement_sched.store.placement.resource_providers import UuidQuery
 
 _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
 # One statement for the provider and its aggregates: two statements take nearly twice as long.
-_BY_UUID = UuidQuery.of(
+_BY_UUID = UuidQuery.from_query(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
@@ -64,11 +64,11 @@ class Associations:
             .join(providers, providers.c.id == self._provider)
         )
 
-    def ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    def map_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
         """Map existing names to their ids."""
         return {
             name: number
-            for batch in sql.batches(set(names))
+            for batch in sql.split_batches(set(names))
             for name, number in connection.execute(self._ids, {"names": batch})
         }
 
@@ -76,11 +76,11 @@ class Associations:
         self, connection: Connection, names: Collection[str], now: datetime
     ) -> dict[str, int]:
         """Map names to their ids, after creating missing rows."""
-        ids = self.ids(connection, names)
+        ids = self.map_ids(connection, names)
         if missing := sorted(set(names) - ids.keys()):
             rows = [{self._name.name: name, "created_at": now} for name in missing]
             sql.insert_missing(connection, self._name.table, rows)
-            ids |= self.ids(connection, missing)
+            ids |= self.map_ids(connection, missing)
         return ids
 
     def change(
@@ -122,7 +122,7 @@ class Associations:
         query = select(self._provider, self._member)
         numbers = sorted(names_by_provider_id)
         current = set(map(tuple, sql.select_in_batches(connection, query, self._provider, numbers)))
-        removed = sql.grouped((member, provider) for provider, member in current - wanted)
+        removed = sql.group_rows((member, provider) for provider, member in current - wanted)
         for member in sorted(removed):
             self._remove(connection, member, removed[member])
         self._add(connection, sorted(wanted - current), now)
@@ -141,7 +141,7 @@ class Associations:
             return frozenset()
         present = provider_store.lock(connection, wanted)
         member_id = self.ensure(connection, [name], now)[name]
-        lacking = frozenset(present) - self._having(connection, member_id, wanted)
+        lacking = frozenset(present) - self._find_associated(connection, member_id, wanted)
         self._add(connection, [(provider, member_id) for provider in sorted(lacking)], now)
         provider_store.bump_generations(connection, lacking, now)
         return lacking
@@ -154,23 +154,23 @@ class Associations:
         Locks the providers and increments the generations of the providers that had it.
         """
         wanted = set(provider_ids)
-        member_id = self.ids(connection, [name]).get(name)
+        member_id = self.map_ids(connection, [name]).get(name)
         if member_id is None or not wanted:
             return frozenset()
         provider_store.lock(connection, wanted)
-        changed = self._having(connection, member_id, wanted)
+        changed = self._find_associated(connection, member_id, wanted)
         self._remove(connection, member_id, changed)
         provider_store.bump_generations(connection, changed, now)
         return changed
 
-    def by_provider_id(self, connection: Connection) -> dict[int, set[str]]:
+    def map_by_provider_id(self, connection: Connection) -> dict[int, set[str]]:
         """Map the ids of all providers to the names of their members."""
         query = select(self._provider, self._name)
         query = query.join(self._name.table, self._name.table.c.id == self._member)
-        names_by_id = sql.grouped(connection.execute(query))
+        names_by_id = sql.group_rows(connection.execute(query))
         return {provider: set(names) for provider, names in names_by_id.items()}
 
-    def providers_of(
+    def map_providers(
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
         """Map trait names or aggregate uuids to the uuids of their providers.
@@ -178,22 +178,22 @@ class Associations:
         Names without providers are left out.
         """
         rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
-        return {name: frozenset(uuids) for name, uuids in sql.grouped(rows).items()}
+        return {name: frozenset(uuids) for name, uuids in sql.group_rows(rows).items()}
 
-    def of_providers(
+    def map_by_provider_uuid(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
         """Return the traits or aggregates of providers that have any, by provider uuid."""
         rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
-        names_by_uuid = sql.grouped((uuid, name) for name, uuid in rows)
+        names_by_uuid = sql.group_rows((uuid, name) for name, uuid in rows)
         return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}
 
-    def _having(
+    def _find_associated(
         self, connection: Connection, member_id: int, provider_ids: Iterable[int]
     ) -> frozenset[int]:
         query = select(self._provider).where(self._member == member_id)
         ids = sorted(provider_ids)
-        return frozenset(sql.scalars_in_batches(connection, query, self._provider, ids))
+        return frozenset(sql.select_scalars_in_batches(connection, query, self._provider, ids))
 
     def _remove(self, connection: Connection, member_id: int, provider_ids: Iterable[int]) -> None:
         statement = delete(self._pairs).where(self._member == member_id)
@@ -210,7 +210,7 @@ class Associations:
             f"{self._noun} was deleted, or added to its provider, by another request. Try again"
         )
         if rows:
-            with sql.rejected_as(conflict):
+            with sql.translate_rejection(conflict):
                 connection.execute(self._insert, rows)
 
 
@@ -218,25 +218,25 @@ class Associations:
 MEMBERS = Associations(
     "an aggregate", resource_provider_aggregates, _MEMBERS.aggregate_id, _AGGREGATES.uuid
 )
-ids_by_uuid = MEMBERS.ids
+map_ids = MEMBERS.map_ids
 replace_many = MEMBERS.replace_many
 add_members = MEMBERS.add
 remove_members = MEMBERS.remove
-providers_in = MEMBERS.providers_of
-of_providers = MEMBERS.of_providers
-by_provider_id = MEMBERS.by_provider_id
+map_providers = MEMBERS.map_providers
+map_by_provider_uuid = MEMBERS.map_by_provider_uuid
+map_by_provider_id = MEMBERS.map_by_provider_id
 
 
-def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
+def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
     """Return generation and aggregate uuids of a provider.
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _BY_UUID.rows(connection, uuid)
+    rows = _BY_UUID.get_rows(connection, uuid)
     return rows[0][1], tuple(aggregate for _, _, aggregate in rows if aggregate is not None)
 
 
-def of_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
+def list_by_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
     """Return the uuids of a provider's aggregates."""
     query = select(_AGGREGATES.uuid).join(
         resource_provider_aggregates, _MEMBERS.aggregate_id == _AGGREGATES.id
@@ -253,8 +253,8 @@ def replace(
     Missing aggregates are created. The caller has locked the provider, and increments its
     generation if the microversion requires it.
     """
-    wanted, current = set(uuids), set(of_provider(connection, provider_id))
-    removed = MEMBERS.ids(connection, current - wanted).values()
+    wanted, current = set(uuids), set(list_by_provider(connection, provider_id))
+    removed = MEMBERS.map_ids(connection, current - wanted).values()
     added = MEMBERS.ensure(connection, wanted - current, now).values()
     MEMBERS.change(connection, provider_id, removed, added, now)
     return wanted != current

@@ -65,9 +65,9 @@ _ALLOCATIONS: Select[Any] = (
     )
     .order_by(_COLUMNS.id)
 )
-_OF_CONSUMER = UuidQuery.of(_ALLOCATIONS, _COLUMNS.consumer_id)
+_OF_CONSUMER = UuidQuery.from_query(_ALLOCATIONS, _COLUMNS.consumer_id)
 # One statement for the provider and its allocations, without their owners.
-_OF_PROVIDER = UuidQuery.of(
+_OF_PROVIDER = UuidQuery.from_query(
     select(
         tables.resource_providers.c.uuid,
         func.coalesce(tables.resource_providers.c.generation, 0),
@@ -85,7 +85,7 @@ _OF_PROVIDER = UuidQuery.of(
 )
 
 
-def requested_amounts(
+def list_requested_amounts(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
 ) -> list[RequestedAmount]:
     """List the requested amounts of claims, in order, with provider and class ids.
@@ -98,7 +98,7 @@ def requested_amounts(
         for uuid, amounts in claim.allocations.items()
         for name, amount in amounts.items()
     ]
-    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in requested})
+    class_ids = classes.map_ids(connection, {name for _, _, name, _ in requested})
     for consumer, _, name, _ in requested:
         if name not in class_ids:
             raise Invalid(
@@ -111,7 +111,7 @@ def requested_amounts(
     ]
 
 
-def first_with_capacity(
+def find_first_with_capacity(
     connection: Connection,
     claims: Iterable[ConsumerClaim],
     held: Mapping[InventoryIds, int],
@@ -131,14 +131,14 @@ def first_with_capacity(
     """
     all_claims = tuple(claims)
     uuids = sorted({uuid for claim in all_claims for uuid in claim.allocations})
-    id_rows = consumers.ids_of(connection, {PROVIDER: uuids})
+    id_rows = consumers.map_ids(connection, {PROVIDER: uuids})
     ids = {uuid: number for (_, uuid), number in id_rows.items()}
     claims_by_number = {
         number: claim
         for number, claim in enumerate(all_claims, start=1)
         if claim.allocations.keys() <= ids.keys()
     }
-    amounts = iter(requested_amounts(connection, list(claims_by_number.values()), ids))
+    amounts = iter(list_requested_amounts(connection, list(claims_by_number.values()), ids))
     amounts_of = {
         number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
         for number, claim in claims_by_number.items()
@@ -166,23 +166,25 @@ def first_with_capacity(
     raise full
 
 
-def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
+def list_by_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
     """Return the allocations of a consumer, whose uuid may have any spelling."""
-    return tuple(map(_allocation, _OF_CONSUMER.find_rows(connection, uuid)))
+    return tuple(map(_build_allocation, _OF_CONSUMER.find_rows(connection, uuid)))
 
 
-def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
+def list_by_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
     """Return the allocations of consumers."""
     rows = sql.select_in_batches(connection, _ALLOCATIONS, _COLUMNS.consumer_id, uuids)
-    return tuple(map(_allocation, rows))
+    return tuple(map(_build_allocation, rows))
 
 
-def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[ProviderAllocation, ...]]:
+def get_by_provider_uuid(
+    connection: Connection, uuid: str
+) -> tuple[int, tuple[ProviderAllocation, ...]]:
     """Return generation and allocations of a provider.
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _OF_PROVIDER.rows(connection, uuid)
+    rows = _OF_PROVIDER.get_rows(connection, uuid)
     allocations = tuple(
         ProviderAllocation(consumer, generation, name, used, changed)
         for _, _, consumer, generation, name, used, changed in rows
@@ -191,9 +193,9 @@ def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[ProviderA
     return rows[0][1], allocations
 
 
-def all_allocations(connection: Connection) -> tuple[Allocation, ...]:
+def list_allocations(connection: Connection) -> tuple[Allocation, ...]:
     """Return all allocations."""
-    return tuple(map(_allocation, connection.execute(_ALLOCATIONS)))
+    return tuple(map(_build_allocation, connection.execute(_ALLOCATIONS)))
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
@@ -204,7 +206,7 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     records = consumers.lock(connection, uuids)
     count = sum(
         connection.execute(_DELETE, {"consumers": batch}).rowcount
-        for batch in sql.batches(sorted(uuids))
+        for batch in sql.split_batches(sorted(uuids))
     )
     consumers.remove(connection, records.values())
     return count
@@ -241,12 +243,12 @@ def replace(
     generation conflict, and :class:`CapacityExceeded`.
     """
     prepared = _prepare(connection, claims, now, decided=decided)
-    amounts = requested_amounts(connection, prepared.holding, prepared.provider_ids)
+    amounts = list_requested_amounts(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
         capacity.check_inventories(connection, amounts)
-        changed_at = inventories.changed_at(connection, {entry.place[0] for entry in amounts})
+        changed_at = inventories.map_change_times(connection, {entry.place[0] for entry in amounts})
         times = {place: min(now, time - _RESOLUTION) for place, time in changed_at.items()}
     else:
         capacity.check(connection, amounts, prepared.own_amounts)
@@ -266,13 +268,13 @@ def replace_by_first(
     Raises the errors of :func:`replace`.
     """
     prepared = _prepare(connection, [claim], now, decided=True)
-    amounts = requested_amounts(connection, [claim], prepared.provider_ids)
+    amounts = list_requested_amounts(connection, [claim], prepared.provider_ids)
     locked = _lock(connection, prepared, amounts)
     number = 0
     try:
         capacity.check(connection, amounts, prepared.own_amounts)
     except CapacityExceeded as full:
-        number, amounts = first_with_capacity(
+        number, amounts = find_first_with_capacity(
             connection, others, prepared.own_amounts, locked, full
         )
     _write(connection, prepared, amounts, now)
@@ -313,15 +315,15 @@ def _prepare(
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
     requested = sorted({uuid for claim in holding for uuid in claim.allocations})
-    ids = consumers.ids_of(connection, {**consumers.owner_names(holding), PROVIDER: requested})
-    owners = consumers.owners(connection, holding, ids, now)
+    ids = consumers.map_ids(connection, {**consumers.map_owner_names(holding), PROVIDER: requested})
+    owners = consumers.ensure_owners(connection, holding, ids, now)
     # Consumers that the caller expects to be new are not locked but created. Those that exist
     # after all are locked then.
     expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
-    current = consumers.current_amounts(connection, [claim.consumer for claim in ordered])
+    current = consumers.lock_current_amounts(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {claim.consumer for claim in current})
     check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
@@ -367,7 +369,7 @@ def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
     records = consumers.lock(connection, uuids)
-    current = consumers.current_amounts(connection, uuids)
+    current = consumers.lock_current_amounts(connection, uuids)
     _check_generations(ordered, records, {row.consumer for row in current})
 
 
@@ -404,7 +406,7 @@ def _rewrite(
     amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
     """Delete the current allocations and insert the requested amounts with their times."""
-    for batch in sql.batches(sorted({row.consumer for row in current})):
+    for batch in sql.split_batches(sorted({row.consumer for row in current})):
         connection.execute(_DELETE, {"consumers": batch})
     rows = [
         {
@@ -421,7 +423,7 @@ def _rewrite(
         sql.insert_by(connection, _INSERT, rows)
 
 
-def _allocation(row: Sequence[Any]) -> Allocation:
+def _build_allocation(row: Sequence[Any]) -> Allocation:
     uuid, generation, project_id, user_id, consumer_type, *columns = row
     provider_uuid, provider_generation, resource_class, used, created_at, updated_at = columns
     return Allocation(
@@ -453,7 +455,7 @@ def lock_reshape(
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
     requested = {uuid for claim in claims for uuid in claim.allocations}
-    candidates = resource_providers.by_uuids(connection, requested.union(generations))
+    candidates = resource_providers.map_by_uuid(connection, requested.union(generations))
     locked = resource_providers.lock(connection, [provider.id for provider in candidates.values()])
     existing = {
         uuid: provider._replace(generation=locked[provider.id])
@@ -496,7 +498,7 @@ def reshape(
     resource_providers.bump_generations(connection, filled, now)
     replace(connection, claims, now)
     remaining = {(key, row.resource_class) for key, rows in wanted.items() for row in rows}
-    gone = sql.grouped(existing.keys() - remaining)
+    gone = sql.group_rows(existing.keys() - remaining)
     # In the order of the request: the error names the first inventory in use.
     to_remove = {key: set(gone[key]) for key in wanted if key in gone}
     inventories.remove(connection, to_remove, existing)

@@ -15,10 +15,15 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement_sched.db.sql import SIZE, batches
+from placement_sched.db.sql import SIZE, split_batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
-from placement_sched.model.provider import Inventory, capacity_of, matches_units, may_change_usage
+from placement_sched.model.provider import (
+    Inventory,
+    can_change_usage,
+    compute_capacity,
+    matches_units,
+)
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
@@ -43,7 +48,9 @@ def _compile_through_text(element: _as_read, compiler: SQLCompiler, **options: A
     return f"CAST(CAST({compiler.process(element.clauses, **options)} AS CHAR) AS DOUBLE)"
 
 
-def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
+def build_used_sum(
+    provider_id: ColumnElement[int], class_id: ColumnElement[int]
+) -> ColumnElement[int]:
     """Build the sum of allocations of a class on a provider, read from an index."""
     return (
         select(func.coalesce(func.sum(allocations.c.used), 0))
@@ -55,7 +62,7 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
     )
 
 
-def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
+def build_capacity_condition(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
     """Build the condition that each amount fits into its inventory.
 
     ``owned`` has pairs of a table, which is the inventories or an alias, and the amount.
@@ -66,16 +73,16 @@ def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[b
     """
     units, too_small, fitting = [], [], []
     for inventory, amount in owned:
-        columns, requested, capacity = inventory.c, _bigint(amount), _capacity(inventory)
+        columns, requested, capacity = inventory.c, _make_bigint(amount), _build_capacity(inventory)
         units += [columns.min_unit <= requested, columns.max_unit >= requested]
         units.append(or_(columns.step_size == 1, requested % columns.step_size == 0))
         too_small.append(capacity < requested)
-        used = used_of(columns.resource_provider_id, columns.resource_class_id)
+        used = build_used_sum(columns.resource_provider_id, columns.resource_class_id)
         fitting.append(capacity >= used + requested)
     return and_(*units, sa.case((or_(*too_small), 0), (and_(*fitting), 1), else_=0) != 0)
 
 
-def _bigint(amount: int) -> ColumnElement[int]:
+def _make_bigint(amount: int) -> ColumnElement[int]:
     # An amount larger than the column type does not fit anywhere, but is not an error.
     return literal(amount, sa.BigInteger)
 
@@ -90,26 +97,26 @@ def is_over_capacity(
     if it has allocations.
     """
     if used is None:
-        used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
-    capacity = _capacity(owned)
+        used = build_used_sum(owned.c.resource_provider_id, owned.c.resource_class_id)
+    capacity = _build_capacity(owned)
     return used > sa.case((capacity < 0, 0), else_=capacity)
 
 
-def whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
+def build_whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
     """Build the allocatable amount of inventories ``owned``, in whole units."""
-    capacity = _capacity(owned)
+    capacity = _build_capacity(owned)
     if connection.dialect.name == "sqlite":  # CAST truncates, and FLOOR may be missing
         return sa.cast(capacity, sa.BigInteger)
     return sa.func.floor(capacity)
 
 
-def _capacity(owned: sa.FromClause) -> ColumnElement[float]:
+def _build_capacity(owned: sa.FromClause) -> ColumnElement[float]:
     columns = owned.c
     return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
 
 
 _COLUMNS = inventories.c
-_USED = used_of(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+_USED = build_used_sum(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 _PLACES = (
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
     _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
@@ -188,7 +195,7 @@ def _check_amounts(
     for entry in amounts:
         inventory = used_inventories[entry.place].inventory
         if not matches_units(inventory, entry.amount):
-            raise _exceeded(
+            raise _build_exceeded_error(
                 entry,
                 f"violate inventory constraints: {entry.amount} requested, min_unit "
                 f"{inventory.min_unit}, max_unit {inventory.max_unit}, "
@@ -199,8 +206,8 @@ def _check_amounts(
         current = used_inventories[entry.place]
         inventory, used = current.inventory, current.used
         own, amount = held.get(entry.place, 0), requested[entry.place]
-        if not may_change_usage(inventory, used - own, own, amount):
-            raise _exceeded(
+        if not can_change_usage(inventory, used - own, own, amount):
+            raise _build_exceeded_error(
                 entry,
                 f"exceed the capacity of {inventory.capacity}, of which others use {used - own}: "
                 f"{amount} requested.",
@@ -225,7 +232,7 @@ def check_inventories(
     return used_inventories
 
 
-def _exceeded(entry: RequestedAmount, violation: str) -> CapacityExceeded:
+def _build_exceeded_error(entry: RequestedAmount, violation: str) -> CapacityExceeded:
     return CapacityExceeded(
         f"Unable to allocate inventory: Unable to create allocation for '{entry.resource_class}' "
         f"on resource provider '{entry.provider_uuid}'. The requested amount would {violation}"
@@ -252,11 +259,11 @@ def read(
             ),
             int(row.used),
         )
-        for row in _rows(connection, _USED_INVENTORIES, places)
+        for row in _iterate_rows(connection, _USED_INVENTORIES, places)
     }
 
 
-def free(
+def map_free_amounts(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, tuple[int, int]]:
     """Map inventories to their free amount and ``max_unit``.
@@ -266,19 +273,19 @@ def free(
     no inventory objects.
     """
     return {
-        (provider_id, class_id): (capacity_of(total, reserved, ratio) - int(used), max_unit)
-        for provider_id, class_id, total, reserved, ratio, used, max_unit in _rows(
+        (provider_id, class_id): (compute_capacity(total, reserved, ratio) - int(used), max_unit)
+        for provider_id, class_id, total, reserved, ratio, used, max_unit in _iterate_rows(
             connection, _FREE, places
         )
     }
 
 
-def _rows(
+def _iterate_rows(
     connection: Connection, statement: sa.Select[Any], places: Iterable[InventoryIds]
 ) -> Iterator[Any]:
     """Yield the rows of a statement for pairs of provider and class."""
     inventory_ids = set(places)
     class_ids = sorted({class_id for _, class_id in inventory_ids})
     provider_ids = sorted({provider_id for provider_id, _ in inventory_ids})
-    for batch in batches(provider_ids, SIZE - len(class_ids)):
+    for batch in split_batches(provider_ids, SIZE - len(class_ids)):
         yield from connection.execute(statement, {"providers": batch, "classes": class_ids}).all()

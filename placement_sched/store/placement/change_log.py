@@ -33,7 +33,13 @@ from sqlalchemy import Connection
 
 from placement_sched.db.sql import FrequentStatement
 from placement_sched.db.tables import provider_changes
-from placement_sched.db.triggers import EVERYTHING, LONG, NAMES, missing_triggers, why_unsupported
+from placement_sched.db.triggers import (
+    EVERYTHING,
+    LONG,
+    NAMES,
+    find_missing_triggers,
+    find_unsupported_reason,
+)
 from placement_sched.model.names import shorten_names
 
 #: Seconds of the log that each reading repeats.
@@ -110,7 +116,7 @@ class Changes:
     lacks_rows: bool = False
     has_late_rows: bool = False
 
-    def and_then(self, late: "Changes") -> "Changes":
+    def merge(self, late: "Changes") -> "Changes":
         """Return these changes combined with the next changes, at their position."""
         return replace(
             late,
@@ -124,7 +130,7 @@ class Changes:
 class ChangeLog(Protocol):
     """Functions of this module that readers of the log use."""
 
-    def reason_without_log(self, connection: Connection) -> str | None:
+    def find_defect(self, connection: Connection) -> str | None:
         """Return why the log is unreliable, or None if it is reliable."""
 
     def begin(self, connection: Connection) -> Any:
@@ -143,11 +149,11 @@ def begin(connection: Connection) -> LogPosition:
     Raises database errors.
     """
     now = monotonic()
-    start = _before(connection, LATE_OVERLAP)
+    start = _find_last_id_before(connection, LATE_OVERLAP)
     # After a transaction that wrote very many providers, its newest rows are enough.
     newest = connection.scalar(_NEWEST) or 0
-    after = max(start, _before(connection, OVERLAP), newest - MAX_ROWS // 2)
-    rows = {row: _id_of(row) for row in _rows(connection, after + 1)}
+    after = max(start, _find_last_id_before(connection, OVERLAP), newest - MAX_ROWS // 2)
+    rows = {row: _parse_id(row) for row in _read_rows(connection, after + 1)}
     count = _count(connection, start, after)
     last = max(rows.values(), default=after)
     return LogPosition(after, rows, ((now, last),), ((now, start, 0),), count)
@@ -155,15 +161,15 @@ def begin(connection: Connection) -> LogPosition:
 
 def read(connection: Connection, position: LogPosition) -> Changes:
     """Return the changes after a position, except late rows."""
-    rows = _rows(connection, position.after + 1)
+    rows = _read_rows(connection, position.after + 1)
     if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
         return Changes(position, is_in_doubt=True)
-    new = {row: _id_of(row) for row in rows if row not in position.rows}
+    new = {row: _parse_id(row) for row in rows if row not in position.rows}
     if len(rows) - len(new) < len(position.rows):
         return Changes(position, lacks_rows=True)
     if not new and len(rows) <= 1:
         return Changes(position)
-    return _changes(_advance(position, {**position.rows, **new}), map(_provider_of, new))
+    return _build_changes(_advance(position, {**position.rows, **new}), map(_parse_provider, new))
 
 
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
@@ -179,10 +185,10 @@ def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
     in_range = query.where(_COLUMNS.id > start, _COLUMNS.id <= position.after)
     counts: dict[int, int] = dict(map(tuple, connection.execute(in_range)))
     points = ((monotonic(), start, 0),)
-    return _changes(replace(position, points=points, count=sum(counts.values())), counts)
+    return _build_changes(replace(position, points=points, count=sum(counts.values())), counts)
 
 
-def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
+def _build_changes(position: LogPosition, providers: Iterable[int]) -> Changes:
     written = frozenset(providers)
     if EVERYTHING in written:
         return Changes(position, is_in_doubt=True)
@@ -217,19 +223,19 @@ def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
     return LogPosition(after, remaining, tuple(steps), tuple(points), count)
 
 
-def _rows(connection: Connection, first: int) -> list[str]:
+def _read_rows(connection: Connection, first: int) -> list[str]:
     kind = connection.dialect.name
     # As a text, whose type is independent of the size: PostgreSQL prepares one statement.
     parameters = {"first": str(first)}
-    ((rows,),) = _STATEMENTS.get(kind, _STATEMENTS["mysql"]).rows(connection, parameters)
+    ((rows,),) = _STATEMENTS.get(kind, _STATEMENTS["mysql"]).fetch_rows(connection, parameters)
     return rows.split(",") if rows else []
 
 
-def _id_of(row: str) -> int:
+def _parse_id(row: str) -> int:
     return int(row.partition(" ")[0])
 
 
-def _provider_of(row: str) -> int:
+def _parse_provider(row: str) -> int:
     return int(row.split(" ", 2)[1])
 
 
@@ -239,7 +245,7 @@ def _count(connection: Connection, after: int, last: int) -> int:
     return count or 0
 
 
-def _before(connection: Connection, seconds: float) -> int:
+def _find_last_id_before(connection: Connection, seconds: float) -> int:
     """Return the id of the last row that is at least ``seconds`` old, or 0.
 
     This id is less than the id of the newest row. Rows with higher ids may still be uncommitted.
@@ -256,7 +262,7 @@ def trim(connection: Connection, keep: timedelta = KEEP) -> int:
 
     Several processes may call it concurrently. Each statement takes some milliseconds.
     """
-    last = _before(connection, keep.total_seconds())
+    last = _find_last_id_before(connection, keep.total_seconds())
     deleted = 0
     for _ in range(BATCHES):
         count = _delete(connection, last)
@@ -275,13 +281,13 @@ def _delete(connection: Connection, last: int) -> int:
     return connection.execute(sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))).rowcount
 
 
-def reason_without_log(connection: Connection) -> str | None:
+def find_defect(connection: Connection) -> str | None:
     """Return why the change log is unreliable and how to fix it, or None."""
     if not sa.inspect(connection).has_table(provider_changes.name):
         return "the table of the change log is missing. Run placement-sched db sync"
-    if (reason := why_unsupported(connection)) is not None:
+    if (reason := find_unsupported_reason(connection)) is not None:
         return reason
-    if lacking := missing_triggers(connection):
+    if lacking := find_missing_triggers(connection):
         return (
             f"the database lacks the triggers {shorten_names(sorted(lacking))}. "
             "Run placement-sched db sync, which shows the reason if it cannot make them"

@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, Column[Any]] = {
 
 _IDS_BY_NAME = sa.union_all(
     *(
-        select(literal(kind), collations.in_unicode(column), column.table.c.id).where(
+        select(literal(kind), collations.convert_to_unicode(column), column.table.c.id).where(
             column.in_(bindparam(kind, expanding=True))
         )
         for kind, column in COLUMNS.items()
@@ -87,12 +87,12 @@ _HELD = (
 )
 
 
-def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
+def map_ids(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
     """Map kind and name to the ids of existing rows.
 
     ``wanted`` maps kinds to names. Some thousand names are read with a single statement.
     """
-    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
+    parts = [sql.split_batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
     return {
         (kind, name): number
         for batches in zip_longest(*parts, fillvalue=())
@@ -125,12 +125,12 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
         row.uuid.lower(): Record(
             row.id, row.generation, Owner(row.project_id, row.user_id, row.consumer_type_id)
         )
-        for batch in sql.batches(sorted(set(uuids)))
+        for batch in sql.split_batches(sorted(set(uuids)))
         for row in connection.execute(_LOCK, {"uuids": batch})
     }
 
 
-def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
+def map_owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
     """Map the kinds project, user and type to the names in claims."""
     return {
         PROJECT: sorted({claim.project_id for claim in claims}),
@@ -139,7 +139,7 @@ def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
     }
 
 
-def owners(
+def ensure_owners(
     connection: Connection, claims: Sequence[ConsumerClaim], existing: Ids, now: datetime
 ) -> dict[str, Owner]:
     """Map consumers of claims to owners, and create missing projects, users and types.
@@ -147,14 +147,14 @@ def owners(
     ``existing`` contains the ids of existing rows. Safe with concurrent writers of the same rows.
     """
     ids = dict(existing)
-    missing = _without(owner_names(claims), ids)
+    missing = _select_missing(map_owner_names(claims), ids)
     for kind, names in missing.items():
         column = COLUMNS[kind]
         rows = [{column.name: name, "created_at": now, "updated_at": now} for name in names]
         sql.insert_missing(connection, column.table, rows)
     if any(missing.values()):
-        ids |= ids_of(connection, missing)
-        ids |= _ids_ignoring_case(connection, _without(missing, ids))
+        ids |= map_ids(connection, missing)
+        ids |= _map_ids_ignoring_case(connection, _select_missing(missing, ids))
     return {
         claim.consumer: Owner(
             ids[PROJECT, claim.project_id],
@@ -211,7 +211,7 @@ def _insert(
             for uuid, record in lock(connection, owners_by_uuid).items()
             if record.generation == _UNFINISHED
         }
-        for batch in sql.batches(created_ids.values()):
+        for batch in sql.split_batches(created_ids.values()):
             connection.execute(_FINISH, {"ids": batch})
     return {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
 
@@ -228,7 +228,7 @@ def finish_records(
     transaction keep their generation. A claim without a type does not change the type of the
     consumer.
     """
-    for batch in sql.batches(r.id for r in records.values() if r.generation is not None):
+    for batch in sql.split_batches(r.id for r in records.values() if r.generation is not None):
         connection.execute(_RAISE, {"ids": batch, "now": now})
     changed = {}
     for uuid, record in records.items():
@@ -237,23 +237,25 @@ def finish_records(
             new = new._replace(consumer_type_id=record.owner.consumer_type_id)
         if new != record.owner:
             changed[record.id] = new
-    for pairs in sql.batches(changed.items(), _CLAIMS_PER_STATEMENT):
+    for pairs in sql.split_batches(changed.items(), _CLAIMS_PER_STATEMENT):
         change = update(consumers).where(consumers.c.id.in_([number for number, _ in pairs]))
         values = {
-            name: _new_value(consumers.c[name], {number: owner[index] for number, owner in pairs})
+            name: _build_new_value(
+                consumers.c[name], {number: owner[index] for number, owner in pairs}
+            )
             for index, name in enumerate(Owner._fields)
         }
         connection.execute(change.values(values))
 
 
-def _new_value(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
+def _build_new_value(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
     new_values = {number: value for number, value in values.items() if value is not None}
     return sa.case(new_values, value=consumers.c.id, else_=column) if new_values else column
 
 
 def remove(connection: Connection, records: Iterable[Record]) -> None:
     """Delete locked consumers."""
-    for batch in sql.batches(record.id for record in records):
+    for batch in sql.split_batches(record.id for record in records):
         connection.execute(_DELETE, {"ids": batch})
 
 
@@ -265,11 +267,11 @@ class HeldAmount(NamedTuple):
     used: int
 
 
-def current_amounts(connection: Connection, uuids: Collection[str]) -> list[HeldAmount]:
+def lock_current_amounts(connection: Connection, uuids: Collection[str]) -> list[HeldAmount]:
     """Return the current allocations of consumers, with locked rows."""
     return [
         HeldAmount(consumer.lower(), (provider_id, class_id), used)
-        for batch in sql.batches(uuids)
+        for batch in sql.split_batches(uuids)
         # Fetched at once, because fetching row by row takes 50 % longer.
         for consumer, provider_id, class_id, used in connection.execute(
             _HELD, {"consumers": batch}
@@ -277,7 +279,7 @@ def current_amounts(connection: Connection, uuids: Collection[str]) -> list[Held
     ]
 
 
-def _ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
+def _map_ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
     """Return the ids of rows whose names are equal in a database that ignores case."""
     queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
@@ -286,12 +288,12 @@ def _ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str
     ]
     return {
         (kind, name): number
-        for batch in sql.batches(queries, 500)
+        for batch in sql.split_batches(queries, 500)
         for kind, name, number in connection.execute(sa.union_all(*batch))
     }
 
 
-def _without(wanted: Mapping[str, Sequence[str]], existing: Ids) -> dict[str, list[str]]:
+def _select_missing(wanted: Mapping[str, Sequence[str]], existing: Ids) -> dict[str, list[str]]:
     return {
         kind: [name for name in names if (kind, name) not in existing]
         for kind, names in wanted.items()

@@ -34,7 +34,7 @@ _OF_PROVIDERS = _INVENTORIES.where(
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
 ).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 # One statement for the provider and its inventories: two statements take nearly twice as long.
-_BY_UUID = UuidQuery.of(
+_BY_UUID = UuidQuery.from_query(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
@@ -61,20 +61,20 @@ class HeldInventory(NamedTuple):
 HeldByPlace = Mapping[tuple[int, str], HeldInventory]
 
 
-def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
+def list_by_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
     """Return the inventories of a provider."""
     rows = connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
     return tuple(
-        _inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in rows
+        _build_inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in rows
     )
 
 
-def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
+def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
     """Return generation and inventories of a provider.
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _BY_UUID.rows(connection, uuid)
+    rows = _BY_UUID.get_rows(connection, uuid)
     provider_inventories = tuple(
         Inventory(**dict(zip(_FIELDS, values, strict=True)))
         for _, _, *values in rows
@@ -83,7 +83,7 @@ def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inve
     return rows[0][1], provider_inventories
 
 
-def by_provider_id(
+def map_by_provider_id(
     connection: Connection, ids: Iterable[int] | None = None
 ) -> dict[int, dict[str, Inventory]]:
     """Map provider ids (None: all) and classes to inventories, without times."""
@@ -92,10 +92,14 @@ def by_provider_id(
         rows = connection.execute(_INVENTORIES)
     else:
         rows = sql.select_in_batches(connection, _INVENTORIES, _COLUMNS.resource_provider_id, ids)
-    return sql.nested((row.resource_provider_id, row.name, _inventory(row)) for row in rows)
+    return sql.nest_rows(
+        (row.resource_provider_id, row.name, _build_inventory(row)) for row in rows
+    )
 
 
-def changed_at(connection: Connection, provider_ids: Iterable[int]) -> dict[InventoryIds, datetime]:
+def map_change_times(
+    connection: Connection, provider_ids: Iterable[int]
+) -> dict[InventoryIds, datetime]:
     """Map the inventories of providers to the time of their last change, if recorded."""
     place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
     query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
@@ -158,7 +162,7 @@ def put(
         for provider_id, inventories in by_provider_id.items()
         for inventory in inventories
         if (old := existing.get((provider_id, inventory.resource_class))) is None
-        or old.inventory != _comparable(connection, inventory)
+        or old.inventory != _make_comparable(connection, inventory)
     ]
     _put(connection, different, now)
     return frozenset(number for number, _ in different)
@@ -193,7 +197,7 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
     if not pairs:
         return
     names = {inventory.resource_class for _, inventory in pairs}
-    class_ids = classes.held_ids_by_name(connection, names)
+    class_ids = classes.lock_ids(connection, names)
     if missing := sorted(names - class_ids.keys()):
         raise Invalid(f"No such resource class {', '.join(missing)}.")
     rows = [
@@ -221,10 +225,10 @@ def _remove(
     names = {(provider, existing[provider, name].class_id): name for provider, name in places}
     _check_unused(connection, names)
     # One statement for all classes that are removed from the same providers.
-    providers = sql.grouped((class_id, provider) for provider, class_id in sorted(names))
-    class_ids = sql.grouped((tuple(keys), class_id) for class_id, keys in providers.items())
+    providers = sql.group_rows((class_id, provider) for provider, class_id in sorted(names))
+    class_ids = sql.group_rows((tuple(keys), class_id) for class_id, keys in providers.items())
     for keys, ids in class_ids.items():
-        for batch in sql.batches(ids, _CLASSES_PER_STATEMENT):
+        for batch in sql.split_batches(ids, _CLASSES_PER_STATEMENT):
             statement = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
             sql.change_in_batches(connection, statement, _COLUMNS.resource_provider_id, keys)
     return frozenset(provider for provider, _ in places)
@@ -244,7 +248,7 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
         .distinct()
     )
     provider_ids = sorted({provider_id for provider_id, _ in names})
-    used = sql.grouped(
+    used = sql.group_rows(
         (provider_id, (class_id, uuid))
         for provider_id, class_id, uuid in sql.select_in_batches(
             connection, query, provider, provider_ids
@@ -267,14 +271,14 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
     """
     return {
         (row.resource_provider_id, row.name): HeldInventory(
-            row.resource_class_id, _comparable(connection, _inventory(row))
+            row.resource_class_id, _make_comparable(connection, _build_inventory(row))
         )
-        for batch in sql.batches(sorted(provider_ids))
+        for batch in sql.split_batches(sorted(provider_ids))
         for row in connection.execute(_OF_PROVIDERS, {"providers": batch})
     }
 
 
-def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
+def _make_comparable(connection: Connection, inventory: Inventory) -> Inventory:
     """Remove the timestamps of an inventory, so that it compares with stored values.
 
     The ratio is rounded to the precision of the database.
@@ -288,6 +292,6 @@ def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
     return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
 
 
-def _inventory(row: Row[Any], **times: Any) -> Inventory:
+def _build_inventory(row: Row[Any], **times: Any) -> Inventory:
     amounts = dict(zip(_AMOUNTS, _amounts_in(row), strict=True))
     return Inventory(resource_class=row.name, **amounts, **times)

@@ -23,16 +23,16 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import tables
-from placement_sched.db.sql import Condition, FrequentStatement, batches
+from placement_sched.db.sql import Condition, FrequentStatement, split_batches
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
 from placement_sched.model.provider import Provider
 from placement_sched.store.placement import aggregates, resource_classes, traits
-from placement_sched.store.placement.capacity import have_capacity
+from placement_sched.store.placement.capacity import build_capacity_condition
 from placement_sched.store.placement.resource_providers import (
     PROVIDERS,
+    build_spellings,
     read_providers,
-    spellings_of,
 )
 
 _PROVIDERS = tables.resource_providers.c
@@ -66,14 +66,14 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     )
     amounts = _with_resources(connection, query.resources)
     conditions = [*limit_planned(traits_and_aggregates), *amounts]
-    uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
-    named_statement = _identity_statement(
+    uuids, members = _list_spellings(query.uuid), _list_spellings(query.in_tree)
+    named_statement = _build_identity_statement(
         by_name=bool(query.name), uuids=len(uuids), members=len(members)
     )
     names = {
         "name": query.name,
-        **_numbered("uuid_value", uuids),
-        **_numbered("member_value", members),
+        **_build_parameters("uuid_value", uuids),
+        **_build_parameters("member_value", members),
     }
     statement = named_statement.statement.where(*conditions) if conditions else named_statement
     matching = read_providers(connection, statement, names)
@@ -82,7 +82,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 
 @cache  # each nova-compute sends these queries every minute
-def _identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
+def _build_identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
     """Build the statement for a name, uuids and tree members, per number of spellings."""
     statement = PROVIDERS
     if by_name:
@@ -90,12 +90,12 @@ def _identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentS
     if uuids:
         statement = statement.where(_equals_any(_PROVIDERS.uuid, "uuid_value", uuids))
     if members:
-        tree = _tree(members).subquery("tree")
+        tree = _select_tree(members).subquery("tree")
         statement = statement.join(tree, tree.c.id == _PROVIDERS.id)
     return FrequentStatement(statement)
 
 
-def _tree(members: int) -> CompoundSelect[Any]:
+def _select_tree(members: int) -> CompoundSelect[Any]:
     """Build the query of all ids in the tree of a member.
 
     It is a union of the member and of all providers with its root, because with OR the databases
@@ -111,7 +111,7 @@ def _tree(members: int) -> CompoundSelect[Any]:
 
 
 def _equals_any(column: ColumnElement[str], name: str, count: int) -> Condition:
-    """Build the condition that a column equals any parameter of :func:`_numbered`.
+    """Build the condition that a column equals any parameter of :func:`_build_parameters`.
 
     ``name`` must not be a column name: SQLAlchemy names its own parameters by column and number.
     """
@@ -119,16 +119,16 @@ def _equals_any(column: ColumnElement[str], name: str, count: int) -> Condition:
     return column == values[0] if count == 1 else column.in_(values)
 
 
-def _numbered(name: str, values: Collection[str]) -> dict[str, str]:
+def _build_parameters(name: str, values: Collection[str]) -> dict[str, str]:
     return {f"{name}_{index}": value for index, value in enumerate(values)}
 
 
-def _spellings(uuid: str | None) -> list[str]:
-    return sorted(set(spellings_of(uuid).values())) if uuid else []
+def _list_spellings(uuid: str | None) -> list[str]:
+    return sorted(set(build_spellings(uuid).values())) if uuid else []
 
 
 def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> Iterator[Condition]:
-    ids = resource_classes.ids_by_name(connection, amounts)
+    ids = resource_classes.map_ids(connection, amounts)
     if missing := sorted(set(amounts) - set(ids)):
         raise Invalid(
             "Invalid resource class in resources parameter: "
@@ -138,7 +138,7 @@ def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> Itera
 
 
 def _with_traits(connection: Connection, terms: TraitTerms) -> Iterator[Condition]:
-    ids = traits.ids_by_name(connection, terms.names)
+    ids = traits.map_ids(connection, terms.names)
     if missing := sorted(terms.names - set(ids)):
         raise Invalid(
             f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(missing)}.'
@@ -148,7 +148,7 @@ def _with_traits(connection: Connection, terms: TraitTerms) -> Iterator[Conditio
 
 def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[Condition]:
     # An unknown aggregate has no providers. MariaDB ignores the case of uuids.
-    rows = aggregates.ids_by_uuid(connection, terms.uuids) if terms.uuids else {}
+    rows = aggregates.map_ids(connection, terms.uuids) if terms.uuids else {}
     ids = {uuid.lower(): number for uuid, number in rows.items()}
     for any_of in terms.member_of:
         yield is_member(_PROVIDERS.id, (ids[uuid] for uuid in any_of if uuid in ids))
@@ -161,7 +161,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
     """Yield SQL conditions for free amounts, in groups that the planner handles well."""
-    for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
+    for number, batch in enumerate(split_batches(amounts, MAX_PLANNED)):
         yield evaluate_per_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
 
@@ -172,7 +172,9 @@ def _has_amounts(amounts: tuple[tuple[int, int], ...]) -> Condition:
         and_(alias.c.resource_provider_id == _PROVIDERS.id, alias.c.resource_class_id == class_id)
         for alias, class_id, _ in owned
     )
-    return exists().where(*keys, have_capacity([(alias, amount) for alias, _, amount in owned]))
+    return exists().where(
+        *keys, build_capacity_condition([(alias, amount) for alias, _, amount in owned])
+    )
 
 
 def meets_traits(
@@ -183,7 +185,7 @@ def meets_traits(
     for any_of in terms.required:
         yield has_any_trait(provider, (ids[name] for name in any_of))
     if terms.forbidden:
-        forbidden = _owners(trait, (ids[name] for name in terms.forbidden))
+        forbidden = _select_owners(trait, (ids[name] for name in terms.forbidden))
         yield not_(forbidden.where(trait.table.c.resource_provider_id == provider).exists())
 
 
@@ -201,10 +203,10 @@ def is_member(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
 
 @lru_cache(maxsize=1024)
 def _is_owner(provider: ColumnElement[Any], of: Column[int], ids: tuple[int, ...]) -> Condition:
-    return provider.in_(_owners(of, ids))
+    return provider.in_(_select_owners(of, ids))
 
 
-def _owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
+def _select_owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
     return select(of.table.c.resource_provider_id).where(of.in_(sorted(ids)))
 
 

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
-from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import ArrayText, array_text, batches, scalars_in_batches
+from placement_sched.db.collations import convert_to_unicode
+from placement_sched.db.sql import ArrayText, format_array, select_scalars_in_batches, split_batches
 
 #: Number of providers per statement when all providers are read.
 PROVIDERS_PER_STATEMENT = 10_000
@@ -75,9 +75,9 @@ def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows
     """Read the rows of existing providers, some thousands per statement."""
     rows = ProviderRows()
     is_array = connection.dialect.name == "postgresql"
-    statement = _statement(connection.dialect.name, whole=False)
-    for batch in batches(sorted(ids), PROVIDERS_PER_STATEMENT // 2):
-        _read_into(connection, statement, {"ids": array_text(batch) if is_array else batch}, rows)
+    statement = _build_statement(connection.dialect.name, whole=False)
+    for batch in split_batches(sorted(ids), PROVIDERS_PER_STATEMENT // 2):
+        _read_into(connection, statement, {"ids": format_array(batch) if is_array else batch}, rows)
     return rows
 
 
@@ -88,8 +88,8 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
     """
     key = tables.resource_providers.c.id
     ids = connection.scalars(sa.select(key).order_by(key)).all()
-    statement = _statement(connection.dialect.name, whole=True)
-    for batch in batches(ids, PROVIDERS_PER_STATEMENT):
+    statement = _build_statement(connection.dialect.name, whole=True)
+    for batch in split_batches(ids, PROVIDERS_PER_STATEMENT):
         rows = ProviderRows()
         _read_into(connection, statement, {"first": batch[0], "last": batch[-1]}, rows)
         yield rows
@@ -125,13 +125,13 @@ def read_sums(connection: Connection) -> dict[int, ProviderSums]:
     }
 
 
-def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
+def list_ids_in_batches(connection: Connection, numbers: Collection[int]) -> set[int]:
     """Return the ids of existing providers in the batches with these numbers."""
     key = tables.resource_providers.c.id
-    return set(scalars_in_batches(connection, sa.select(key), key // BATCH, numbers))
+    return set(select_scalars_in_batches(connection, sa.select(key), key // BATCH, numbers))
 
 
-def no_names(connection: Connection) -> KnownNames:
+def build_empty_names(connection: Connection) -> KnownNames:
     """Return no names, for columns that no summary uses."""
     return KnownNames({}, {}, {}, ignores_case=_ignores_case(connection))
 
@@ -148,7 +148,7 @@ def read_names(connection: Connection, *, with_aggregates: bool = True) -> Known
         tables.placement_aggregates.c.uuid,
     )
     parts = [
-        sa.select(sa.literal(kind), column.table.c.id, in_unicode(column))
+        sa.select(sa.literal(kind), column.table.c.id, convert_to_unicode(column))
         for kind, column in enumerate(columns if with_aggregates else columns[:-1])
     ]
     ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {})
@@ -164,13 +164,13 @@ def _read_into(
     """Append the rows of a statement to the lists of ``into``."""
     texts = connection.scalars(statement, parameters).all()
     lists = [into.providers, into.inventories, into.used, into.traits, into.aggregates]
-    for batch in batches(texts, PROVIDERS_PER_STATEMENT):
+    for batch in split_batches(texts, PROVIDERS_PER_STATEMENT):
         for row in orjson.loads(f"[[{'],['.join(batch)}]]"):
             lists[row[0]].append(row[1:])
 
 
 @cache
-def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _build_statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
     """Build the statement for a range of provider ids, or for separate ids."""
     providers, inventories = tables.resource_providers.c, tables.inventories.c
     allocations = tables.allocations.c
@@ -184,14 +184,18 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
             return key == sa.any_(array)
         return key.in_(sa.bindparam("ids", expanding=True))
 
-    def rows(kind: int, owner: ColumnElement[int], *values: ColumnElement[Any]) -> Select[str, int]:
-        line = _joined(dialect, [sa.literal_column(str(kind)), owner, *values])
+    def select_rows(
+        kind: int, owner: ColumnElement[int], *values: ColumnElement[Any]
+    ) -> Select[str, int]:
+        line = _join_values(dialect, [sa.literal_column(str(kind)), owner, *values])
         part = (owner // PROVIDERS_PER_TEXT).label("part")
-        return sa.select(in_unicode(line).label("line"), part).where(is_selected(owner))
+        return sa.select(convert_to_unicode(line).label("line"), part).where(is_selected(owner))
 
-    def id_lists(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str, int]:
-        all_of_it = sa.func.aggregate_strings(_text(dialect, value), ",")
-        return rows(kind, key, all_of_it).group_by(key)
+    def select_id_lists(
+        kind: int, key: ColumnElement[int], value: ColumnElement[int]
+    ) -> Select[str, int]:
+        all_of_it = sa.func.aggregate_strings(_cast_to_text(dialect, value), ",")
+        return select_rows(kind, key, all_of_it).group_by(key)
 
     def join_lines(rows_of_kind: Select[str, int]) -> Select[str]:
         lines = rows_of_kind.subquery().c
@@ -214,35 +218,35 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
         inventories.step_size,
     )
     owner, user = inventories.resource_provider_id, allocations.resource_provider_id
-    ratio = _exact(dialect, inventories.allocation_ratio)
-    inventory = rows(_INVENTORY, owner, inventories.resource_class_id, *amounts, ratio)
-    used = rows(_USED, user, allocations.resource_class_id, sa.func.sum(allocations.used))
+    ratio = _cast_exactly(dialect, inventories.allocation_ratio)
+    inventory = select_rows(_INVENTORY, owner, inventories.resource_class_id, *amounts, ratio)
+    used = select_rows(_USED, user, allocations.resource_class_id, sa.func.sum(allocations.used))
     parts = (
-        rows(_PROVIDER, providers.id, uuid, *numbers),
+        select_rows(_PROVIDER, providers.id, uuid, *numbers),
         inventory,
         used.group_by(user, allocations.resource_class_id),
-        id_lists(_TRAITS, traits.resource_provider_id, traits.trait_id),
-        id_lists(_AGGREGATES, aggregates.resource_provider_id, aggregates.aggregate_id),
+        select_id_lists(_TRAITS, traits.resource_provider_id, traits.trait_id),
+        select_id_lists(_AGGREGATES, aggregates.resource_provider_id, aggregates.aggregate_id),
     )
     return sa.union_all(*map(join_lines, parts))
 
 
-def _joined(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
+def _join_values(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
     """Join values to a text, separated by commas."""
     if dialect != "sqlite":
         return sa.func.concat_ws(sa.literal_column("','"), *values, type_=sa.Text())
-    text, *remaining = (_text(dialect, value) for value in values)
+    text, *remaining = (_cast_to_text(dialect, value) for value in values)
     for value in remaining:
         text = text.concat(sa.literal_column("','")).concat(value)
     return text
 
 
-def _text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]:
+def _cast_to_text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]:
     return sa.cast(value, sa.CHAR if dialect in {"mysql", "mariadb"} else sa.Text)
 
 
-def _exact(dialect: str, ratio: ColumnElement[float]) -> ColumnElement[Any]:
+def _cast_exactly(dialect: str, ratio: ColumnElement[float]) -> ColumnElement[Any]:
     """Convert a ratio to text with the precision that clients read."""
     if dialect == "sqlite":  # CAST to text keeps only 15 digits
         return sa.func.printf(sa.literal_column("'%!.17g'"), ratio)
-    return _text(dialect, ratio)
+    return _cast_to_text(dialect, ratio)

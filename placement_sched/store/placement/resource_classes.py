@@ -12,7 +12,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import inventories, resource_classes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
 from placement_sched.model.provider import ResourceClass
-from placement_sched.model.retry import retrying
+from placement_sched.model.retry import call_with_retries
 from placement_sched.store import change_counters
 
 #: The change counter held by writers of inventories of custom classes, against their deletion.
@@ -34,45 +34,45 @@ _IDS = select(_COLUMNS.name, _COLUMNS.id).where(
 _HELD_IDS = _IDS.add_columns(_COLUMNS.created_at).with_for_update(read=True, key_share=True)
 
 
-def all_names(connection: Connection) -> frozenset[str]:
+def list_names(connection: Connection) -> frozenset[str]:
     """Return the names of all resource classes."""
     return frozenset(connection.scalars(select(_COLUMNS.name)))
 
 
-def all_by_id(connection: Connection) -> dict[int, str]:
+def map_names_by_id(connection: Connection) -> dict[int, str]:
     """Map the ids of all resource classes (some dozens) to names."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.id, _COLUMNS.name))))
 
 
-def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+def map_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Map existing names to ids, and read the database only for custom classes."""
-    return _ids(connection, _IDS, names)
+    return _map_ids(connection, _IDS, names)
 
 
-def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+def lock_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Map existing names to ids, and lock the classes.
 
     The classes cannot be deleted until the caller commits. Inventories in OpenStack placement's
     schema have no foreign key to their class. Writers of an inventory therefore lock the class, and
     :func:`remove` waits for the lock. Standard classes are never deleted.
     """
-    ids = _ids(connection, _HELD_IDS, names)
+    ids = _map_ids(connection, _HELD_IDS, names)
     if not ids.keys() <= _STANDARD_IDS.keys():
         change_counters.prevent_remote_bumps(connection, SUBJECT)
     return ids
 
 
-def _ids(
+def _map_ids(
     connection: Connection, statement: Select[*tuple[Any, ...]], names: Iterable[str]
 ) -> dict[str, int]:
     wanted = set(names)
     ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
-    for batch in sql.batches(wanted - ids.keys()):
+    for batch in sql.split_batches(wanted - ids.keys()):
         ids |= {row.name: row.id for row in connection.execute(statement, {"names": batch})}
     return ids
 
 
-def by_name(connection: Connection, name: str) -> ResourceClass:
+def get_by_name(connection: Connection, name: str) -> ResourceClass:
     """Return a resource class, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(_CLASSES.where(_COLUMNS.name == name)).one_or_none()
     # MariaDB ignores the case of names.
@@ -81,7 +81,7 @@ def by_name(connection: Connection, name: str) -> ResourceClass:
     return ResourceClass(**row._asdict())
 
 
-def all_classes(connection: Connection) -> tuple[ResourceClass, ...]:
+def list_classes(connection: Connection) -> tuple[ResourceClass, ...]:
     """Return all resource classes, sorted by id, standard classes first."""
     return tuple(ResourceClass(**row._asdict()) for row in connection.execute(_CLASSES))
 
@@ -92,7 +92,7 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
     # Writers without our lock may use the next id.
-    retrying(lambda: _add(connection, name, now))
+    call_with_retries(lambda: _add(connection, name, now))
 
 
 def _add(connection: Connection, name: str, now: datetime) -> None:
@@ -101,7 +101,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
     Raises :class:`ConcurrentUpdate` if OpenStack placement, which has no such lock, uses the id
     concurrently.
     """
-    if name in ids_by_name(connection, [name]):
+    if name in map_ids(connection, [name]):
         raise _duplicate(f"Conflicting resource class already exists: {name}")
     highest = connection.scalar(select(func.max(_COLUMNS.id)))
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
@@ -113,7 +113,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
     """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
     statement = update(resource_classes).where(_COLUMNS.id == old.id)
-    with sql.rejected_as(_duplicate(f"Resource class already exists: {name}")):
+    with sql.translate_rejection(_duplicate(f"Resource class already exists: {name}")):
         connection.execute(statement.values(name=name, updated_at=now))
 
 

@@ -20,7 +20,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, Invalid, NotFound
-from placement_sched.model.names import canonical_uuid
+from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.store import change_counters
 from placement_sched.store.change_counters import make_lock_visible
@@ -110,7 +110,7 @@ class UuidQuery:
     either: FrequentStatement
 
     @classmethod
-    def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
+    def from_query(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
         """Build the query for uuids in ``column``, in canonical or any other spelling."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
@@ -119,25 +119,25 @@ class UuidQuery:
         )
 
     def find_rows(self, connection: Connection, uuid: str) -> Sequence[Any]:
-        """Return the rows with this uuid in any spelling, for :func:`stored_uuid`."""
-        uuids = spellings_of(uuid)
+        """Return the rows with this uuid in any spelling."""
+        uuids = build_spellings(uuid)
         if uuids["canonical"] == uuid:
-            return self.plain.rows(connection, {"uuid": uuid})
-        return self.either.rows(connection, uuids)
+            return self.plain.fetch_rows(connection, {"uuid": uuid})
+        return self.either.fetch_rows(connection, uuids)
 
-    def rows(self, connection: Connection, uuid: str) -> list[Any]:
+    def get_rows(self, connection: Connection, uuid: str) -> list[Any]:
         """Return the rows of the provider with this uuid, which must be the first column.
 
         Raises :class:`NotFound` if there are no rows.
         """
         rows = self.find_rows(connection, uuid)
-        stored = stored_uuid(uuid, {row[0] for row in rows})
+        stored = get_stored_uuid(uuid, {row[0] for row in rows})
         return [row for row in rows if row[0] == stored]
 
 
 # The statements of every request are built once: building takes longer than sending.
-_BY_UUID = UuidQuery.of(PROVIDERS)
-_LOCKED_BY_UUID = UuidQuery.of(PROVIDERS.with_for_update())
+_BY_UUID = UuidQuery.from_query(PROVIDERS)
+_LOCKED_BY_UUID = UuidQuery.from_query(PROVIDERS.with_for_update())
 
 
 def read_providers(
@@ -147,39 +147,39 @@ def read_providers(
 ) -> tuple[Provider, ...]:
     """Read providers with :data:`PROVIDERS` or a derived query, sorted by id."""
     if isinstance(query, FrequentStatement):
-        return tuple(map(Provider._make, query.rows(connection, parameters or {})))
+        return tuple(map(Provider._make, query.fetch_rows(connection, parameters or {})))
     return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 
-def all_providers(connection: Connection) -> tuple[Provider, ...]:
+def list_providers(connection: Connection) -> tuple[Provider, ...]:
     """Return all resource providers, sorted by id."""
     return read_providers(connection, PROVIDERS)
 
 
-def by_uuid(connection: Connection, uuid: str) -> Provider:
+def get_by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return a provider, or raise :class:`NotFound` if it does not exist."""
     return _select_by_spelling(uuid, _BY_UUID.find_rows(connection, uuid))
 
 
 def _select_by_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
     providers = {provider.uuid: provider for provider in map(Provider._make, rows)}
-    return providers[stored_uuid(uuid, providers)]
+    return providers[get_stored_uuid(uuid, providers)]
 
 
 def find(connection: Connection, uuid: str) -> Provider | None:
     """Return the provider with this uuid, or None."""
     try:
-        return by_uuid(connection, uuid)
+        return get_by_uuid(connection, uuid)
     except NotFound:
         return None
 
 
-def spellings_of(uuid: str) -> dict[str, str]:
+def build_spellings(uuid: str) -> dict[str, str]:
     """Return the spellings of a uuid to look for: as given, and canonical."""
-    return {"uuid": uuid, "canonical": canonical_uuid(uuid)}
+    return {"uuid": uuid, "canonical": canonicalize_uuid(uuid)}
 
 
-def stored_uuid(uuid: str, stored: Collection[str]) -> str:
+def get_stored_uuid(uuid: str, stored: Collection[str]) -> str:
     """Return the stored spelling of a uuid, preferably the same spelling.
 
     Raises :class:`NotFound` if no stored uuid is equal. MariaDB finds uuids in any case, but also
@@ -187,29 +187,29 @@ def stored_uuid(uuid: str, stored: Collection[str]) -> str:
     """
     if uuid in stored:
         return uuid
-    wanted = canonical_uuid(uuid)
+    wanted = canonicalize_uuid(uuid)
     for candidate in sorted(stored):
-        if canonical_uuid(candidate) == wanted:
+        if canonicalize_uuid(candidate) == wanted:
             return candidate
     raise NotFound(f"No resource provider with uuid {uuid} found")
 
 
-def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
+def map_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
     """Map uuids to existing providers."""
     return {
         provider.uuid: provider
-        for batch in sql.batches(set(uuids))
+        for batch in sql.split_batches(set(uuids))
         for provider in read_providers(connection, _BY_UUIDS, {"uuids": batch})
     }
 
 
-def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+def map_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     """Map uuids to the names of existing providers that have a name."""
     query = select(_COLUMNS.uuid, _COLUMNS.name).where(_COLUMNS.name.is_not(None))
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))))
 
 
-def all_names(connection: Connection) -> set[str]:
+def list_names(connection: Connection) -> set[str]:
     """Return the names of all providers."""
     return set(connection.scalars(select(_COLUMNS.name).where(_COLUMNS.name.is_not(None))))
 
@@ -225,7 +225,7 @@ def lock(
     statement = _LOCK_FREE if without_waiting else _LOCK
     return {
         provider_id: generation or 0
-        for batch in sql.batches(sorted(set(ids)))
+        for batch in sql.split_batches(sorted(set(ids)))
         for provider_id, generation in connection.execute(statement, {"ids": batch})
     }
 
@@ -252,10 +252,10 @@ def check_generation(uuid: str, current: int, sent: int) -> None:
     Raises :class:`ConcurrentUpdate`.
     """
     if current != sent:
-        raise _generation_conflict(uuid, f"at {current}", sent)
+        raise _build_generation_conflict(uuid, f"at {current}", sent)
 
 
-def _generation_conflict(uuid: str, position: str, sent: int) -> GenerationConflict:
+def _build_generation_conflict(uuid: str, position: str, sent: int) -> GenerationConflict:
     return GenerationConflict(
         f"resource provider generation conflict: {uuid} is {position}, {sent} was given."
     )
@@ -263,7 +263,7 @@ def _generation_conflict(uuid: str, position: str, sent: int) -> GenerationConfl
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
     """Increment the generations of providers that the caller has locked."""
-    for batch in sql.batches(sorted(set(ids))):
+    for batch in sql.split_batches(sorted(set(ids))):
         connection.execute(_BUMP, {"ids": batch, "now": now})
 
 
@@ -277,7 +277,7 @@ def bump_generation_from(
     """
     parameters = {"provider": provider_id, "from": generation, "now": now}
     if not connection.execute(_BUMP_FROM, parameters).rowcount:
-        raise _generation_conflict(uuid, "at another generation", generation)
+        raise _build_generation_conflict(uuid, "at another generation", generation)
 
 
 def create_many(
@@ -303,7 +303,7 @@ def create_many(
         sql.insert_rows(connection, resource_providers, values)
     except IntegrityError as failure:
         raise _duplicate_error(failure, rows) from None
-    ids = sql.ids_by(connection, _COLUMNS.uuid, [row.uuid for row in rows])
+    ids = sql.map_ids(connection, _COLUMNS.uuid, [row.uuid for row in rows])
     set_own_root = update(resource_providers).values(root_provider_id=_COLUMNS.id)
     roots = [ids[row.uuid] for row in rows if row.parent is None]
     sql.change_in_batches(connection, set_own_root, _COLUMNS.id, roots)
@@ -319,14 +319,14 @@ def create_trees(
     and :class:`Duplicate` as :func:`create_many`.
     """
     uuids = {uuid for uuid, _, _ in rows}
-    providers = by_uuids(connection, {parent for _, _, parent in rows if parent} - uuids)
+    providers = map_by_uuid(connection, {parent for _, _, parent in rows if parent} - uuids)
     while rows:
         ready = [row for row in rows if row[2] is None or row[2] in providers]
         if not ready:
             raise Invalid("a provider has a parent that does not exist")
         level = [NewProvider(uuid, name, providers.get(key or "")) for uuid, name, key in ready]
         create_many(connection, level, now)
-        providers |= by_uuids(connection, [row.uuid for row in level])
+        providers |= map_by_uuid(connection, [row.uuid for row in level])
         rows = [row for row in rows if row[0] not in providers]
     return providers
 
@@ -347,7 +347,7 @@ def rename(connection: Connection, provider: Provider, *, name: str, now: dateti
         raise
 
 
-def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
+def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
     """Return the providers with these names (MariaDB ignores case)."""
     return tuple(
         map(Provider._make, sql.select_in_batches(connection, PROVIDERS, _COLUMNS.name, set(names)))
@@ -394,14 +394,14 @@ def create(
         # The parent can neither be deleted nor moved before the transaction ends.
         _lock_unchanged(connection, [parent])
     create_many(connection, [NewProvider(uuid, name, parent)], now)
-    return by_uuid(connection, uuid)
+    return get_by_uuid(connection, uuid)
 
 
 def _is_same(uuid: str | None, other: str | None) -> bool:
     """Return whether two uuids are equal in any spelling, or both are None."""
     if uuid is None or other is None:
         return uuid is other
-    return canonical_uuid(uuid) == canonical_uuid(other)
+    return canonicalize_uuid(uuid) == canonicalize_uuid(other)
 
 
 def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provider | None:
@@ -423,7 +423,7 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
         connection, {f"trees/{provider.root_id % _TREE_LOCKS}" for provider in expected}
     )
     lock(connection, {number for p in expected for number in (p.id, p.root_id)})
-    now = by_uuids(connection, [provider.uuid for provider in expected])
+    now = map_by_uuid(connection, [provider.uuid for provider in expected])
     for provider in expected:
         actual = now.get(provider.uuid)
         if actual is None or (actual.id, actual.root_id) != (provider.id, provider.root_id):
@@ -441,7 +441,7 @@ def move(
     because they do not cover the position in the tree. Raises :class:`NotFound` if the provider
     does not exist, and :class:`Invalid` if the move is not allowed or would create a loop.
     """
-    provider = by_uuid(connection, uuid)
+    provider = get_by_uuid(connection, uuid)
     if _is_same(provider.parent_uuid, parent_uuid):
         return
     subject = f"Unable to save resource provider {uuid}"
@@ -479,11 +479,11 @@ def remove(connection: Connection, uuid: str) -> None:
         )
     used = select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
     if connection.scalar(used.limit(1)) is not None:
-        raise _in_use(uuid, "Resource provider has allocations.")
+        raise _build_in_use_error(uuid, "Resource provider has allocations.")
     delete_rows(connection, [provider.id])
 
 
-def _in_use(uuid: str, reason: str) -> InUse:
+def _build_in_use_error(uuid: str, reason: str) -> InUse:
     return InUse(
         f"Unable to delete resource provider {uuid}: {reason}",
         code="placement.resource_provider.inuse",
@@ -496,7 +496,7 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
     The number of statements does not depend on the number of providers. Raises :class:`InUse` if
     any of them has allocations, and :class:`ConcurrentUpdate` if a tree changes concurrently.
     """
-    tops = list(by_uuids(connection, uuids).values())
+    tops = list(map_by_uuid(connection, uuids).values())
     _lock_unchanged(connection, tops)
     subtree = _with_descendants(connection, tops)
     lock(connection, subtree)
@@ -505,7 +505,9 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
     for provider_id, consumer in sql.select_in_batches(
         connection, used, columns[0], sorted(subtree)
     ):
-        raise _in_use(subtree[provider_id], f"consumer {consumer} has allocations of it.")
+        raise _build_in_use_error(
+            subtree[provider_id], f"consumer {consumer} has allocations of it."
+        )
     delete_rows(connection, sorted(subtree))
 
 
@@ -514,7 +516,7 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
     roots = {provider.root_id for provider in tops}
     rows = sql.select_in_batches(connection, query, _COLUMNS.root_provider_id, roots)
-    children = sql.grouped((parent, (number, uuid)) for number, uuid, parent in rows)
+    children = sql.group_rows((parent, (number, uuid)) for number, uuid, parent in rows)
     subtree = {provider.id: provider.uuid for provider in tops}
     level = list(subtree)
     while level:

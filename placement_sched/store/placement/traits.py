@@ -8,7 +8,12 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Delete, Select, bindparam, delete, exists, func, select, update
 
 from placement_sched.db import sql, tables
-from placement_sched.db.tables import longest, resource_provider_traits, synced_traits, traits
+from placement_sched.db.tables import (
+    get_max_length,
+    resource_provider_traits,
+    synced_traits,
+    traits,
+)
 from placement_sched.errors import InUse, NotFound
 from placement_sched.model.aggregates import ProviderTrait
 from placement_sched.model.provider import Trait
@@ -23,7 +28,7 @@ _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == 
     _ON_PROVIDERS.resource_provider_id == bindparam("provider")
 )
 # One statement for the provider and its traits: two statements take nearly twice as long.
-_WITH_TRAITS = resource_providers.UuidQuery.of(
+_WITH_TRAITS = resource_providers.UuidQuery.from_query(
     select(
         _PROVIDERS.uuid,
         _PROVIDERS.id.label("provider_id"),
@@ -37,12 +42,12 @@ _WITH_TRAITS = resource_providers.UuidQuery.of(
 )
 #: The traits of providers.
 CARRIED = Associations("a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name)
-ids_by_name = CARRIED.ids
+map_ids = CARRIED.map_ids
 replace_many = CARRIED.replace_many
 put_on = CARRIED.add
 take_off = CARRIED.remove
-carriers = CARRIED.providers_of
-by_provider_id = CARRIED.by_provider_id
+map_providers = CARRIED.map_providers
+map_by_provider_id = CARRIED.map_by_provider_id
 
 
 class ProviderTraits(NamedTuple):
@@ -53,17 +58,17 @@ class ProviderTraits(NamedTuple):
     traits: tuple[Trait, ...]
 
 
-def all_names(connection: Connection) -> frozenset[str]:
+def list_names(connection: Connection) -> frozenset[str]:
     """Return the names of all traits."""
     return frozenset(connection.scalars(select(traits.c.name)))
 
 
-def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
+def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
     """Return the existing traits with these names, sorted by id."""
     wanted = set(names)
     rows = [
         Trait._make(row)
-        for batch in sql.batches(wanted)
+        for batch in sql.split_batches(wanted)
         for row in connection.execute(_OF_NAMES, {"names": batch})
         # MariaDB ignores the case of names.
         if row.name in wanted
@@ -71,18 +76,18 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
     return tuple(sorted(rows, key=lambda trait: trait.id))
 
 
-def traits_by_provider(connection: Connection, uuid: str) -> ProviderTraits:
+def get_provider_traits(connection: Connection, uuid: str) -> ProviderTraits:
     """Return the traits of a provider, or raise :class:`NotFound`."""
-    rows = _WITH_TRAITS.rows(connection, uuid)
+    rows = _WITH_TRAITS.get_rows(connection, uuid)
     _, provider_id, generation, *_ = rows[0]
     provider_traits = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
     return ProviderTraits(provider_id, generation, provider_traits)
 
 
-def by_name(connection: Connection, name: str) -> Trait:
+def get_by_name(connection: Connection, name: str) -> Trait:
     """Return a trait, or raise :class:`NotFound` if it does not exist."""
-    if not (matching := by_names(connection, [name])):
-        raise _not_found(name)
+    if not (matching := list_by_names(connection, [name])):
+        raise _build_not_found(name)
     return matching[0]
 
 
@@ -97,7 +102,7 @@ def search(
 
     Names are compared exactly, as by every other function of this module.
     """
-    if prefix is not None and len(prefix) > longest(traits.c.name):
+    if prefix is not None and len(prefix) > get_max_length(traits.c.name):
         return ()
     query = _TRAITS
     if names is not None:
@@ -123,7 +128,7 @@ def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> 
 def ensure(connection: Connection, name: str, now: datetime) -> bool:
     """Create a trait unless it exists and return whether it was created."""
     row = {"name": name, "created_at": now}
-    return not ids_by_name(connection, [name]) and sql.try_insert(connection, traits, row)
+    return not map_ids(connection, [name]) and sql.try_insert(connection, traits, row)
 
 
 def remove(connection: Connection, trait: Trait) -> None:
@@ -132,13 +137,13 @@ def remove(connection: Connection, trait: Trait) -> None:
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
         raise in_use
-    with sql.rejected_as(in_use):  # another request has put it on a provider
+    with sql.translate_rejection(in_use):  # another request has put it on a provider
         result = connection.execute(delete(traits).where(traits.c.id == trait.id))
     if not result.rowcount:  # another request has deleted it
-        raise _not_found(trait.name)
+        raise _build_not_found(trait.name)
 
 
-def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
+def list_by_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
     """Return the traits of a provider."""
     return tuple(map(Trait._make, connection.execute(_OF_PROVIDER, {"provider": provider_id})))
 
@@ -159,7 +164,7 @@ def replace(
     return bool(removed or added)
 
 
-def _not_found(name: str) -> NotFound:
+def _build_not_found(name: str) -> NotFound:
     return NotFound(f"No such trait(s): {name}.")
 
 

@@ -22,16 +22,16 @@ from placement_sched.db.tables import (
     users,
 )
 from placement_sched.model.provider import UNKNOWN_TYPE
-from placement_sched.store.placement.capacity import used_of
+from placement_sched.store.placement.capacity import build_used_sum
 from placement_sched.store.placement.resource_providers import UuidQuery
 
 # One statement for the provider and its usages: two statements take nearly twice as long.
-_OF_PROVIDER = UuidQuery.of(
+_OF_PROVIDER = UuidQuery.from_query(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
         resource_classes.c.name,
-        used_of(inventories.c.resource_provider_id, inventories.c.resource_class_id),
+        build_used_sum(inventories.c.resource_provider_id, inventories.c.resource_class_id),
     )
     .select_from(resource_providers)
     .outerjoin(inventories, inventories.c.resource_provider_id == resource_providers.c.id)
@@ -49,26 +49,26 @@ class TypeUsage:
     amounts: Mapping[str, int]
 
 
-def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
+def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
     """Return a provider's generation, and map each class in its inventories to usage.
 
     A usage may be 0. Raises :class:`NotFound`.
     """
-    rows = _OF_PROVIDER.rows(connection, uuid)
+    rows = _OF_PROVIDER.get_rows(connection, uuid)
     used = {name: int(amount) for _, _, name, amount in rows if name is not None}
     return rows[0][1], used
 
 
-def amounts_of_project(
+def map_project_amounts(
     connection: Connection, project_id: str, user_id: str | None = None
 ) -> dict[str, int]:
     """Map resource classes to the usage of a project, or of a user in the project."""
     parameters = {"project": project_id, "user": user_id}
-    rows = _amounts(by_user=user_id is not None).rows(connection, parameters)
+    rows = _build_amounts_statement(by_user=user_id is not None).fetch_rows(connection, parameters)
     return {name: int(amount) for name, amount in rows}
 
 
-def of_project(
+def list_project_usages(
     connection: Connection,
     project_id: str,
     *,
@@ -82,7 +82,7 @@ def of_project(
     the time of the statement.
     """
     parameters = {"project": project_id, "user": user_id, "type": consumer_type}
-    statement = _by_type(
+    statement = _build_type_statement(
         by_user=user_id is not None,
         by_type=consumer_type not in {None, UNKNOWN_TYPE},
         untyped=consumer_type == UNKNOWN_TYPE,
@@ -99,7 +99,7 @@ def of_project(
 
 
 @cache  # the few statements about projects are each built once
-def _amounts(*, by_user: bool) -> FrequentStatement:
+def _build_amounts_statement(*, by_user: bool) -> FrequentStatement:
     """Build the statement that sums allocations per class.
 
     Joins the class names after summing: a join per allocation takes PostgreSQL 20 % of the time.
@@ -116,7 +116,7 @@ def _amounts(*, by_user: bool) -> FrequentStatement:
 
 
 @cache
-def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
+def _build_type_statement(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
     """Build the statement for sums by type and class, and for counts without a class."""
     columns = (
         # Counted by id: sorting by uuid would take long.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a server, from its states."""
 
-from placement_sched.api.compute.servers import power_state_of, status_of
+from placement_sched.api.compute.servers import derive_power_state, derive_status
 from placement_sched.model.instance import POWER_STATES, STATUSES
 
 
@@ -30,9 +30,9 @@ def test_server_status_is_derived_from_vm_and_task_state_as_in_nova():
         ("mended", None, "UNKNOWN"),
         (None, None, "UNKNOWN"),
     ]:
-        assert status_of(vm_state, task_state) == status, (vm_state, task_state, status)
+        assert derive_status(vm_state, task_state) == status, (vm_state, task_state, status)
 
 
 def test_power_state_is_derived_from_the_vm_state():
     assert set(POWER_STATES) <= set(STATUSES)
-    assert [power_state_of(state) for state in ("Active", "stopped", None, "x")] == [1, 4, 0, 0]
+    assert [derive_power_state(state) for state in ("Active", "stopped", None, "x")] == [1, 4, 0, 0]

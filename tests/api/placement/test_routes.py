@@ -158,6 +158,6 @@ def test_openapi_document_needs_no_token_and_defaults_to_the_newest_version(sqli
 
 
 def test_server_url_of_the_openapi_document_is_the_given_mount_path():
-    assert openapi.document(describe_openapi(API.routes), VERSIONING.newest, "/")["servers"] == [
-        {"url": "/"}
-    ]
+    assert openapi.build_document(describe_openapi(API.routes), VERSIONING.newest, "/")[
+        "servers"
+    ] == [{"url": "/"}]

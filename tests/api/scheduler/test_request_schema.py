@@ -63,7 +63,7 @@ REQUEST_WITH_EVERY_FIELD = json.loads(
 
 
 def validate_document(schemas, document):
-    schemas.at(VERSION_1_0).check(document, "JSON does not validate")
+    schemas.find_schema(VERSION_1_0).check(document, "JSON does not validate")
 
 
 def test_valid_request_is_accepted_by_the_schema():

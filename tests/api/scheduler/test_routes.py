@@ -64,12 +64,14 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
         (Unavailable("x"), 503, "scheduler.unavailable"),
         (Error("x"), 500, "scheduler.failed"),
     ]:
-        answer = SchedulerStyle().error(error, status, "title", ErrorContext(RequestIds("req-1")))
+        answer = SchedulerStyle().render_error(
+            error, status, "title", ErrorContext(RequestIds("req-1"))
+        )
         assert answer.body["errors"][0]["code"] == code, code
 
 
 OPENAPI_PATH = "/scheduler/v1/openapi.json"
-OPENAPI_DOCUMENT = openapi.document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
+OPENAPI_DOCUMENT = openapi.build_document(describe_openapi(API.routes), Version(1, 0), "/scheduler")
 OPERATIONS_BY_PATH = index_operations_by_path(OPENAPI_DOCUMENT)
 NODE_UUID = make_report("cn1")["uuid"]
 

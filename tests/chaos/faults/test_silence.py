@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from placement_sched.db import engine, transaction
-from placement_sched.db.migrate import migration_lock
+from placement_sched.db.migrate import hold_migration_lock
 from placement_sched.db.transaction import Database
 from tests.chaos.faults.cutting_proxy import run_database_proxy
 from tests.chaos.faults.requests import create_provider
@@ -138,7 +138,7 @@ def test_schema_change_has_no_timeout(database_url):
     )
 
     def sleep_under_migration_lock(connection):
-        with migration_lock(database, connection):
+        with hold_migration_lock(database, connection):
             connection.execute(text(slow))
 
     database.write(sleep_under_migration_lock)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.scheduler import decisions as commands
-from placement_sched.cli.scheduler.decisions import new_decisions
+from placement_sched.cli.scheduler.decisions import iterate_new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
@@ -377,7 +377,7 @@ def test_decision_purge_dry_run_prints_the_count_and_deletes_nothing(run_cli):
 def test_followed_decision_list_yields_each_new_decision_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
-    batches = new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
+    batches = iterate_new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
     assert next(batches) == []
     for number in (4, 5):
         scheduler.select_destinations(make_spec(make_uuid(number)), claiming=ClaimMode.NONE)
@@ -388,7 +388,7 @@ def test_followed_decision_list_yields_each_new_decision_once(cloud):
 
 def test_followed_decision_list_without_a_match_starts_empty(cloud):
     scheduler = cloud.app.services.scheduler
-    batches = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
+    batches = iterate_new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
     assert next(batches) == []
     scheduler.select_destinations(make_spec(make_uuid(4)), claiming=ClaimMode.NONE)
     scheduler.select_destinations(make_spec(make_uuid(5), project_id="p3"), claiming=ClaimMode.NONE)

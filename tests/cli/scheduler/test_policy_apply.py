@@ -47,8 +47,8 @@ class CloudWithPolicy:
     def read_cpu_ratio(self, host="h1"):
         """Read the ratio in the database. A request could apply the changed file."""
         with self.app.app.services.database.read() as connection:
-            provider = resource_providers.by_uuid(connection, uuid_of(host))
-            rows = inventories.of_provider(connection, provider.id)
+            provider = resource_providers.get_by_uuid(connection, uuid_of(host))
+            rows = inventories.list_by_provider(connection, provider.id)
         return next(row.allocation_ratio for row in rows if row.resource_class == "VCPU")
 
     def add_host_to_aggregate_with_policy(self, policy):

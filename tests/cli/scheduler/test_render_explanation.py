@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.model.explanation_reader import obstacle
+from placement_sched.model.explanation_reader import describe_obstacle
 from tests.support.explanations import (
     build_explanation,
     build_selection,
@@ -229,7 +229,7 @@ def test_explanation_on_a_terminal_without_unicode_has_ascii_bars():
 def test_reason_for_no_valid_host_is_that_of_the_server():
     document = build_explanation()
     document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
-    assert obstacle(document) == "F rejected all"
+    assert describe_obstacle(document) == "F rejected all"
     assert "No valid host F rejected all" in " ".join(render_to_lines(document))
 
 

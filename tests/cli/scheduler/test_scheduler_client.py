@@ -25,7 +25,7 @@ def build_scheduler_client(url: str, **options: float) -> SchedulerClient:
 
 
 def test_aggregate_names_are_empty_if_the_scheduler_server_is_unreachable():
-    assert build_scheduler_client("http://127.0.0.1:1").aggregate_names() == {}
+    assert build_scheduler_client("http://127.0.0.1:1").map_aggregate_names() == {}
 
 
 def test_scheduler_client_timeout_says_the_server_may_still_be_working():

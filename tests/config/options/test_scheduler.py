@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from placement_sched.config.conf import new_conf, read_files
-from placement_sched.config.options.scheduler import ratios
+from placement_sched.config.conf import create_conf, read_files
+from placement_sched.config.options.scheduler import parse_weight_setting
 from placement_sched.config.settings import Settings
 
 
@@ -20,19 +20,19 @@ from placement_sched.config.settings import Settings
     ],
 )
 def test_metrics_weight_setting_is_parsed_in_order(items, pairs, caplog):
-    assert ratios(items) == pairs
+    assert parse_weight_setting(items) == pairs
     assert not caplog.records
 
 
 @pytest.mark.parametrize("invalid_setting", ["a", "a=", "=1", "a=x", "a=nan", "a=inf", "", "a=1=2"])
 def test_invalid_metrics_weight_setting_is_logged_and_ignored(invalid_setting, caplog):
     with caplog.at_level(logging.WARNING):
-        assert ratios([invalid_setting, "b=1"]) == (("b", 1.0),)
+        assert parse_weight_setting([invalid_setting, "b=1"]) == (("b", 1.0),)
     (record,) = caplog.records
     assert record.getMessage().endswith(f"ignored: {invalid_setting}")
 
 
 def test_defaults_of_metrics_options_equal_those_of_nova():
-    options = Settings.from_conf(read_files(new_conf())).metrics
+    options = Settings.from_conf(read_files(create_conf())).metrics
     assert (options.weight_multiplier, options.weight_setting) == (1.0, [])
     assert (options.required, options.weight_of_unavailable) == (True, -10000.0)

@@ -14,14 +14,14 @@ from placement_sched.errors import Error, PluginFailed
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.instance import HostInstance, Instance
-from placement_sched.model.request_spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.filtering import check_request, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
-from placement_sched.scheduler.host_state import HostState, make_host_state, service_view
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for
+from placement_sched.scheduler.host_manager import RecordedInstances, collect_named_instances
+from placement_sched.scheduler.host_state import HostState, build_service_view, make_host_state
+from placement_sched.scheduler.plugins import get_plugins, make_full_conf
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighRun, run_weighers
-from placement_sched.schemas.formats import moment
+from placement_sched.schemas.formats import parse_datetime
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, HostsCase, JsonDocument
@@ -72,8 +72,8 @@ class OwnPlugins:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
         settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")
-        plugins = plugins_for(settings, lambda: NOW)
-        spec = _get_result_or_failure(lambda: request_spec_from(case.request_spec))
+        plugins = get_plugins(settings, lambda: NOW)
+        spec = _get_result_or_failure(lambda: parse_request_spec(case.request_spec))
         if isinstance(spec, str):
             return _build_answer_with_all_rejected(case, spec, weighed)
         hosts = _HostsUnderTest(case, spec)
@@ -119,7 +119,7 @@ class _HostsUnderTest:
             _build_aggregate(number, item) for number, item in enumerate(case.aggregates, start=1)
         ]
         self._instances = [
-            HostInstance.recorded(_build_instance_record(item)) for item in case.instances
+            HostInstance.from_record(_build_instance_record(item)) for item in case.instances
         ]
 
     def list_verdicts_of_plugin(self, plugin: BaseHostFilter) -> list[bool | str]:
@@ -151,7 +151,7 @@ class _HostsUnderTest:
         run, order = self._run_weighers(
             [weigher], weighed if len(weighed) > 1 else [*weighed, *weighed]
         )
-        reports = zip(order, run.host_reports(), strict=True)
+        reports = zip(order, run.build_host_reports(), strict=True)
         weights = {place: report.weights[type(weigher).__name__] for place, report in reports}
         return {
             "raw": [weights[place].raw for place in weighed],
@@ -176,7 +176,7 @@ class _HostsUnderTest:
         filters = [plugin for plugin in chain if plugin.RUN_ON_REBUILD or not spec.is_rebuild]
         left = every
         for index, (uuid, choice) in enumerate(zip(spec.instance_uuids, chosen, strict=False)):
-            single = spec.for_instance(uuid)
+            single = spec.with_instance(uuid)
             left = run_filters(filters, left, single, index).hosts
             best = run_weighers(weighers, left, single).hosts
             weights = [[place_of[id(host.obj)], host.weight] for host in best]
@@ -185,7 +185,7 @@ class _HostsUnderTest:
             if choice is None or not left:
                 return
             every[choice].consume_from_request(single)
-            spec = single.in_group_on(every[choice].host)
+            spec = single.with_group_member_on(every[choice].host)
 
     def _run_filters(
         self, filters: list[BaseHostFilter], hosts: list[HostState]
@@ -208,16 +208,16 @@ class _HostsUnderTest:
     def _build_host_states(self) -> list[HostState]:
         recorded = RecordedInstances(
             {node.host for node in self._nodes},
-            named_instances(self._spec),
+            collect_named_instances(self._spec),
             by_hosts=lambda hosts: (item for item in self._instances if item.host in hosts),
             by_uuids=lambda uuids: (item for item in self._instances if item.uuid in uuids),
         )
         return [
             make_host_state(
                 node,
-                service_view(service),
+                build_service_view(service),
                 tuple(each for each in self._aggregates if node.host in each.hosts),
-                recorded.on(node.host),
+                recorded.get_on_host(node.host),
             )
             for node, service in zip(self._nodes, self._services, strict=True)
         ]
@@ -233,7 +233,7 @@ def _build_service(number: int, document: JsonDocument) -> Service:
         disabled=state["disabled"],
         disabled_reason=state["disabled_reason"],
         forced_down=state["forced_down"],
-        last_seen_up=moment(state["last_seen_up"]),
+        last_seen_up=parse_datetime(state["last_seen_up"]),
         updated_at=NOW,
     )
 

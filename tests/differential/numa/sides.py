@@ -6,11 +6,11 @@ from typing import Any
 
 from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host
-from placement_sched.model.hardware.pci_devices import devices_of
+from placement_sched.model.hardware.pci_devices import build_devices
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.schemas.node_report import numa_topology
+from placement_sched.schemas.node_report import parse_numa_topology
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import SERVE_NOVA_PROGRAM, JsonLineProgram
 from tests.differential.numa.generate import NumaCase
@@ -78,7 +78,7 @@ class OwnNumaFilter:
 
 def _build_host_state(case: NumaCase) -> HostState:
     state = build_host_state(
-        numa_topology=numa_topology({"cells": case["host"]}).topology,
+        numa_topology=parse_numa_topology({"cells": case["host"]}).topology,
         pci_stats=case["devices"] and FakePciStats(case["devices"]),
         cpu_allocation_ratio=case["cpu_allocation_ratio"],
         ram_allocation_ratio=case["ram_allocation_ratio"],
@@ -89,7 +89,7 @@ def _build_host_state(case: NumaCase) -> HostState:
 
 def _consume_and_describe(state: HostState, spec: Any) -> dict[str, Any]:
     candidates = state.allocation_candidates
-    devices = devices_of(state.pci_stats, spec.pci_requests, candidates[0]["mappings"])
+    devices = build_devices(state.pci_stats, spec.pci_requests, candidates[0]["mappings"])
     limits = state.limits["numa_topology"]
     fitted = fit_to_host(state.numa_topology, spec.numa_topology, limits, devices)
     state.consume_from_request(spec)

@@ -11,9 +11,9 @@ from itertools import permutations
 from typing import Any
 
 from placement_sched.model.hardware.numa import InstanceNUMATopology
-from placement_sched.model.hardware.numa_fit import in_order
+from placement_sched.model.hardware.numa_fit import sort_cells
 from placement_sched.model.hardware.pci_devices import Devices
-from placement_sched.schemas.node_report import numa_topology
+from placement_sched.schemas.node_report import parse_numa_topology
 from tests.differential.numa.generate import NumaCase
 from tests.differential.numa.sides import AnswersByInstance, FakePciStats, NovaNumaFilter
 
@@ -99,10 +99,10 @@ def _fit_single_cell(
 
 
 def _order_cells(case: NumaCase, host: list[dict[str, Any]]) -> Any:
-    topology = numa_topology({"cells": host}).topology
+    topology = parse_numa_topology({"cells": host}).topology
     stats = case["devices"] and FakePciStats(case["devices"])
     requests = [None] if case["asks_devices"] else []
-    return in_order(
+    return sort_cells(
         topology,
         InstanceNUMATopology.from_document(case["instance"]),
         stats and Devices(stats, requests),

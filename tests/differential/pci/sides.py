@@ -92,4 +92,4 @@ def _build_pci_pools(case: PciCase) -> PciPools:
     topology = None
     if case.sockets is not None:
         topology = {"cells": [{"id": cell, "socket": socket} for cell, socket in case.sockets]}
-    return PciPools.of(case.pools, topology)
+    return PciPools.from_report(case.pools, topology)

@@ -87,5 +87,7 @@ def test_comparison_detects_a_missing_device_rule(comparison, monkeypatch, missi
 
 
 def test_comparison_detects_an_ignored_placement_mapping(comparison, monkeypatch):
-    monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
+    monkeypatch.setattr(
+        pci_devices, "count_devices_by_provider", lambda _request, _mappings: Counter()
+    )
     assert comparison.run_random_cases(RANDOM_SEED, 600).findings

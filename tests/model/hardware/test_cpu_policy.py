@@ -245,13 +245,15 @@ TPM_NAME_IN_FLAVOR, TPM_NAME_IN_IMAGE = (
 def test_different_values_of_flavor_and_image_are_rejected_with_both_keys():
     both = read_hardware({TPM_VERSION_KEY: "2.0"}, {TPM_VERSION_PROPERTY: "1.2"})
     message = f"{TPM_NAME_IN_FLAVOR} is '2.0', {TPM_NAME_IN_IMAGE} is '1.2': they must be equal"
-    assert read_hardware_error(lambda: both.agreed_value("tpm_version")) == message
+    assert read_hardware_error(lambda: both.find_agreed_value("tpm_version")) == message
     both = read_hardware({}, {"os_secure_boot": "required"})
-    assert both.source("secure_boot", "os") == "image property 'os_secure_boot'"
+    assert both.find_source("secure_boot", "os") == "image property 'os_secure_boot'"
     for flavor, image in (("true", "false"), ("", "true")):
         both = read_hardware({"hw:locked_memory": flavor}, {"hw_locked_memory": image})
         read_hardware_error(
-            lambda b=both: b.agreed_flag("locked_memory"), "hw:locked_memory", "hw_locked_memory"
+            lambda b=both: b.find_agreed_flag("locked_memory"),
+            "hw:locked_memory",
+            "hw_locked_memory",
         )
 
 

@@ -16,13 +16,13 @@ from placement_sched.model.hardware.numa import (
     NUMAPagesTopology,
     NUMATopology,
     NUMATopologyLimits,
-    first_arrangement,
+    find_arrangement,
 )
-from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
+from placement_sched.model.hardware.numa_fit import fit_to_host, select_fitting_candidates
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
 from placement_sched.model.verdict import Rejection
-from placement_sched.schemas.node_report import numa_topology
+from placement_sched.schemas.node_report import parse_numa_topology
 from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 
 NUMA_CELL_REPORT = {"id": 0, "cpuset": [0, 1], "memory": 1024}
@@ -90,7 +90,9 @@ def test_numa_report_is_parsed_once_on_first_access(monkeypatch):
         "from_document",
         lambda document: parsed_ids.append(document["id"]) or from_document(document),
     )
-    topology = numa_topology({"cells": [NUMA_CELL_REPORT, NUMA_CELL_REPORT | {"id": 1}]}).topology
+    topology = parse_numa_topology(
+        {"cells": [NUMA_CELL_REPORT, NUMA_CELL_REPORT | {"id": 1}]}
+    ).topology
     assert parsed_ids == []
     assert [cell.id for cell in topology.cells] == [0, 1]
     assert topology.cells is topology.cells
@@ -98,7 +100,7 @@ def test_numa_report_is_parsed_once_on_first_access(monkeypatch):
 
 
 def test_each_key_of_a_reported_numa_cell_is_parsed():
-    (cell,) = numa_topology(
+    (cell,) = parse_numa_topology(
         {
             "cells": [
                 {
@@ -134,7 +136,7 @@ def test_each_key_of_a_reported_numa_cell_is_parsed():
 
 def test_numa_topology_without_nodes_is_false_in_conditions():
     assert not NUMATopology()
-    assert not numa_topology({"cells": []}).topology
+    assert not parse_numa_topology({"cells": []}).topology
     assert len(NUMATopology([build_numa_cell()])) == 1
     assert NUMATopology([build_numa_cell()]) == NUMATopology([build_numa_cell()]) != NUMATopology()
     assert "NUMACell(id=0" in repr(NUMATopology([build_numa_cell()]))
@@ -207,7 +209,7 @@ def test_instance_topology_has_the_policy_of_its_cells():
     ],
 )
 def test_numa_arrangement_prefers_the_first_host_nodes(places, result):
-    assert first_arrangement(places, lambda _places: True) == result
+    assert find_arrangement(places, lambda _places: True) == result
 
 
 NUMA_MODULE = "placement_sched.model.hardware.numa"
@@ -227,7 +229,7 @@ def test_numa_arrangement_equals_that_of_an_exhaustive_search(places, accepted_s
         if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
         and frozenset(arrangement) in accepted_sets
     )
-    assert first_arrangement(
+    assert find_arrangement(
         places, lambda places_set: frozenset(places_set) in accepted_sets
     ) == next(arrangements, None)
 
@@ -238,7 +240,7 @@ def test_each_set_of_host_numa_nodes_is_evaluated_once():
     def reject_node_set(places_set):
         sets.append(frozenset(places_set))
 
-    assert first_arrangement([list(range(10))] * 5, reject_node_set, effort=budget) is None
+    assert find_arrangement([list(range(10))] * 5, reject_node_set, effort=budget) is None
     assert len(sets) == len(set(sets)) == 252
 
 
@@ -256,7 +258,7 @@ def test_equal_host_numa_nodes_are_interchangeable(places, place_kinds, data):
         if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
         and accept_node_set(arrangement)
     )
-    assert first_arrangement(places, accept_node_set, lambda: place_kinds) == next(
+    assert find_arrangement(places, accept_node_set, lambda: place_kinds) == next(
         arrangements, None
     )
 
@@ -264,22 +266,22 @@ def test_equal_host_numa_nodes_are_interchangeable(places, place_kinds, data):
 def test_equal_sets_of_host_numa_nodes_are_evaluated_once():
     sets = []
     place_kinds = ["near", *["far"] * 15]
-    assert first_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
+    assert find_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
     assert len(sets) == 2
 
 
 def test_numa_arrangement_search_stops_at_its_budget():
     sets, budget = [], FitBudget(1000)
-    assert first_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
+    assert find_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
     assert (budget.gave_up, budget.remaining) == (True, 0)
     assert len(sets) <= 100
 
 
 def test_first_numa_arrangement_is_tried_with_an_exhausted_budget():
     budget = FitBudget(0)
-    assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
+    assert find_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
     assert not budget.gave_up
-    assert first_arrangement([range(32)] * 16, lambda _: False, effort=budget) is None
+    assert find_arrangement([range(32)] * 16, lambda _: False, effort=budget) is None
     assert budget.gave_up
 
 
@@ -288,7 +290,7 @@ def test_search_budget_counts_all_sets_of_numa_nodes_but_the_first(steps, sets, 
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
     assert (
-        first_arrangement([range(8)] * 2, attempts.append, effort=budget, steps_per_check=sets)
+        find_arrangement([range(8)] * 2, attempts.append, effort=budget, steps_per_check=sets)
         is None
     )
     assert len(attempts) == number
@@ -332,7 +334,7 @@ RANDOM_NODE_SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 )
 def test_numa_nodes_near_devices_equal_an_exhaustive_search(pools, requests, sockets, count, full):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
-    stats = PciPools.of(pools, numa)
+    stats = PciPools.from_report(pools, numa)
     host = build_host_with_memory(*(1 if node in full else 512 for node in range(4)))
     instance = build_instance_with_memory(*[512] * count)
     result = fit_to_host(host, instance, None, Devices(stats, requests))
@@ -359,7 +361,7 @@ class CountingPciPools(PciPools):
 def _build_gpu_devices(pools, count, policy="required"):
     spec = ({"vendor_id": "10de", "product_id": "1db4"},)
     ids = {"vendor_id": "10de", "product_id": "1db4"}
-    stats = CountingPciPools.of(
+    stats = CountingPciPools.from_report(
         [{**ids, "numa_node": node, "count": number} for node, number in pools]
     )
     return Devices(stats, [InstancePCIRequest(count=count, spec=spec, numa_policy=policy)])
@@ -390,7 +392,7 @@ def test_numa_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
     budget, attempts = FitBudget(), []
     for _ in range(10):
         devices = _build_gpu_devices([(node, node + 1) for node in range(16)], 500)
-        result = fit_candidates(host, instance, NUMA_LIMITS, devices, None, budget)
+        result = select_fitting_candidates(host, instance, NUMA_LIMITS, devices, None, budget)
         assert "Not all sets of NUMA nodes were tried" in result.reason
         attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
@@ -401,7 +403,7 @@ def test_only_possible_numa_arrangement_is_found_in_few_steps():
     # Without a look-ahead, every set of the others would be tried for the last two nodes.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
     budget = FitBudget(5_000)
-    result = first_arrangement(places, lambda _some: True, effort=budget)
+    result = find_arrangement(places, lambda _some: True, effort=budget)
     assert result == (*range(3, 16), 0, 1, 2)
 
 
@@ -411,24 +413,31 @@ def test_search_budget_for_further_candidates_is_shared_by_all_hosts(monkeypatch
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many = _build_gpu_devices([(node, 1) for node in range(16)], 500)
     few = _build_gpu_devices([(3, 1)], 1, "preferred")
-    rejection = fit_candidates(host, instance, NUMA_LIMITS, many, candidates, FitBudget(0))
+    rejection = select_fitting_candidates(
+        host, instance, NUMA_LIMITS, many, candidates, FitBudget(0)
+    )
     assert rejection.reason.count("Not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
-    remaining = fit_candidates(host, instance, NUMA_LIMITS, few, candidates, FitBudget(0))
+    remaining = select_fitting_candidates(
+        host, instance, NUMA_LIMITS, few, candidates, FitBudget(0)
+    )
     assert candidates[: len(remaining)] == remaining
     assert 10 < len(remaining) < 50
     spent = FitBudget(0)
-    fit_candidates(host, instance, NUMA_LIMITS, many, candidates, spent)
-    remaining = fit_candidates(host, instance, NUMA_LIMITS, few, candidates, spent)
+    select_fitting_candidates(host, instance, NUMA_LIMITS, many, candidates, spent)
+    remaining = select_fitting_candidates(host, instance, NUMA_LIMITS, few, candidates, spent)
     assert 1 <= len(remaining) < 10
     enough = FitBudget(100_000)
-    assert fit_candidates(host, instance, NUMA_LIMITS, few, candidates, enough) == candidates
+    assert (
+        select_fitting_candidates(host, instance, NUMA_LIMITS, few, candidates, enough)
+        == candidates
+    )
 
 
 def test_candidates_are_not_tried_if_the_numa_nodes_lack_capacity():
     host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
     devices, candidates = _build_gpu_devices([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
-    rejection = fit_candidates(host, instance, NUMA_LIMITS, devices, candidates, budget)
+    rejection = select_fitting_candidates(host, instance, NUMA_LIMITS, devices, candidates, budget)
     assert "do not fit all at once" in rejection.reason
     assert budget.remaining > 80

@@ -15,16 +15,16 @@ from placement_sched.model.hardware.numa_fit import (
     bind_to_nodes,
     can_reach_networks,
     choose_pages,
+    find_memory_shortage,
+    find_plain_memory_shortage,
+    find_shared_cpu_shortage,
+    find_smallest_page,
     fit_cell,
     fit_to_host,
-    in_order,
-    memory_shortage,
     pin_cell,
-    plain_shortage,
     reject_far_devices,
     reject_too_few_nodes,
-    shared_shortage,
-    smallest_page,
+    sort_cells,
     with_usage,
 )
 from placement_sched.model.hardware.pci_devices import Devices
@@ -171,7 +171,8 @@ PINNED_CELL = build_instance_topology(build_instance_cell(pinned=[0]))
 
 def list_sorted_cell_ids(host, instance=ONE_CELL, devices=None, packing=False):
     return [
-        cell.id for cell in in_order(build_host_topology(*host), instance, devices, packing=packing)
+        cell.id
+        for cell in sort_cells(build_host_topology(*host), instance, devices, packing=packing)
     ]
 
 
@@ -417,17 +418,18 @@ PAGES_OF_ALL_SIZES = build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 512), 
 def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
     host = build_cell(memory_usage=used)
     cell = build_instance_cell(memory=memory)
-    assert memory_shortage(host, cell, build_numa_limits(ram=ratio)) == shortage
-    assert memory_shortage(host, cell, None) is None
+    assert find_memory_shortage(host, cell, build_numa_limits(ram=ratio)) == shortage
+    assert find_memory_shortage(host, cell, None) is None
 
 
 def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
     host = build_cell(memory_usage=1024)
     assert (
-        memory_shortage(host, build_instance_cell(pinned=[0]), build_numa_limits(ram=0.5)) is None
+        find_memory_shortage(host, build_instance_cell(pinned=[0]), build_numa_limits(ram=0.5))
+        is None
     )
     mixed = build_instance_cell(shared=[1], pinned=[0])
-    assert memory_shortage(host, mixed, build_numa_limits()) is not None
+    assert find_memory_shortage(host, mixed, build_numa_limits()) is not None
 
 
 @pytest.mark.parametrize(
@@ -463,8 +465,10 @@ def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
 )  # fmt: skip
 def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floating, pinned):
     cell = build_cell(**host)
-    assert plain_shortage(cell, build_instance_cell(memory=memory)) == floating
-    assert plain_shortage(cell, build_instance_cell(memory=memory, pinned=[0])) == pinned
+    assert find_plain_memory_shortage(cell, build_instance_cell(memory=memory)) == floating
+    assert (
+        find_plain_memory_shortage(cell, build_instance_cell(memory=memory, pinned=[0])) == pinned
+    )
 
 
 @pytest.mark.parametrize(
@@ -506,10 +510,10 @@ def test_largest_memory_pages_with_enough_free_memory_are_chosen(size, host_page
 
 def test_smallest_page_size_of_a_host_cell_is_found():
     assert (
-        smallest_page(build_cell(mempages=build_pages((LARGE_PAGE_KB, 1), (SMALL_PAGE_KB, 1))))
+        find_smallest_page(build_cell(mempages=build_pages((LARGE_PAGE_KB, 1), (SMALL_PAGE_KB, 1))))
         == SMALL_PAGE_KB
     )
-    assert smallest_page(build_cell()) is None
+    assert find_smallest_page(build_cell()) is None
     for policy in (None, "shared"):
         fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_numa_limits())
         assert isinstance(fitted, FittedNUMACell)
@@ -637,10 +641,10 @@ def test_cell_without_pinned_cpus_fits_a_mixed_policy_unless_isolated(policy, re
 def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
     host = build_cell(shared=range(4), cpu_usage=used)
     cell = build_instance_cell(shared=range(count))
-    assert shared_shortage(host, cell, build_numa_limits(cpu=ratio)) == shortage
+    assert find_shared_cpu_shortage(host, cell, build_numa_limits(cpu=ratio)) == shortage
 
 
 def test_usage_of_shared_cpus_is_ignored_without_limits():
     host = build_cell(shared=range(4), cpu_usage=99)
-    assert shared_shortage(host, build_instance_cell(shared=range(4)), None) is None
-    assert shared_shortage(host, build_instance_cell(shared=range(5)), None) is not None
+    assert find_shared_cpu_shortage(host, build_instance_cell(shared=range(4)), None) is None
+    assert find_shared_cpu_shortage(host, build_instance_cell(shared=range(5)), None) is not None

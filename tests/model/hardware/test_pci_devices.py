@@ -12,8 +12,8 @@ from placement_sched.model.hardware.pci_devices import (
     Devices,
     PciPools,
     ReportedPools,
-    devices_of,
-    shortage,
+    build_devices,
+    find_shortage,
 )
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
 from tests.model.hardware.pci_stats import FakePciStats
@@ -46,7 +46,7 @@ def build_cells(*ids):
 
 def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
     """Return name and count of the remaining pools, or the reason of the rejection."""
-    host_pools = PciPools.of(pools, host)
+    host_pools = PciPools.from_report(pools, host)
     is_supported = host_pools.support_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in pools)
     if not is_supported:
@@ -94,7 +94,10 @@ def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=N
 )
 def test_all_values_of_a_pci_device_spec_must_match_the_pool(fields, specs, fits):
     assert (
-        PciPools.of([build_pool(**fields)]).support_requests([build_pci_request(1, *specs)]) is fits
+        PciPools.from_report([build_pool(**fields)]).support_requests(
+            [build_pci_request(1, *specs)]
+        )
+        is fits
     )
 
 
@@ -114,7 +117,7 @@ def test_pci_device_specs_are_compared_once_with_equal_pools(number):
     pci_request = build_pci_request(1, *specs)
     for host in range(10):
         pools = [build_pool(host, **({"key0": "2"} if host % 2 else {}))]
-        assert not PciPools.of(pools).support_requests([pci_request])
+        assert not PciPools.from_report(pools).support_requests([pci_request])
     assert {spec.compared for spec in specs} == {2}
 
 
@@ -132,7 +135,7 @@ def test_pci_device_specs_are_compared_once_with_equal_pools(number):
 @pytest.mark.parametrize("make", [build_pci_request, build_pci_request_of_port])
 def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, requested, fits):
     free, spec = {"dev_type": kind} if kind else {}, {"dev_type": requested} if requested else {}
-    assert PciPools.of([build_pool(**free)]).support_requests([make(1, spec)]) is fits
+    assert PciPools.from_report([build_pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
 POOLS_BY_NUMA_NODE = [
@@ -162,7 +165,7 @@ def test_numa_affinity_policy_decides_which_pci_devices_are_taken(policy, nodes,
     numa_cells = None if nodes is None else build_cells(*nodes)
     results = []
     for count in range(1, 5):
-        pools = PciPools.of(POOLS_BY_NUMA_NODE, build_topology(0, 0, 1))
+        pools = PciPools.from_report(POOLS_BY_NUMA_NODE, build_topology(0, 0, 1))
         requests = [build_pci_request(count, numa_policy=policy)]
         fits = pools.support_requests(requests, None, numa_cells)
         if fits:
@@ -174,10 +177,12 @@ def test_numa_affinity_policy_decides_which_pci_devices_are_taken(policy, nodes,
 @pytest.mark.parametrize("host", [build_topology(0, 0, None), build_topology(0, None), None])
 def test_socket_affinity_policy_needs_the_sockets_of_all_numa_nodes(host):
     requests = [build_pci_request(numa_policy="socket")]
-    assert not PciPools.of([build_pool(1, 1)], host).support_requests(
+    assert not PciPools.from_report([build_pool(1, 1)], host).support_requests(
         requests, None, build_cells(0)
     )
-    assert PciPools.of([build_pool(1, 0)], host).support_requests(requests, None, build_cells(0))
+    assert PciPools.from_report([build_pool(1, 0)], host).support_requests(
+        requests, None, build_cells(0)
+    )
 
 
 POOLS_OF_PROVIDERS = [
@@ -256,7 +261,7 @@ def test_pci_requests_are_served_in_their_order():
         find_remaining_pools([build_pool(3)], [build_pci_request(2), build_pci_request(2)])
         == "1 free"
     )
-    pools = PciPools.of([build_pool(3)])
+    pools = PciPools.from_report([build_pool(3)])
     with pytest.raises(Conflict, match="2 devices for PCI alias nic requested: 1 free"):
         pools.apply_requests([build_pci_request(2), build_pci_request(2)])
     assert pools.free == 1
@@ -294,7 +299,7 @@ def test_request_for_zero_pci_devices_needs_a_matching_pool():
 )  # fmt: skip
 def test_rejection_has_requested_and_free_pci_devices(pools, requested, free, reason):
     demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
-    rejection = shortage(PciPools.of(pools).now, demand)
+    rejection = find_shortage(PciPools.from_report(pools).now, demand)
     assert rejection.reason == reason
     assert (rejection.asked, rejection.has) == (requested.count, free)
 
@@ -326,16 +331,16 @@ def test_pci_devices_are_counted_and_served_by_numa_node():
 
 @pytest.mark.parametrize("stats", [None, (), ({"count": 1},)])
 def test_host_that_reports_no_pci_devices_has_none(stats):
-    assert devices_of(stats, ONE_DEVICE_REQUEST, None) is None
+    assert build_devices(stats, ONE_DEVICE_REQUEST, None) is None
 
 
 def test_request_without_pci_devices_has_no_pci_requests():
     stats = FakePciStats()
-    assert devices_of(stats, None, {}) == Devices(stats, (), {})
-    assert devices_of(stats, ONE_DEVICE_REQUEST, {}) == Devices(
+    assert build_devices(stats, None, {}) == Devices(stats, (), {})
+    assert build_devices(stats, ONE_DEVICE_REQUEST, {}) == Devices(
         stats, ONE_DEVICE_REQUEST.requests, {}
     )
     assert Devices(stats).can_serve([build_instance_cell(0)])
     assert stats.calls == []
-    assert PciPools.of([])
-    assert PciPools.of([]).pools == list(PciPools.of([])) == []
+    assert PciPools.from_report([])
+    assert PciPools.from_report([]).pools == list(PciPools.from_report([])) == []

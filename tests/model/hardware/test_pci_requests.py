@@ -11,8 +11,8 @@ from placement_sched.model.hardware.pci_requests import (
     Alias,
     InstancePCIRequest,
     InstancePCIRequests,
-    aliases_of,
-    placement_terms,
+    build_placement_terms,
+    parse_aliases,
 )
 from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
 
@@ -62,7 +62,7 @@ def test_pci_request_has_the_attributes_of_nova():
     assert InstancePCIRequests()
 
 
-NIC_AND_GPU_ALIASES = aliases_of(
+NIC_AND_GPU_ALIASES = parse_aliases(
     [
         '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}',
         '{"name": "gpu", "vendor_id": "10de", "product_id": "1db4", "numa_policy": "required"}',
@@ -77,11 +77,11 @@ PCI_AFFINITY_KEY, PCI_AFFINITY_PROPERTY = (
 
 def read_pci_requests(value, properties=(), **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
-    return read_hardware(extra_specs, properties).pci_requests(NIC_AND_GPU_ALIASES)
+    return read_hardware(extra_specs, properties).build_pci_requests(NIC_AND_GPU_ALIASES)
 
 
 def test_pci_requests_have_the_values_of_their_aliases():
-    assert read_hardware({}).pci_requests(NIC_AND_GPU_ALIASES) == ()
+    assert read_hardware({}).build_pci_requests(NIC_AND_GPU_ALIASES) == ()
     nic, gpu = read_pci_requests("nic:2, gpu: 1")
     assert (nic.alias_name, nic.count, nic.numa_policy) == ("nic", 2, "legacy")
     assert nic.spec == ({"vendor_id": "8086", "product_id": "1520"},)
@@ -149,7 +149,7 @@ def test_invalid_pci_requests_are_rejected_with_their_key(value):
 )
 def test_pci_spec_is_converted_to_placement_class_and_traits(spec, resource_class, traits):
     request = InstancePCIRequest(count=1, alias_name="a", spec=(spec,))
-    assert placement_terms(request) == (resource_class, traits)
+    assert build_placement_terms(request) == (resource_class, traits)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_pci_spec_is_converted_to_placement_class_and_traits(spec, resource_clas
 )
 def test_pci_spec_without_a_resource_class_is_rejected_for_placement(specs, message):
     with pytest.raises(Invalid, match=message):
-        placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
+        build_placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
 
 
 PCI_IDS = {"vendor_id": "8086", "product_id": "1520"}
@@ -174,7 +174,7 @@ VF_SPEC = {**PCI_IDS, "device_type": "type-VF"}
 
 
 def read_pci_aliases(*specs, in_placement=False):
-    return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
+    return parse_aliases([json.dumps(spec) for spec in specs], in_placement=in_placement)
 
 
 def test_pci_alias_list_is_empty_by_default():
@@ -267,4 +267,4 @@ def test_invalid_pci_aliases_are_rejected_with_the_reason(specs, in_placement, w
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])
 def test_pci_alias_that_is_not_json_is_rejected(text):
     with pytest.raises(ConfigurationError, match=r"^\[pci\] alias .*it is not valid JSON"):
-        aliases_of([text], in_placement=False)
+        parse_aliases([text], in_placement=False)

@@ -14,14 +14,14 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.numa import NUMACell, NUMAPagesTopology, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_devices import PciPools
-from placement_sched.model.hardware.pci_requests import aliases_of
+from placement_sched.model.hardware.pci_requests import parse_aliases
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.hardware.stranding import FlavorTable, _count_spread
 from placement_sched.model.image import Image
 from placement_sched.model.verdict import Rejection
 
 GPU_ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "device_type": "type-PCI"}'
-GPU_ALIASES = aliases_of((GPU_ALIAS,), in_placement=False)
+GPU_ALIASES = parse_aliases((GPU_ALIAS,), in_placement=False)
 HUGE_PAGE_KB = 1024 * 1024
 
 
@@ -93,9 +93,9 @@ def test_stranded_amounts_equal_those_after_placing_instances_in_turn(sizes, hos
         build_host(vcpus_used=64 - cpus, free_ram_mb=ram, free_disk_mb=1024 * disk + 1023)
         for cpus, ram, disk in hosts
     ]
-    table = FlavorTable.of(flavors, {})
+    table = FlavorTable.from_flavors(flavors, {})
     free = table.read(states)
-    mean, for_all = table.stranded(free)
+    mean, for_all = table.compute_stranded(free)
     for number, amounts in enumerate(hosts):
         remaining = [
             subtract_fitting_instances(
@@ -126,7 +126,7 @@ def count_placed_instances(topology, flavor):
 def test_count_of_fitting_instances_on_single_nodes_equals_the_placed_instances(cells, sizes):
     flavors = [build_pinned_flavor(*size) for size in dict.fromkeys(sizes)]
     topology = NUMATopology(build_numa_cell(number, *cell) for number, cell in enumerate(cells))
-    table = FlavorTable.of(flavors, {})
+    table = FlavorTable.from_flavors(flavors, {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[count_placed_instances(topology, flavor) for flavor in flavors]]
 
@@ -159,14 +159,14 @@ def test_instances_on_several_numa_nodes_are_counted_exactly(nodes, count):
 def test_instances_on_two_numa_nodes_need_capacity_on_both():
     topology = NUMATopology([build_numa_cell(0, 8, 8), build_numa_cell(1, 3, 8)])
     flavor = build_pinned_flavor(4, 4, hw__numa_nodes="2")
-    table = FlavorTable.of([flavor], {})
+    table = FlavorTable.from_flavors([flavor], {})
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[count_placed_instances(topology, flavor)]] == [[1]]
 
 
 def test_stranded_amounts_include_numa_nodes_and_pages():
     topology = NUMATopology([build_numa_cell(0, 6, 10, shared=2, used=2), build_numa_cell(1, 6, 4)])
-    table = FlavorTable.of([build_pinned_flavor(4, 8)], {})
+    table = FlavorTable.from_flavors([build_pinned_flavor(4, 8)], {})
     host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
     free = table.read([host])
     # Of 14 CPUs, 12 are for pinning. Of the 3 used CPUs, 1 is shared.
@@ -178,7 +178,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
         "1048576 KiB pages": 14 * 1024,
     }
     # An instance fits on the first node, and the second lacks pages.
-    assert list_positive_amounts(table, table.stranded(free)[0][0]) == {
+    assert list_positive_amounts(table, table.compute_stranded(free)[0][0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144 - 8192,
         "DISK_GB": 1000,
@@ -189,7 +189,7 @@ def test_stranded_amounts_include_numa_nodes_and_pages():
 
 def test_all_memory_pages_but_the_smallest_count_as_large():
     flavor = build_flavor(2, 2048, extra_specs={"hw:mem_page_size": "large"})
-    table = FlavorTable.of([flavor], {})
+    table = FlavorTable.from_flavors([flavor], {})
     topology = NUMATopology([build_numa_cell(0, 0, 5, shared=8)])
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[2]]
@@ -197,14 +197,16 @@ def test_all_memory_pages_but_the_smallest_count_as_large():
 
 def build_gpu_pools(*counts):
     ids = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
-    return PciPools.of([{**ids, "numa_node": node, "count": count} for node, count in counts])
+    return PciPools.from_report(
+        [{**ids, "numa_node": node, "count": count} for node, count in counts]
+    )
 
 
 def test_stranded_pci_devices_are_counted_by_host_and_numa_node():
     alias = {"pci_passthrough:alias": "gpu:2"}
     plain = build_flavor(1, 1024, extra_specs=alias)
     near = build_pinned_flavor(2, 2, pci_passthrough__alias="gpu:2")
-    table = FlavorTable.of([plain, near], GPU_ALIASES)
+    table = FlavorTable.from_flavors([plain, near], GPU_ALIASES)
     topology = NUMATopology([build_numa_cell(0, 8, 8), build_numa_cell(1, 8, 8)])
     hosts = [
         build_host(numa_topology=topology, pci_stats=build_gpu_pools((0, 3), (1, 3))),
@@ -224,18 +226,20 @@ def test_flavors_with_resources_missing_in_host_reports_are_left_out():
         build_flavor(5, extra_specs={"hw:numa_nodes": "many"}),
         build_flavor(6, extra_specs={"pci_passthrough:alias": "unknown:1"}),
     ]
-    assert [flavor.total["VCPU"] for flavor in FlavorTable.of(flavors, {}).flavors] == [1]
+    assert [flavor.total["VCPU"] for flavor in FlavorTable.from_flavors(flavors, {}).flavors] == [1]
 
 
 def test_host_that_reports_no_disk_has_unlimited_disk():
-    table = FlavorTable.of([build_flavor(32, 1024, 500)], {})
+    table = FlavorTable.from_flavors([build_flavor(32, 1024, 500)], {})
     free = table.read([build_host(total_usable_disk_gb=0, free_disk_mb=0)])
     assert table.count_fits(free).tolist() == [[2]]
-    assert list_positive_amounts(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
+    assert list_positive_amounts(table, table.compute_stranded(free)[0][0]) == {
+        "MEMORY_MB": 262144 - 2048
+    }
 
 
 def test_numa_nodes_are_read_once_for_each_report_and_instance():
-    table = FlavorTable.of([build_pinned_flavor(4, 4)], {})
+    table = FlavorTable.from_flavors([build_pinned_flavor(4, 4)], {})
     instance = RequestedHardware(build_pinned_flavor(2, 2), Image()).numa_topology
     host = build_host(numa_topology=NUMATopology([build_numa_cell(0, 8, 8)]))
     assert table.read([host]).nodes[0, 0, 2] == 8

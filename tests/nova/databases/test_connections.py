@@ -6,9 +6,9 @@ import pytest
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova.databases import (
     NovaDatabaseUnavailable,
-    api_database,
-    cell_database,
     fill_template,
+    get_api_database,
+    get_cell_database,
 )
 from tests.conftest import make_settings
 from tests.support.loopback import reserve_port
@@ -54,40 +54,40 @@ def test_unknown_url_template_variable_is_an_error(template, default):
 
 @pytest.mark.parametrize("url", ["", "oracle://u@h/x", "no url", "mysql://{port"])
 def test_cell_with_an_unusable_url_is_unavailable_and_its_password_is_hidden(sqlite_url, url):
-    database = cell_database("cell one", url, make_settings(sqlite_url))
+    database = get_cell_database("cell one", url, make_settings(sqlite_url))
     with pytest.raises(NovaDatabaseUnavailable, match="database_connection"), database.read():
         pass
 
 
 def test_missing_api_database_url_is_an_error(sqlite_settings):
     with pytest.raises(ConfigurationError, match=r"\[api_database\] connection is not set"):
-        api_database(sqlite_settings)
+        get_api_database(sqlite_settings)
 
 
 def test_unsupported_api_database_type_is_an_error(sqlite_url):
     settings = make_settings(sqlite_url, api_database__connection="oracle://u@h/x")
     with pytest.raises(ConfigurationError, match=r"\[api_database\] connection: 'oracle'"):
-        api_database(settings)
+        get_api_database(settings)
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mysql+mysqldb", "postgresql", "postgresql+psycopg2"])
 def test_unsupported_database_drivers_are_replaced_by_supported_drivers(sqlite_url, scheme):
     url = f"{scheme}://u:p@h/nova_api"
-    database = api_database(make_settings(sqlite_url, api_database__connection=url))
+    database = get_api_database(make_settings(sqlite_url, api_database__connection=url))
     assert database.url.drivername in {"mysql+pymysql", "postgresql+psycopg"}
 
 
 def test_refused_connection_makes_the_database_unavailable_without_a_wait(sqlite_settings):
     with reserve_port() as holder:
         url = f"mysql://u:very-secret@127.0.0.1:{holder.getsockname()[1]}/nova"
-        database = cell_database("cell one", url, sqlite_settings)
+        database = get_cell_database("cell one", url, sqlite_settings)
         with pytest.raises(NovaDatabaseUnavailable) as away, database.read():
             pass
     assert "very-secret" not in away.value.detail
 
 
 def test_nova_database_session_is_read_only(nova, sqlite_settings):
-    database = cell_database("cell one", nova.cells["one"].url, sqlite_settings)
+    database = get_cell_database("cell one", nova.cells["one"].url, sqlite_settings)
     with pytest.raises(NovaDatabaseUnavailable, match="readonly"), database.read() as connection:
         connection.exec_driver_sql("DELETE FROM services")
     database.close()
@@ -95,7 +95,7 @@ def test_nova_database_session_is_read_only(nova, sqlite_settings):
 
 def test_missing_sqlite_file_is_unavailable_and_not_created(sqlite_settings, tmp_path):
     file = tmp_path / "mistyped.db"
-    database = cell_database("cell one", f"sqlite:///{file}", sqlite_settings)
+    database = get_cell_database("cell one", f"sqlite:///{file}", sqlite_settings)
     with (
         pytest.raises(NovaDatabaseUnavailable, match=r"^there is no database .*mistyped\.db$"),
         database.read(),
@@ -106,7 +106,7 @@ def test_missing_sqlite_file_is_unavailable_and_not_created(sqlite_settings, tmp
 
 @pytest.mark.all_databases
 def test_driver_error_message_has_no_error_number(database_url, sqlite_settings):
-    database = cell_database("cell one", database_url, sqlite_settings)
+    database = get_cell_database("cell one", database_url, sqlite_settings)
     with pytest.raises(NovaDatabaseUnavailable) as away, database.read() as connection:
         connection.exec_driver_sql("SELECT 1 FROM no_such_table")
     assert "no_such_table" in away.value.detail

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from placement_sched.errors import Unavailable
 from placement_sched.nova.databases import tables
-from placement_sched.nova.databases.service_record import record_of
+from placement_sched.nova.databases.service_record import find_record
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -32,7 +32,7 @@ def make_service_record(nova, database_url):
 
     def read_record(host):
         options = {"DEFAULT__host": host, "DEFAULT__service_down_time": 60}
-        row = record_of(make_settings(database_url, database__connection=database_url, **options))
+        row = find_record(make_settings(database_url, database__connection=database_url, **options))
         created.append(row)
         return row
 
@@ -166,10 +166,10 @@ def raise_unavailable(*_):
 
 def test_unreachable_database_is_unavailable(tmp_path):
     url = f"sqlite:///{tmp_path}/nowhere/nova.db"
-    record = record_of(make_settings("sqlite://", database__connection=url, DEFAULT__host="ctl1"))
+    record = find_record(make_settings("sqlite://", database__connection=url, DEFAULT__host="ctl1"))
     with pytest.raises(Unavailable):
         record.beat(NOW)
 
 
 def test_no_service_record_without_nova_database():
-    assert record_of(make_settings("sqlite://")) is None
+    assert find_record(make_settings("sqlite://")) is None

@@ -90,9 +90,9 @@ def test_columns_that_sync_reads_exist_in_the_schema_of_nova(
     number = nova_with_migrated_schemas.add_aggregate("racks", ("cn1",), availability_zone="north")
     before = nova_with_migrated_schemas.rows()
     follower = make_follower(nova_with_migrated_schemas)
-    findings = follower.full()
+    findings = follower.sync_all()
     follower.refresh()
-    follower.round()
+    follower.sync_changes()
     assert findings.issues == ()
     assert {noun: count.new for noun, count in findings.counts.items()} == {
         "cells": 1,
@@ -103,10 +103,10 @@ def test_columns_that_sync_reads_exist_in_the_schema_of_nova(
         "instances": 1,
     }
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node).host_ip == "192.0.2.7"
-        assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
-        assert instances.by_uuid(connection, uuid).server_group == group
-        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+        assert compute_nodes.get_by_uuid(connection, node).host_ip == "192.0.2.7"
+        assert services.map_by_host(connection, ["cn2"])["cn2"].disabled
+        assert instances.get_by_uuid(connection, uuid).server_group == group
+        assert host_aggregates.find_by_id(connection, number).hosts == {"cn1"}
     assert follower.compare().differing == 0
     assert nova_with_migrated_schemas.rows() == before
 
@@ -126,7 +126,7 @@ def test_sync_rounds_find_changed_rows(make_follower, nova_with_migrated_schemas
             cell.add(table, instance_uuid=uuid, key=key, value=value)
         cell.delete_softly(table, instance_uuid=uuid, key="deleted")
     follower = make_follower(nova_with_migrated_schemas)
-    follower.full()
+    follower.sync_all()
     cell.change(tables[0], {"instance_uuid": uuid, "key": "a"}, value="2")
     cell.change("compute_nodes", {"host": "cn2"}, vcpus_used=9)
     cell.change("services", {"host": "cn1"}, forced_down=True)
@@ -135,14 +135,14 @@ def test_sync_rounds_find_changed_rows(make_follower, nova_with_migrated_schemas
     cell.change("instances", {"uuid": gone}, vm_state="deleted")
     cell.delete_softly("instances", uuid=gone)
     new = nova_with_migrated_schemas.add_instance("cn1")
-    follower.round()
+    follower.sync_changes()
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
-        assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
+        assert compute_nodes.get_by_uuid(connection, node).vcpus_used == 9
+        assert services.map_by_host(connection, ["cn1"])["cn1"].forced_down
         hosts = {instance.uuid: instance.host for instance in instances.search(connection)}
         assert hosts == {uuid: "cn2", new: "cn1"}
-        assert instances.by_uuid(connection, uuid).launched_at == launched
-        metadata = instances.MetadataReader(connection, [uuid]).of(uuid)
+        assert instances.get_by_uuid(connection, uuid).launched_at == launched
+        metadata = instances.MetadataReader(connection, [uuid]).read(uuid)
     assert metadata == ({"a": "2", "b": 'a "quoted" ü'}, {"a": None, "b": 'a "quoted" ü'})
     assert follower.compare().differing == 0
 

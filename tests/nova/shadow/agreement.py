@@ -27,7 +27,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
-from placement_sched.nova.shadow.comparison import format_report, report_of
+from placement_sched.nova.shadow.comparison import build_report, format_report
 from placement_sched.store import decisions
 from placement_sched.store.placement import (
     aggregates,
@@ -130,7 +130,7 @@ class ShadowCloud:
             key = ids[self.node_uuids[name]]
             # nova-compute marks each of its hosts as nova's.
             trait_names = [*host["traits"], "OWNER_NOVA"]
-            trait_ids = [trait.id for trait in traits.by_names(connection, trait_names)]
+            trait_ids = [trait.id for trait in traits.list_by_names(connection, trait_names)]
             traits.replace(connection, key, (), trait_ids, utcnow())
             aggregates.replace(connection, key, of_host[name], utcnow())
 
@@ -196,19 +196,19 @@ class ShadowCloud:
 
     def has_no_pending_results(self) -> bool:
         with self.database.read() as connection:
-            return not decisions.pending_shadow_results(connection)
+            return not decisions.list_pending_shadow_results(connection)
 
     def list_pending_results(self) -> list[Any]:
         with self.database.read() as connection:
-            return list(decisions.pending_shadow_results(connection))
+            return list(decisions.list_pending_shadow_results(connection))
 
     def read_report(self) -> dict[str, Any]:
         with self.database.read() as connection:
-            return report_of(decisions.shadow_results_since(connection, None))
+            return build_report(decisions.list_shadow_results_since(connection, None))
 
     def _is_evaluated(self, uuids: list[str]) -> bool:
         with self.database.read() as connection:
-            rows = decisions.shadow_results_since(connection, None)
+            rows = decisions.list_shadow_results_since(connection, None)
             return {row.instance for row in rows}.issuperset(uuids)
 
     def _record_in_cell0(self, uuid: str) -> None:

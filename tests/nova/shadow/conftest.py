@@ -114,7 +114,7 @@ class ShadowSetup:
 
     def list_results(self) -> list[ShadowResult]:
         with self.database.read() as connection:
-            return list(decisions.shadow_results_since(connection, None))
+            return list(decisions.list_shadow_results_since(connection, None))
 
     def record_nova_action(
         self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]
@@ -150,7 +150,7 @@ def shadow_setup(
     setup = ShadowSetup(nova, database, settings, make_follower(nova))
     setup.add_host("cn1", free=8192)
     setup.add_host("cn2", free=4096)
-    setup.follower.full()
+    setup.follower.sync_all()
     yield setup
     setup.close()
 

@@ -21,8 +21,8 @@ from placement_sched.nova.shadow.comparison import (
     HostName,
     HostRejection,
     InstanceStep,
+    find_worst_verdict,
     judge,
-    worst_verdict,
 )
 from placement_sched.scheduler.weights import WeighedHost
 from tests.nova.shadow.records import (
@@ -159,7 +159,7 @@ def test_request_has_the_worst_verdict_of_its_instances():
         ([SAME_HOST, OTHER_HOST], OTHER_HOST),
         ([PENDING, SAME_HOST], PENDING),
     ):
-        assert worst_verdict(verdicts) == worst
+        assert find_worst_verdict(verdicts) == worst
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def build_weighed_hosts(*weights):
 
 
 def find_best_host_names(*weights, subset=1, most=10):
-    step = InstanceStep.of(build_weighed_hosts(*weights), subset, most)
+    step = InstanceStep.from_weighed_hosts(build_weighed_hosts(*weights), subset, most)
     return sorted(name.host for name in step.best)
 
 
@@ -216,12 +216,12 @@ def test_best_hosts_have_the_highest_weight_or_are_in_the_subset(weights, subset
 
 
 def test_recorded_best_hosts_are_limited_and_further_hosts_are_counted():
-    step = InstanceStep.of(build_weighed_hosts(1.0, 1.0, 1.0), 1, 2)
+    step = InstanceStep.from_weighed_hosts(build_weighed_hosts(1.0, 1.0, 1.0), 1, 2)
     assert (len(step.best), step.more) == (2, 1)
 
 
 def test_instance_step_without_weighed_hosts_has_no_chosen_host():
-    assert InstanceStep.of([], 1, 10) == InstanceStep(None)
+    assert InstanceStep.from_weighed_hosts([], 1, 10) == InstanceStep(None)
 
 
 @pytest.mark.parametrize(

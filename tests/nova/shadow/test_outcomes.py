@@ -54,8 +54,8 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(
 ):
     request = shadow_setup.receive_request(instance_uuid)
     with database.read() as connection:
-        decision = decisions.by_uuid(connection, request.decision)
-        assert allocations.of_consumers(connection, [instance_uuid]) == ()
+        decision = decisions.get_by_uuid(connection, request.decision)
+        assert allocations.list_by_consumers(connection, [instance_uuid]) == ()
     assert (decision.kind, decision.outcome, decision.flavor) == (SHADOW, "selected", "m1.small")
     assert decision.request_ids.request_id == REQUEST_ID
     assert [place.host for place in decision.places] == ["cn1"]
@@ -85,7 +85,7 @@ def test_host_claimed_by_nova_is_compared_with_the_evaluated_host(
 
 def test_claimed_host_of_equal_weight_is_agreement(shadow_setup, instance_uuid, read_single_result):
     shadow_setup.add_host("cn3", free=8192)
-    shadow_setup.follower.full()
+    shadow_setup.follower.sync_all()
     shadow_setup.receive_request(instance_uuid)
     shadow_setup.claim_resources(instance_uuid, "cn3")
     assert read_single_result().verdict == EQUAL_WEIGHT
@@ -167,7 +167,7 @@ def test_remaining_allocations_of_an_evacuated_instance_are_not_the_choice_of_no
     shadow_setup, instance_uuid, read_single_result
 ):
     shadow_setup.nova.add_instance("cn2", uuid=instance_uuid)
-    shadow_setup.follower.full()
+    shadow_setup.follower.sync_all()
     shadow_setup.claim_resources(instance_uuid, "cn2")
     shadow_setup.receive_request(instance_uuid, ignore_hosts=["cn2"])
     assert read_single_result().verdict == PENDING
@@ -179,7 +179,7 @@ def test_allocations_restored_after_a_failed_move_are_not_the_choice_of_nova(
     shadow_setup, instance_uuid, read_single_result
 ):
     shadow_setup.nova.add_instance("cn2", uuid=instance_uuid)
-    shadow_setup.follower.full()
+    shadow_setup.follower.sync_all()
     shadow_setup.receive_request(instance_uuid)
     shadow_setup.claim_resources(instance_uuid, "cn2")
     assert read_single_result().verdict == PENDING
@@ -218,7 +218,7 @@ def test_accepted_rebuild_is_compared_by_the_current_host(
     shadow_setup, instance_uuid, read_single_result
 ):
     shadow_setup.nova.add_instance("cn2", uuid=instance_uuid)
-    shadow_setup.follower.full()
+    shadow_setup.follower.sync_all()
     shadow_setup.claim_resources(instance_uuid, "cn2")
     hints = {"_nova_check_type": ["rebuild"]}
     shadow_setup.receive_request(
@@ -307,6 +307,6 @@ def test_cell_passwords_are_not_stored(shadow_setup, instance_uuid, database):
     destination = build_nova_object("Destination", "1.4", {"cell": cell})
     request = shadow_setup.receive_request(instance_uuid, requested_destination=destination)
     with database.read() as connection:
-        decision = decisions.by_uuid(connection, request.decision)
+        decision = decisions.get_by_uuid(connection, request.decision)
     assert "s3cret" not in str(decision)
     assert "s3cret" not in str(shadow_setup.list_results())

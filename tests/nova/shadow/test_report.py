@@ -8,7 +8,7 @@ import pytest
 from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.shadow.comparison import WORDS, format_report, report_of
+from placement_sched.nova.shadow.comparison import WORDS, build_report, format_report
 from tests.support.scheduling import make_uuid
 
 EVALUATION_TIME = datetime(2026, 11, 22, 12, 0, 0)
@@ -45,13 +45,13 @@ def test_agreement_ratio_counts_comparable_requests_only():
         shadow_result.OTHER_HOST,
     ]
     verdicts += [shadow_result.PENDING, shadow_result.UNKNOWN]
-    report = report_of(build_result(number, verdict) for number, verdict in enumerate(verdicts))
+    report = build_report(build_result(number, verdict) for number, verdict in enumerate(verdicts))
     assert (report["requests"], report["compared"], report["agreement"]) == (6, 4, 75.0)
     assert report["verdicts"] == dict.fromkeys(verdicts, 1)
 
 
 def test_request_of_several_instances_counts_once():
-    report = report_of(
+    report = build_report(
         [
             build_result(1, shadow_result.SAME_HOST),
             build_result(1, shadow_result.ONLY_OURS, 1),
@@ -66,7 +66,7 @@ def test_request_of_several_instances_counts_once():
 def test_disagreement_names_both_hosts_and_the_reason():
     facts = {"our_host": "cn1", "nova_host": "cn2"}
     detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
-    report = report_of([build_result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
+    report = build_report([build_result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
     assert list(format_report(report)) == [
         "1 request for 1 instance",
         "0 % of 1 compared request agree with nova's choice",
@@ -90,12 +90,12 @@ def test_unevaluated_request_has_no_decision():
         detail={"why": "no such policy", "request_id": "req-9"},
         created_at=EVALUATION_TIME,
     )
-    (row,) = report_of([failed])["disagreements"]
+    (row,) = build_report([failed])["disagreements"]
     assert (row["request_id"], row["decision"], row["why"]) == ("req-9", None, "no such policy")
 
 
 @pytest.mark.parametrize("since", [None, EVALUATION_TIME])
 def test_report_without_requests_says_that_none_was_evaluated(since):
-    (line,) = format_report(report_of([], since))
+    (line,) = format_report(build_report([], since))
     assert line.startswith("no request was evaluated alongside nova-scheduler")
-    assert report_of([], since)["agreement"] is None
+    assert build_report([], since)["agreement"] is None

@@ -18,7 +18,7 @@ def two_cell_cloud(tmp_path):
 def read_service(database):
     def read_service(host):
         with database.read() as connection:
-            return services.by_hosts(connection, [host]).get(host)
+            return services.map_by_host(connection, [host]).get(host)
 
     return read_service
 

@@ -44,7 +44,7 @@ def make_cell_available(cloud, cell):
 
 def read_cells(database):
     with database.read() as connection:
-        return {cell.name: cell for cell in cells.all_cells(connection)}
+        return {cell.name: cell for cell in cells.list_cells(connection)}
 
 
 @pytest.mark.all_databases
@@ -52,14 +52,14 @@ def read_cells(database):
 def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, cloud, database):
     follower = make_follower(cloud)
     kept = cloud.add_instance("cn2", "two")
-    follower.full()
+    follower.sync_all()
     make_cell_unavailable(cloud, "two")
     new = cloud.add_instance("cn1", "one")
-    findings = follower.full()
-    follower.round()
+    findings = follower.sync_all()
+    follower.sync_changes()
     with database.read() as connection:
         assert {instance.uuid for instance in instances.search(connection)} == {kept, new}
-        assert services.by_hosts(connection, ["cn2"])
+        assert services.map_by_host(connection, ["cn2"])
         assert len(compute_nodes.search(connection)) == 2
     state = read_cells(database)["two"]
     assert findings.away == ("cell two",)
@@ -71,15 +71,15 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, 
 @pytest.mark.usefixtures("disable_retry_pauses")
 def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     follower = make_follower(cloud)
-    follower.full()
+    follower.sync_all()
     make_cell_unavailable(cloud, "two")
     follower.refresh()
     assert read_cells(database)["two"].is_away
     make_cell_available(cloud, "two")
     cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
-    follower.round()
+    follower.sync_changes()
     with database.read() as connection:
-        assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
+        assert services.map_by_host(connection, ["cn2"])["cn2"].disabled
     state = read_cells(database)["two"]
     assert (state.away_since, state.failure) == (None, None)
 
@@ -87,21 +87,21 @@ def test_recovered_cell_is_synced_again(make_follower, cloud, database):
 @pytest.mark.usefixtures("disable_retry_pauses")
 def test_cell_loss_and_recovery_are_logged_once(make_follower, cloud, caplog):
     follower = make_follower(cloud)
-    follower.full()
+    follower.sync_all()
     caplog.set_level(logging.INFO, "placement_sched.nova")
     make_cell_unavailable(cloud, "two")
     for _ in range(3):
-        follower.round()
+        follower.sync_changes()
     make_cell_available(cloud, "two")
-    follower.round()
-    follower.round()
+    follower.sync_changes()
+    follower.sync_changes()
     about = [record.getMessage() for record in caplog.records if "cell two" in record.getMessage()]
     assert ["cannot be read" in one for one in about] == [True, False]
 
 
 def test_requests_do_not_query_an_unavailable_cell(make_follower, cloud, database):
     follower = make_follower(cloud)
-    follower.full()
+    follower.sync_all()
     make_cell_unavailable(cloud, "two")
     follower.refresh()
     make_cell_available(cloud, "two")
@@ -140,11 +140,11 @@ def test_background_sync_retries_an_unavailable_cell_early(
 
 def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, read_service):
     first, second = make_follower(cloud), make_follower(cloud)
-    first.full()
+    first.sync_all()
     make_cell_unavailable(cloud, "two")
     first.refresh()
     make_cell_available(cloud, "two")
-    second.full()
+    second.sync_all()
     cloud.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
     first.refresh()
     assert read_service("cn2").forced_down
@@ -152,14 +152,14 @@ def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud
 
 def test_invalid_url_template_makes_the_cell_unavailable(make_follower, nova, database):
     nova.api.change("cell_mappings", {"name": "one"}, database_connection="{scheme}://{nobody}/x")
-    findings = make_follower(nova, **{"database.connection": "mysql://u@h/nova"}).full()
+    findings = make_follower(nova, **{"database.connection": "mysql://u@h/nova"}).sync_all()
     assert findings.away == ("cell one",)
     assert "'nobody'" in read_cells(database)["one"].failure
 
 
 def test_hosts_stay_up_without_the_api_database(make_follower, cloud, database, caplog):
     follower = make_follower(cloud)
-    follower.full()
+    follower.sync_all()
     with cloud.api.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE cell_mappings RENAME TO away")
     cloud.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
@@ -168,19 +168,19 @@ def test_hosts_stay_up_without_the_api_database(make_follower, cloud, database, 
         follower._round_due = 0.0
         follower.sync_due()
     with database.read() as connection:
-        assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
+        assert services.map_by_host(connection, ["cn1"])["cn1"].forced_down
     about = [record for record in caplog.records if "API database" in record.getMessage()]
     assert len(about) == 1
     with pytest.raises(Unavailable):
-        follower.full()
+        follower.sync_all()
 
 
 def test_cell_without_a_mapping_is_deleted_with_its_hosts(make_follower, cloud, database):
     follower = make_follower(cloud)
-    follower.full()
+    follower.sync_all()
     cloud.api.remove("host_mappings", host="cn2")
     cloud.api.remove("cell_mappings", name="two")
-    follower.full()
+    follower.sync_all()
     with database.read() as connection:
         assert [node.host for node in compute_nodes.search(connection)] == ["cn1"]
         assert [service.host for service in services.search(connection)] == ["cn1"]
@@ -190,7 +190,7 @@ def test_cell_without_a_mapping_is_deleted_with_its_hosts(make_follower, cloud, 
 def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_compute_nodes):
     nova.add_host("cn1")
     nova.api.change("cell_mappings", {"name": "one"}, disabled=True)
-    follower.full()
+    follower.sync_all()
     assert read_cells(database)["one"].disabled
     assert read_compute_nodes().keys() == {"cn1"}
 
@@ -203,7 +203,7 @@ def test_new_or_changed_row_of_nova_is_read():
     marks = RowVersions()
     rows = {"a": (TIME_WITH_FRACTION, 1)}
     assert marks.to_read(rows) == ("a",)
-    marks.note(rows, rows, NOW)
+    marks.record_rows(rows, rows, NOW)
     assert marks.to_read(rows) == ()
     assert marks.to_read({"a": (TIME_WITH_FRACTION, 2)}) == ("a",)
 
@@ -211,15 +211,15 @@ def test_new_or_changed_row_of_nova_is_read():
 @pytest.mark.parametrize("moment", [TIME_OF_WHOLE_SECOND, None])
 def test_row_of_nova_changed_in_the_current_second_is_read_again(moment):
     marks, rows = RowVersions(), {"a": (moment, 1)}
-    marks.note(rows, rows, NOW)
+    marks.record_rows(rows, rows, NOW)
     assert marks.to_read(rows) == ("a",)
     assert marks.to_read(rows, is_round=False) == ()
-    marks.note(rows, rows, NOW + timedelta(seconds=5))
+    marks.record_rows(rows, rows, NOW + timedelta(seconds=5))
     assert marks.to_read(rows) == ()
 
 
 def test_versions_of_deleted_rows_of_nova_are_dropped():
     marks, rows = RowVersions(), {"a": (TIME_WITH_FRACTION,), "b": (TIME_WITH_FRACTION,)}
-    marks.note(rows, rows, NOW)
+    marks.record_rows(rows, rows, NOW)
     marks.keep(["a"])
     assert marks.to_read(rows) == ("b",)

@@ -73,12 +73,12 @@ def test_emoji_in_names_is_stored_as_a_placeholder(
     group = nova.add_group(f"pair {EMOJI}")
     uuid = nova.add_instance("cn1", group=group, display_name=f"web {EMOJI}")
     number = nova.add_aggregate(f"racks {EMOJI}", ("cn1",), rack="7")
-    findings = limited_charset_follower.full()
+    findings = limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
-        assert instances.by_uuid(connection, uuid).display_name == "web ?"
-        assert host_aggregates.by_id(connection, number).name == f"racks ? ({number})"
-        assert server_groups.by_uuid(connection, group).name == "pair ?"
-        assert services.by_hosts(connection, ["cn1"])["cn1"].disabled_reason == "fan ?"
+        assert instances.get_by_uuid(connection, uuid).display_name == "web ?"
+        assert host_aggregates.find_by_id(connection, number).name == f"racks ? ({number})"
+        assert server_groups.find_by_uuid(connection, group).name == "pair ?"
+        assert services.map_by_host(connection, ["cn1"])["cn1"].disabled_reason == "fan ?"
     reasons = {issue.place: issue.reason for issue in findings.issues}
     assert "cannot store the character" in reasons[f"instance {uuid}"]
     assert f"server group {group}" in reasons
@@ -90,14 +90,14 @@ def test_server_renamed_to_an_emoji_does_not_stop_the_sync(
 ):
     nova.add_host("cn1")
     first, second = nova.add_instance("cn1"), nova.add_instance("cn1")
-    limited_charset_follower.full()
+    limited_charset_follower.sync_all()
     cell = nova.cells["one"]
     cell.change("instances", {"uuid": first}, display_name=EMOJI)
     cell.change("instances", {"uuid": second}, vm_state="stopped")
-    limited_charset_follower.round()
+    limited_charset_follower.sync_changes()
     with limited_charset_database.read() as connection:
-        assert instances.by_uuid(connection, first).display_name == "?"
-        assert instances.by_uuid(connection, second).vm_state == "stopped"
+        assert instances.get_by_uuid(connection, first).display_name == "?"
+        assert instances.get_by_uuid(connection, second).vm_state == "stopped"
 
 
 def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
@@ -106,7 +106,7 @@ def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
     nova.add_host("cn1")
     bad = nova.add_aggregate("bad", ("cn1",), note=EMOJI)
     good = nova.add_aggregate("good", ("cn1",), note="plain")
-    findings = limited_charset_follower.full()
+    findings = limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
         assert [aggregate.id for aggregate in host_aggregates.snapshot(connection)] == [good]
     (reason,) = [issue.reason for issue in findings.issues if "aggregate bad" in issue.place]
@@ -120,7 +120,7 @@ def test_names_with_equal_placeholders_stay_distinct(
     nova.add_host("cn1")
     first, second = nova.add_aggregate("z😀", ("cn1",)), nova.add_aggregate("z😁")
     for _ in range(2):
-        limited_charset_follower.full()
+        limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
         names = {aggregate.id: aggregate.name for aggregate in host_aggregates.snapshot(connection)}
     assert names == {first: f"z? ({first})", second: f"z? ({second})"}
@@ -135,11 +135,11 @@ def test_host_with_unstorable_name_is_skipped_everywhere(
     nova.add_host(bad, disabled=True)
     nova.add_host("cn3", hypervisor_hostname=bad)
     number = nova.add_aggregate("racks", ("cn1", bad))
-    findings = limited_charset_follower.full()
-    limited_charset_follower.round()
+    findings = limited_charset_follower.sync_all()
+    limited_charset_follower.sync_changes()
     with limited_charset_database.read() as connection:
         nodes = {one.host for one in compute_nodes.search(connection)}
-        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+        assert host_aggregates.find_by_id(connection, number).hosts == {"cn1"}
     assert nodes == {"cn1"}
     places = {issue.place.split(" (")[0] for issue in findings.issues}
     assert {f"nova-compute of host {bad}", f"compute node {bad}"} <= places
@@ -152,7 +152,7 @@ def test_node_report_with_an_emoji_is_stored(
 ):
     texts = {"stats": f'{{"note": "{EMOJI}"}}', "cpu_info": f'{{"model": "{EMOJI}"}}'}
     nova.add_host("cn1", **texts, hypervisor_type=EMOJI)
-    assert not limited_charset_follower.full().issues
+    assert not limited_charset_follower.sync_all().issues
     with limited_charset_database.read() as connection:
         (node,) = compute_nodes.search(connection)
     for value in (node.stats, node.cpu_info, node.hypervisor_type):
@@ -165,7 +165,7 @@ def test_instances_with_an_emoji_keep_their_earlier_records(
     names = ("project_id", "user_id", "task_state", "image_ref", "node", "host")
     nova.add_host("cn1")
     other, *recorded = (nova.add_instance("cn1") for _ in range(len(names) + 1))
-    limited_charset_follower.full()
+    limited_charset_follower.sync_all()
     new, cell = [], nova.cells["one"]
     for name, uuid in zip(names, recorded, strict=True):
         new.append(nova.add_instance("cn1", **{name: EMOJI}))
@@ -175,7 +175,7 @@ def test_instances_with_an_emoji_keep_their_earlier_records(
         findings = read()
         with limited_charset_database.read() as connection:
             hosts = {row.uuid: row.host for row in instances.search(connection)}
-            assert instances.by_uuid(connection, other).vm_state == "stopped"
+            assert instances.get_by_uuid(connection, other).vm_state == "stopped"
         assert hosts == dict.fromkeys((other, *recorded), "cn1")
         places = {issue.place for issue in findings.issues}
         assert places == {f"instance {uuid}" for uuid in (*recorded, *new)}
@@ -186,9 +186,9 @@ def test_flavor_with_an_emoji_is_stored_unchanged(
 ):
     nova.add_host("cn1")
     uuid = nova.add_instance("cn1", flavor=build_flavor_json(f"m1.{EMOJI}"))
-    assert not limited_charset_follower.full().issues
+    assert not limited_charset_follower.sync_all().issues
     with limited_charset_database.read() as connection:
-        assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
+        assert instances.get_by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
 
 
 def test_unstorable_cell_and_group_are_skipped(
@@ -198,10 +198,10 @@ def test_unstorable_cell_and_group_are_skipped(
     nova.api.change("cell_mappings", {"name": "one"}, name=f"one {EMOJI}")
     group = nova.add_group("pair")
     nova.api.change("instance_groups", {"uuid": group}, project_id=EMOJI)
-    findings = limited_charset_follower.full()
+    findings = limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
-        assert [cell.name for cell in cells.all_cells(connection)] == ["one ?"]
-        assert server_groups.by_uuid(connection, group) is None
+        assert [cell.name for cell in cells.list_cells(connection)] == ["one ?"]
+        assert server_groups.find_by_uuid(connection, group) is None
     assert len({issue.place for issue in findings.issues}) == 2
     assert limited_charset_follower.compare().differing == 0
 
@@ -210,7 +210,7 @@ def test_request_with_an_emoji_is_placed(
     limited_charset_url, limited_charset_follower, nova, make_app
 ):
     uuid = nova.add_host("cn1")
-    limited_charset_follower.full()
+    limited_charset_follower.sync_all()
     client = make_app(make_settings(limited_charset_url))
     client.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", uuid=uuid)])
     rpc = SchedulerRpc(
@@ -233,7 +233,7 @@ def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, databas
     nova.add_host("cn1")
     nova.add_aggregate("bad", ("cn1",), note="a\0b")
     nova.add_aggregate("good", ("cn1",), note="plain")
-    follower.full()
+    follower.sync_all()
     with database.read() as connection:
         names = {aggregate.name for aggregate in host_aggregates.snapshot(connection)}
     has_nul = database.url.get_backend_name() != "postgresql"
@@ -242,12 +242,12 @@ def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, databas
 
 def test_emoji_is_found_to_be_unstorable_in_a_limited_character_set(limited_charset_database):
     with limited_charset_database.read() as connection:
-        characters = Characters.of(connection)
-    assert characters.missing("plain") is None
-    assert characters.missing(f"a{EMOJI}b") == EMOJI
-    assert characters.shown(f"a{EMOJI}b") == "a?b"
+        characters = Characters.read_from(connection)
+    assert characters.find_unstorable("plain") is None
+    assert characters.find_unstorable(f"a{EMOJI}b") == EMOJI
+    assert characters.replace_unstorable(f"a{EMOJI}b") == "a?b"
 
 
 def test_utf8_database_stores_every_character(database):
     with database.read() as connection:
-        assert Characters.of(connection).missing(EMOJI) is None
+        assert Characters.read_from(connection).find_unstorable(EMOJI) is None

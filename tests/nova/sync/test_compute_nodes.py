@@ -30,7 +30,7 @@ def test_unreadable_node_is_named_and_other_nodes_sync(
 ):
     nova.add_host("cn1", **{column: value})
     nova.add_host("cn2")
-    findings = follower.full()
+    findings = follower.sync_all()
     (issue,) = findings.issues
     assert issue.place.startswith("compute node cn1 (")
     assert fault in issue.reason
@@ -39,9 +39,9 @@ def test_unreadable_node_is_named_and_other_nodes_sync(
 
 def test_node_that_becomes_unreadable_keeps_its_record(follower, nova, read_compute_nodes):
     nova.add_host("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, stats="{", vcpus_used=9)
-    follower.round()
+    follower.sync_changes()
     assert read_compute_nodes()["cn1"].vcpus_used == 2
 
 
@@ -50,14 +50,14 @@ def test_unset_allocation_ratio_of_a_node_comes_from_the_configuration(
     make_follower, nova, read_compute_nodes, ratio
 ):
     nova.add_host("cn1", cpu_allocation_ratio=ratio)
-    make_follower(nova, **{"DEFAULT.cpu_allocation_ratio": 3.0}).full()
+    make_follower(nova, **{"DEFAULT.cpu_allocation_ratio": 3.0}).sync_all()
     assert read_compute_nodes()["cn1"].cpu_allocation_ratio == 3.0
 
 
 def test_node_sync_does_not_write_placement_tables(follower, nova, database):
     nova.add_host("cn1", disabled=True)
-    follower.full()
-    follower.round()
+    follower.sync_all()
+    follower.sync_changes()
     follower.refresh()
     with database.read() as connection:
         assert connection.execute(resource_providers.select()).all() == []
@@ -69,7 +69,7 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     follower, nova, read_node_uuids, reading
 ):
     nova.add_host("cn1")
-    follower.full()
+    follower.sync_all()
     cell = nova.cells["one"]
     cell.delete_softly("compute_nodes", host="cn1")
     row = {"host": "cn1", "hypervisor_hostname": "cn1", "hypervisor_type": "QEMU"}
@@ -85,7 +85,7 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_deleted_host_is_removed(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].delete_softly("compute_nodes", host="cn1")
     nova.cells["one"].delete_softly("services", host="cn1")
     getattr(follower, reading)()
@@ -96,7 +96,7 @@ def test_deleted_host_is_removed(follower, nova, read_compute_nodes, read_servic
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_new_host_is_recorded(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
-    follower.full()
+    follower.sync_all()
     nova.add_host("cn2", forced_down=True)
     getattr(follower, reading)()
     assert read_compute_nodes().keys() == {"cn1", "cn2"}
@@ -106,19 +106,19 @@ def test_new_host_is_recorded(follower, nova, read_compute_nodes, read_service, 
 @pytest.mark.all_databases
 def test_two_nodes_can_swap_names(follower, nova, read_node_uuids):
     first, second = nova.add_host("cn1"), nova.add_host("cn2")
-    follower.full()
+    follower.sync_all()
     cell = nova.cells["one"]
     cell.change("compute_nodes", {"uuid": first}, host="cn3", hypervisor_hostname="cn3")
     cell.change("compute_nodes", {"uuid": second}, host="cn1", hypervisor_hostname="cn1")
     cell.change("compute_nodes", {"uuid": first}, host="cn2", hypervisor_hostname="cn2")
-    follower.round()
+    follower.sync_changes()
     assert read_node_uuids() == {"cn1": second, "cn2": first}
 
 
 def test_unmapped_host_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.api.remove("host_mappings", host="cn1")
-    (issue,) = follower.full().issues
+    (issue,) = follower.sync_all().issues
     assert issue.place == "host cn1"
     assert "discover_hosts" in issue.reason
 
@@ -126,10 +126,10 @@ def test_unmapped_host_is_reported(follower, nova):
 @pytest.mark.all_databases
 def test_sync_round_records_heartbeats(follower, nova, read_compute_nodes, read_service):
     nova.add_host("cn1", last_seen_up=seconds_ago(50))
-    follower.full()
+    follower.sync_all()
     seen = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=seen)
-    follower.round()
+    follower.sync_changes()
     assert read_service("cn1").last_seen_up == seen
     assert read_compute_nodes()["cn1"].last_seen_up == seen
 
@@ -137,7 +137,7 @@ def test_sync_round_records_heartbeats(follower, nova, read_compute_nodes, read_
 def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, read_service):
     nova.add_host("cn1", last_seen_up=seconds_ago(55))
     nova.add_host("cn2", last_seen_up=seconds_ago(20))
-    follower.full()
+    follower.sync_all()
     seen = utcnow()
     for host in ("cn1", "cn2"):
         nova.cells["one"].change("services", {"host": host}, last_seen_up=seen)
@@ -148,7 +148,7 @@ def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, read_s
 
 def test_service_without_heartbeat_was_last_seen_at_creation(follower, nova, read_service):
     nova.add_host("cn1", last_seen_up=None)
-    follower.full()
+    follower.sync_all()
     assert read_service("cn1").last_seen_up is not None
 
 
@@ -156,7 +156,7 @@ def test_new_process_refreshes_services_and_nodes(
     make_follower, nova, read_compute_nodes, read_service
 ):
     nova.add_host("cn1")
-    make_follower(nova).full()
+    make_follower(nova).sync_all()
     nova.add_host("cn2")
     nova.cells["one"].change("services", {"host": "cn1"}, disabled=True)
     nova.cells["one"].change(
@@ -170,9 +170,9 @@ def test_new_process_refreshes_services_and_nodes(
 
 def test_unchanged_nodes_are_not_written_again(follower, nova, read_compute_nodes):
     nova.add_host("cn1")
-    follower.full()
+    follower.sync_all()
     version = read_compute_nodes()["cn1"].version
     nova.cells["one"].change("compute_nodes", {"host": "cn1"})
-    follower.full()
-    follower.round()
+    follower.sync_all()
+    follower.sync_changes()
     assert read_compute_nodes()["cn1"].version == version

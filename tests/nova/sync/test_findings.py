@@ -16,7 +16,7 @@ def get_issue_reasons_by_place(findings):
 
 def read_recorded_nodes(database):
     with database.read() as connection:
-        return set(compute_nodes.cells_of_all_hosts(connection))
+        return set(compute_nodes.map_cells_of_all_hosts(connection))
 
 
 def find_cloud_faults(database, settings, findings):
@@ -33,12 +33,12 @@ def add_provider(database, uuid, name):
 def test_node_without_free_disk_is_skipped_and_reported(follower, nova, database):
     half = nova.add_host("cn1", free_disk_gb=None)
     nova.add_host("cn2")
-    reasons = get_issue_reasons_by_place(follower.full())
+    reasons = get_issue_reasons_by_place(follower.sync_all())
     assert read_recorded_nodes(database) == {"cn2"}
     (reason,) = [text for place, text in reasons.items() if f"cn1 ({half})" in place]
     assert "free_disk_gb is not reported yet" in reason
     nova.cells["one"].change("compute_nodes", {"uuid": half}, free_disk_gb=100)
-    follower.round()
+    follower.sync_changes()
     assert read_recorded_nodes(database) == {"cn1", "cn2"}
 
 
@@ -47,14 +47,14 @@ def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, 
     broken = nova.add_host("cn2", cpu_info="{", stats="{")
     add_provider(database, half, "cn1")
     add_provider(database, broken, "cn2")
-    findings = follower.full()
+    findings = follower.sync_all()
     assert CloudFault.PROVIDER_WITHOUT_NODE not in find_cloud_faults(database, settings, findings)
 
 
 def test_node_without_uuid_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, uuid=None)
-    reasons = get_issue_reasons_by_place(follower.full())
+    reasons = get_issue_reasons_by_place(follower.sync_all())
     (reason,) = [text for place, text in reasons.items() if "of host cn1" in place]
     assert "it has no uuid" in reason
 
@@ -66,7 +66,7 @@ def test_service_without_node_and_unknown_aggregate_host_are_reported(
     nova.add_host("cn2")
     nova.cells["one"].remove("compute_nodes", host="cn2")
     nova.add_aggregate("racks", ("cn1", "cn9"))
-    problems = find_cloud_faults(database, settings, follower.full())
+    problems = find_cloud_faults(database, settings, follower.sync_all())
     assert problems[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
     assert problems[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)
 
@@ -80,7 +80,7 @@ def test_sync_comparison_writes_nothing_and_names_each_difference(follower, nova
     with database.read() as connection:
         assert services.search(connection) == ()
         assert instances.search(connection) == ()
-        assert cells.all_cells(connection) == ()
+        assert cells.list_cells(connection) == ()
     assert {
         (difference.noun, difference.kind, difference.name) for difference in first.differences
     } == {
@@ -90,7 +90,7 @@ def test_sync_comparison_writes_nothing_and_names_each_difference(follower, nova
         ("host aggregates", "new", "racks"),
         ("instances", "new", uuid),
     }
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
     (unlike,) = follower.compare().differences
     assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))

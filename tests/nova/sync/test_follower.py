@@ -24,14 +24,14 @@ def test_full_sync_records_all_of_nova(follower, nova, database):
     group = nova.add_group("pair", max_server_per_host=2)
     uuid = nova.add_instance("cn1", group=group)
     number = nova.add_aggregate("racks", ("cn1",), availability_zone="north")
-    findings = follower.full()
+    findings = follower.sync_all()
     with database.read() as connection:
-        recorded = compute_nodes.by_uuid(connection, node)
-        barred = services.by_hosts(connection, ["cn2"])["cn2"]
-        instance = instances.by_uuid(connection, uuid)
-        aggregate = host_aggregates.by_id(connection, number)
+        recorded = compute_nodes.get_by_uuid(connection, node)
+        barred = services.map_by_host(connection, ["cn2"])["cn2"]
+        instance = instances.get_by_uuid(connection, uuid)
+        aggregate = host_aggregates.find_by_id(connection, number)
         (kept,) = server_groups.search(connection)
-        (cell,) = cells.all_cells(connection)
+        (cell,) = cells.list_cells(connection)
     assert {noun: count.new for noun, count in findings.counts.items()} == {
         "cells": 1,
         "services": 2,
@@ -57,14 +57,14 @@ def test_sync_round_records_changes(follower, nova, database):
     nova.add_host("cn1")
     nova.add_host("cn2")
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     new = nova.add_instance("cn1")
     number = nova.add_aggregate("racks", ("cn1",), availability_zone="north")
-    follower.round()
+    follower.sync_changes()
     with database.read() as connection:
         places = {instance.uuid: instance.host for instance in instances.search(connection)}
-        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+        assert host_aggregates.find_by_id(connection, number).hosts == {"cn1"}
     assert places == {uuid: "cn2", new: "cn1"}
     assert follower.compare().differing == 0
 
@@ -73,14 +73,14 @@ def test_sync_round_records_changes(follower, nova, database):
 def test_requests_see_current_services_and_nodes(follower, nova, database):
     node = nova.add_host("cn1")
     nova.add_host("cn2", disabled=True)
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("services", {"host": "cn2"}, disabled=False)
     nova.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, vcpus_used=9)
     follower.refresh()
     with database.read() as connection:
-        states = services.by_hosts(connection, ["cn1", "cn2"])
-        assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
+        states = services.map_by_host(connection, ["cn1", "cn2"])
+        assert compute_nodes.get_by_uuid(connection, node).vcpus_used == 9
     flags = {host: (state.disabled, state.forced_down) for host, state in states.items()}
     assert flags == {"cn1": (False, True), "cn2": (False, False)}
 
@@ -89,8 +89,8 @@ def test_sync_does_not_write_nova_databases(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")
     before = nova.rows()
-    follower.full()
-    follower.round()
+    follower.sync_all()
+    follower.sync_changes()
     follower.refresh()
     assert nova.rows() == before
 
@@ -99,7 +99,7 @@ def test_full_sync_reports_progress(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")
     shown = []
-    follower.full(lambda done, total: shown.append((done, total)))
+    follower.sync_all(lambda done, total: shown.append((done, total)))
     assert shown[-1] == (2, 2)
     assert all(done <= total for done, total in shown)
 
@@ -138,8 +138,8 @@ def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, mo
 def test_nova_read_without_concurrent_callers_is_not_shared():
     read = []
     shared = SharedSync(lambda: read.append(1))
-    shared.after_now()
-    shared.after_now()
+    shared.wait_for_sync()
+    shared.wait_for_sync()
     assert len(read) == 2
 
 
@@ -152,7 +152,7 @@ def test_callers_that_wait_for_a_read_share_the_next_read():
         assert go_on.wait(60)
 
     shared = SharedSync(read)
-    first = threading.Thread(target=shared.after_now)
+    first = threading.Thread(target=shared.wait_for_sync)
     first.start()
     assert begun.wait(60)
     # These calls come during the first read, which may be too old for them.
@@ -160,7 +160,7 @@ def test_callers_that_wait_for_a_read_share_the_next_read():
 
     def call(called):
         called.set()
-        shared.after_now()
+        shared.wait_for_sync()
 
     others = [threading.Thread(target=call, args=(called,)) for called in calls]
     for thread in others:
@@ -180,4 +180,4 @@ def test_failed_nova_read_is_not_shared():
     shared = SharedSync(read)
     for _ in range(2):
         with pytest.raises(ValueError, match="away"):
-            shared.after_now()
+            shared.wait_for_sync()

@@ -13,7 +13,7 @@ def read_aggregates(database):
         with database.read() as connection:
             return {
                 aggregate.name: aggregate
-                for aggregate in host_aggregates.all_aggregates(connection)
+                for aggregate in host_aggregates.list_aggregates(connection)
             }
 
     return read_aggregates_by_name
@@ -23,7 +23,7 @@ def read_aggregates(database):
 def read_aggregates_version(database):
     def read_counter():
         with database.read() as connection:
-            return change_counters.version(connection, host_aggregates.SUBJECT)
+            return change_counters.get_version(connection, host_aggregates.SUBJECT)
 
     return read_counter
 
@@ -35,7 +35,7 @@ def test_changed_and_deleted_aggregates_of_nova_are_recorded(
 ):
     first = nova.add_aggregate("first", ("cn1", "cn2"), a="1", b="2")
     second = nova.add_aggregate("second", ("cn1",))
-    follower.full()
+    follower.sync_all()
     nova.api.remove("aggregate_hosts", host="cn2")
     nova.api.remove("aggregate_metadata", key="a")
     nova.api.change("aggregate_metadata", {"key": "b"}, value="3")
@@ -51,10 +51,10 @@ def test_changed_and_deleted_aggregates_of_nova_are_recorded(
 @pytest.mark.all_databases
 def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
     first, second = nova.add_aggregate("a", ("cn1",), k="1"), nova.add_aggregate("b", ("cn2",))
-    follower.full()
+    follower.sync_all()
     for number, name in ((first, "c"), (second, "a"), (first, "b")):
         nova.api.change("aggregates", {"id": number}, name=name)
-    follower.round()
+    follower.sync_changes()
     rows = read_aggregates()
     assert {name: row.id for name, row in rows.items()} == {"a": second, "b": first}
     assert (rows["b"].hosts, rows["b"].metadata) == ({"cn1"}, {"k": "1"})
@@ -74,7 +74,7 @@ def test_local_aggregates_are_replaced_by_aggregates_of_nova(
     database.write(add_aggregates)
     nova.add_aggregate("first")
     nova.add_aggregate("racks", ("cn1",))
-    follower.full()
+    follower.sync_all()
     aggregates_by_name = read_aggregates()
     assert aggregates_by_name.keys() == {"first", "racks"}
     assert aggregates_by_name["racks"].hosts == {"cn1"}
@@ -85,7 +85,7 @@ def test_local_aggregate_gets_an_id_above_the_ids_of_nova(
     follower, nova, database, read_aggregates
 ):
     number = nova.add_aggregate("racks")
-    follower.full()
+    follower.sync_all()
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
     local_id = database.write(lambda connection: host_aggregates.add(connection, uuid, "own", None))
     assert local_id > number
@@ -95,20 +95,20 @@ def test_unchanged_aggregates_keep_the_caches_of_other_processes(
     follower, nova, read_aggregates_version
 ):
     nova.add_aggregate("racks", ("cn1",))
-    follower.full()
+    follower.sync_all()
     before = read_aggregates_version()
-    follower.round()
-    follower.full()
+    follower.sync_changes()
+    follower.sync_all()
     follower.refresh()
     assert read_aggregates_version() == before
     nova.add_aggregate("more")
-    follower.round()
+    follower.sync_changes()
     assert read_aggregates_version() > before
 
 
 def test_aggregates_named_by_a_notification_are_read_or_removed(follower, nova, read_aggregates):
     number = nova.add_aggregate("racks", ("cn1",))
-    follower.full()
+    follower.sync_all()
     nova.api.add("aggregate_hosts", aggregate_id=number, host="cn2")
     follower.read_aggregates([number])
     assert read_aggregates()["racks"].hosts == {"cn1", "cn2"}
@@ -122,7 +122,7 @@ def test_aggregates_named_by_a_notification_are_read_or_removed(follower, nova, 
 def test_deleted_server_group_of_nova_is_removed_and_another_is_kept(follower, nova, database):
     gone, kept = nova.add_group("gone"), nova.add_group("kept", max_server_per_host="3")
     uuid = nova.add_instance("cn1", group=gone)
-    follower.full()
+    follower.sync_all()
     table = nova.api.tables["instance_groups"]
     with nova.api.engine.connect() as connection:
         number = connection.scalar(table.select().where(table.c.uuid == gone))
@@ -139,5 +139,5 @@ def test_unreadable_server_group_is_reported(follower, nova):
     nova.add_group("none", policy=None)
     nova.add_group("old", policy="legacy")
     nova.add_group("wrong", max_server_per_host="many")
-    reasons = sorted(issue.reason for issue in follower.full().issues)
+    reasons = sorted(issue.reason for issue in follower.sync_all().issues)
     assert ["no policy" in reasons[1], "legacy" in reasons[2], "many" in reasons[0]] == [True] * 3

@@ -10,7 +10,7 @@ def synced_app(make_follower, two_cell_cloud, make_app, settings):
     two_cell_cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
     two_cell_cloud.add_instance("cn1", "one", display_name="web")
     two_cell_cloud.add_aggregate("racks", ("cn1",), availability_zone="north", rack="r1")
-    make_follower(two_cell_cloud).full()
+    make_follower(two_cell_cloud).sync_all()
     return make_app(settings)
 
 

@@ -55,13 +55,13 @@ def test_claim_unknown_to_cells_stays_for_ten_minutes(follower, nova, record_cla
     young, old = str(uuid4()), str(uuid4())
     record_claim(build_claimed_instance(young))
     record_claim(build_claimed_instance(old), now=utcnow() - timedelta(seconds=700))
-    follower.full()
+    follower.sync_all()
     assert read_instances().keys() == {young}
 
 
 def test_unclaimed_instance_unknown_to_cells_is_removed(follower, record_claim, read_instances):
     record_claim(build_claimed_instance(str(uuid4()), decision_uuid=None))
-    follower.full()
+    follower.sync_all()
     assert read_instances() == {}
 
 
@@ -69,7 +69,7 @@ def test_claim_of_an_instance_in_cell0_is_removed_by_the_next_round(
     follower, nova, record_claim, read_instances
 ):
     uuid = str(uuid4())
-    follower.full()
+    follower.sync_all()
     record_claim(build_claimed_instance(uuid))
     nova.cell0.add("instances", uuid=uuid, vm_state="error", hidden=False)
     nova.api.add(
@@ -79,7 +79,7 @@ def test_claim_of_an_instance_in_cell0_is_removed_by_the_next_round(
         project_id="demo",
         queued_for_delete=False,
     )
-    follower.round()
+    follower.sync_changes()
     assert read_instances() == {}
 
 
@@ -93,7 +93,7 @@ def test_claim_of_a_deleted_server_is_removed(follower, nova, record_claim, read
         project_id="demo",
         queued_for_delete=True,
     )
-    follower.full()
+    follower.sync_all()
     assert read_instances() == {}
 
 
@@ -104,7 +104,7 @@ def test_synced_instance_keeps_decision_and_image_of_the_claim(
     uuid = str(uuid4())
     record_claim(build_claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, display_name="web")
-    follower.full()
+    follower.sync_all()
     record = read_instances()[uuid]
     assert (record.display_name, record.vm_state) == ("web", "active")
     assert (record.decision_uuid, record.image) == (str(UUID(int=1)), IMAGE_DOCUMENT)
@@ -115,12 +115,12 @@ def test_flavor_of_a_claim_is_shared_after_the_sync(
     follower, nova, database, record_claim, read_instances
 ):
     first, second = nova.add_instance("cn1"), str(uuid4())
-    follower.full()
+    follower.sync_all()
     flavor = read_instances()[first].flavor
     record_claim(build_claimed_instance(second, flavor=flavor))
     assert read_instances()[second].flavor == flavor
     nova.add_instance("cn1", uuid=second)
-    follower.round()
+    follower.sync_changes()
     assert read_instances()[second].flavor == flavor
     columns = tables.instances.c
     with database.read() as connection:
@@ -135,10 +135,10 @@ def test_chosen_host_stays_until_nova_compute_sets_the_host(
     uuid = str(uuid4())
     record_claim(build_claimed_instance(uuid))
     nova.add_instance(None, uuid=uuid, vm_state="building")
-    follower.full()
+    follower.sync_all()
     assert read_instances()[uuid].host == "cn1"
     nova.cells["one"].change("instances", {"uuid": uuid}, vm_state="error")
-    follower.round()
+    follower.sync_changes()
     assert read_instances()[uuid].host is None
 
 
@@ -161,7 +161,7 @@ def set_metadata(nova, uuid, table, **values):
 def read_metadata(database):
     def read_metadata(uuid):
         with database.read() as connection:
-            return instances.MetadataReader(connection, [uuid]).of(uuid)
+            return instances.MetadataReader(connection, [uuid]).read(uuid)
 
     return read_metadata
 
@@ -182,7 +182,7 @@ def recorded_statements():
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round"])
 def test_metadata_and_times_are_recorded(follower, nova, read_instances, read_metadata, reading):
-    follower.full()
+    follower.sync_all()
     created, launched = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 3, 4, 9)
     uuid = nova.add_instance("cn1", created_at=created, launched_at=launched)
     set_metadata(nova, uuid, "instance_metadata", role="Datenbank für alle", tier="1")
@@ -201,18 +201,18 @@ def test_changed_and_deleted_metadata_are_recorded(follower, nova, read_metadata
     uuid, other = nova.add_instance("cn1"), nova.add_instance("cn1")
     set_metadata(nova, uuid, table, changed="old", deleted="x")
     set_metadata(nova, other, table, kept="y")
-    follower.full()
+    follower.sync_all()
     cell = nova.cells["one"]
     cell.change(table, {"instance_uuid": uuid, "key": "changed"}, value="new")
     cell.delete_softly(table, instance_uuid=uuid, key="deleted")
     cell.change("instances", {"uuid": uuid}, updated_at=utcnow())
     (difference,) = follower.compare().differences
     assert (difference.kind, difference.fields) == ("changed", (FIELDS_BY_METADATA_TABLE[table],))
-    assert follower.round().counts["instances"].changed == 1
+    assert follower.sync_changes().counts["instances"].changed == 1
     assert getattr(read_metadata(uuid), FIELDS_BY_METADATA_TABLE[table]) == {"changed": "new"}
     assert getattr(read_metadata(other), FIELDS_BY_METADATA_TABLE[table]) == {"kept": "y"}
     cell.delete_softly(table, instance_uuid=uuid, key="changed")
-    follower.full()
+    follower.sync_all()
     assert read_metadata(uuid) == ({}, {})
 
 
@@ -236,7 +236,7 @@ def test_too_long_metadata_are_reported_and_left_out(follower, nova, read_metada
     keys = {f"key{number}": "x" * 200 for number in range(5)}
     set_metadata(nova, uuid, "instance_metadata", **keys)
     set_metadata(nova, uuid, "instance_system_metadata", preemptible="true")
-    (issue,) = follower.full().issues
+    (issue,) = follower.sync_all().issues
     assert "metadata has more than 1000 characters" in issue.reason
     assert read_metadata(uuid) == ({}, {"preemptible": "true"})
     assert follower.compare().differing == 0
@@ -246,12 +246,12 @@ def test_claimed_instance_gets_the_times_of_nova(follower, nova, record_claim, r
     uuid, created = str(uuid4()), utcnow().replace(microsecond=0) - timedelta(minutes=3)
     record_claim(build_claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, created_at=created)
-    follower.full()
+    follower.sync_all()
     record = read_instances()[uuid]
     assert (record.created_at, record.launched_at) == (created, None)
     launched = created + timedelta(seconds=9)
     nova.cells["one"].change("instances", {"uuid": uuid}, launched_at=launched)
-    follower.round()
+    follower.sync_changes()
     assert read_instances()[uuid].launched_at == launched
     assert follower.compare().differing == 0
 
@@ -262,7 +262,7 @@ def test_new_claim_keeps_metadata_and_times(
 ):
     uuid = nova.add_instance("cn1", launched_at=utcnow().replace(microsecond=0))
     set_metadata(nova, uuid, "instance_metadata", role="web")
-    follower.full()
+    follower.sync_all()
     before = read_instances()[uuid]
     record_claim(build_claimed_instance(uuid, host="cn2"))
     after = read_instances()[uuid]
@@ -275,7 +275,7 @@ def test_new_claim_keeps_metadata_and_times(
 @pytest.mark.parametrize("reading", ["full", "round"])
 def test_deleted_instance_is_removed(follower, nova, read_instances, reading):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("instances", {"uuid": uuid}, vm_state="deleted")
     nova.cells["one"].delete_softly("instances", uuid=uuid)
     getattr(follower, reading)()
@@ -284,31 +284,31 @@ def test_deleted_instance_is_removed(follower, nova, read_instances, reading):
 
 def test_archived_instance_is_removed_by_the_next_full_sync(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].remove("instances", uuid=uuid)
-    follower.full()
+    follower.sync_all()
     assert read_instances() == {}
 
 
 def test_hidden_copy_of_a_cross_cell_resize_is_ignored(follower, nova, read_instances):
     nova.add_instance("cn1", hidden=True)
-    follower.full()
+    follower.sync_all()
     assert read_instances() == {}
 
 
 def test_second_change_of_an_instance_within_a_second_is_recorded(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     moment = utcnow()
     for host in ("cn2", "cn3"):
         nova.cells["one"].change("instances", {"uuid": uuid}, host=host, updated_at=moment)
-        follower.round()
+        follower.sync_changes()
         assert read_instances()[uuid].host == host
 
 
 def test_unreadable_flavor_falls_back_to_instance_columns(follower, nova, read_instances):
     uuid = nova.add_instance("cn1", flavor="{", vcpus=4, memory_mb=512)
-    follower.full()
+    follower.sync_all()
     flavor = read_instances()[uuid].flavor
     assert (flavor["vcpus"], flavor["memory_mb"]) == (4, 512)
 
@@ -316,18 +316,18 @@ def test_unreadable_flavor_falls_back_to_instance_columns(follower, nova, read_i
 @pytest.mark.all_databases
 def test_resize_in_nova_changes_the_recorded_flavor(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     large = build_flavor_json("m1.large", vcpus=8, flavorid="4")
     nova.cells["one"].change("instance_extra", {"instance_uuid": uuid}, flavor=large)
     nova.cells["one"].change("instances", {"uuid": uuid}, instance_type_id=4)
-    follower.round()
+    follower.sync_changes()
     flavor = read_instances()[uuid].flavor
     assert (flavor["name"], flavor["vcpus"]) == ("m1.large", 8)
 
 
 def test_moved_instance_is_recorded_on_its_new_host(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     follower.read_instances([uuid])
     assert read_instances()[uuid].host == "cn2"
@@ -339,19 +339,19 @@ def test_moved_instance_is_recorded_on_its_new_host(follower, nova, read_instanc
 @pytest.mark.all_databases
 def test_instance_list_of_a_host_updates_differing_records(follower, nova, read_instances):
     stays, goes = nova.add_instance("cn1"), nova.add_instance("cn1")
-    follower.full()
+    follower.sync_all()
     new = nova.add_instance("cn1")
     nova.cells["one"].delete_softly("instances", uuid=goes)
-    follower.instances_synced("cn1", [stays, new])
+    follower.compare_instances("cn1", [stays, new])
     assert read_instances().keys() == {stays, new}
 
 
 def test_instance_that_joins_a_group_is_recorded_as_member(follower, nova, read_instances):
     group, uuid = nova.add_group("pair"), nova.add_instance("cn1")
-    follower.full()
-    follower.round()
+    follower.sync_all()
+    follower.sync_changes()
     nova.join(group, uuid)
-    follower.round()
+    follower.sync_changes()
     assert read_instances()[uuid].server_group == group
 
 
@@ -369,7 +369,7 @@ def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
 ):
     kept, gone = nova.add_group("kept"), nova.add_group("gone")
     inside, outside = nova.add_instance("cn1", group=kept), nova.add_instance("cn1", group=gone)
-    read = InstanceSync._groups
+    read = InstanceSync._map_groups
 
     def delete_group_after_read(self, uuids):
         rows = read(self, uuids)
@@ -377,8 +377,8 @@ def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
             remove_group(database, gone)
         return rows
 
-    monkeypatch.setattr(InstanceSync, "_groups", delete_group_after_read)
-    follower.full()
+    monkeypatch.setattr(InstanceSync, "_map_groups", delete_group_after_read)
+    follower.sync_all()
     groups = {uuid: one.server_group for uuid, one in read_instances().items()}
     assert groups == {inside: kept, outside: None}
     assert_invariants(database, but=NOT_CLAIMED_VIOLATION)
@@ -399,7 +399,7 @@ def test_group_deletion_waits_for_recording_of_members(
         keep(connection, texts)
 
     monkeypatch.setattr(flavors, "keep_embedded", keep_during_deletion)
-    follower.full()
+    follower.sync_all()
     deletion.join(60)
     assert read_instances()[uuid].server_group is None
     assert_invariants(database, but=NOT_CLAIMED_VIOLATION)

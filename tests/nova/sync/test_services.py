@@ -11,14 +11,14 @@ from placement_sched.store.compute import compute_nodes, instances, services
 
 def read_last_heartbeat(database, host="cn1"):
     with database.read() as connection:
-        return services.by_hosts(connection, [host])[host].last_seen_up
+        return services.map_by_host(connection, [host])[host].last_seen_up
 
 
 @pytest.mark.parametrize("reading", ["round", "refresh"])
 def test_heartbeat_from_a_fast_clock_is_replaced(follower, nova, database, reading):
     ahead = utcnow() + timedelta(hours=2)
     nova.add_host("cn1", last_seen_up=ahead)
-    follower.full()
+    follower.sync_all()
     assert read_last_heartbeat(database) == ahead
     now = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=now)
@@ -29,7 +29,7 @@ def test_heartbeat_from_a_fast_clock_is_replaced(follower, nova, database, readi
 def test_heartbeat_older_than_the_recorded_heartbeat_is_ignored(follower, nova, database):
     seen = utcnow()
     nova.add_host("cn1", last_seen_up=seen)
-    follower.full()
+    follower.sync_all()
     earlier = {"cn1": seen - timedelta(seconds=20)}
     database.write(lambda connection: services.record_seen(connection, earlier, utcnow()))
     assert read_last_heartbeat(database) == seen
@@ -39,13 +39,13 @@ def test_rows_from_a_clock_two_minutes_behind_are_read(follower, nova, database)
     node = nova.add_host("cn1")
     nova.add_host("cn2")
     uuid = nova.add_instance("cn1")
-    follower.full()
-    follower.round()
+    follower.sync_all()
+    follower.sync_changes()
     behind = utcnow() - timedelta(seconds=120)
     cell = nova.cells["one"]
     cell.change("compute_nodes", {"uuid": node}, vcpus=99, updated_at=behind)
     cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2", updated_at=behind)
-    follower.round()
+    follower.sync_changes()
     with database.read() as connection:
-        assert compute_nodes.by_uuid(connection, node).vcpus == 99
-        assert instances.by_uuid(connection, uuid).host == "cn2"
+        assert compute_nodes.get_by_uuid(connection, node).vcpus == 99
+        assert instances.get_by_uuid(connection, uuid).host == "cn2"

@@ -38,13 +38,13 @@ def test_rows_of_the_mapped_cell_are_used(
 ):
     first, second = add_host_to_both_cells(two_cell_cloud, stale, healthy)
     follower = make_follower(two_cell_cloud)
-    reasons = get_issue_reasons_by_place(follower.full())
+    reasons = get_issue_reasons_by_place(follower.sync_all())
     for _ in range(2):
         assert read_node_uuids() == {"cn1": second}
         assert not read_service("cn1").disabled
         assert read_service("cn1").last_seen_up >= seconds_ago(60)
         follower.refresh()
-        follower.round()
+        follower.sync_changes()
     left_out = f"nova maps its host to cell {healthy}"
     assert reasons[f"compute node cn1 ({first}) of cell {stale}"] == f"it is left out: {left_out}"
     assert reasons[f"nova-compute of host cn1 (cell {stale})"] == left_out
@@ -56,12 +56,12 @@ def test_records_of_the_wrong_cell_are_corrected(
 ):
     first = two_cell_cloud.add_host("cn1", stale, last_seen_up=seconds_ago(9000))
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     assert read_node_uuids() == {"cn1": first}
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     second = two_cell_cloud.add_host("cn1", healthy)
     assert follower.compare().differing
-    follower.round()
+    follower.sync_changes()
     assert read_node_uuids() == {"cn1": second}
     assert read_service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
@@ -74,7 +74,7 @@ def test_process_without_background_sync_reads_the_newly_mapped_cell_of_a_host(
 ):
     two_cell_cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
     keeper, worker = make_follower(two_cell_cloud), make_follower(two_cell_cloud)
-    keeper.full()
+    keeper.sync_all()
     worker.refresh()
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     second = two_cell_cloud.add_host("cn1", "two")
@@ -90,7 +90,7 @@ def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(
     first, _ = add_host_to_both_cells(two_cell_cloud, "one", "two")
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     assert read_node_uuids() == {"cn1": first}
     compared = follower.compare()
     assert compared.differing == 0
@@ -103,7 +103,7 @@ def test_host_without_a_row_in_its_mapped_cell_is_skipped(
     add_host_to_both_cells(two_cell_cloud, "one", "two")
     for table in ("compute_nodes", "services"):
         two_cell_cloud.cells["two"].remove(table, host="cn1")
-    make_follower(two_cell_cloud).full()
+    make_follower(two_cell_cloud).sync_all()
     assert read_node_uuids() == {}
 
 
@@ -113,7 +113,7 @@ def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
     first, second = add_host_to_both_cells(two_cell_cloud, "one", "two")
     rows = [NewProvider(second, "cn1"), NewProvider(first, "cn1 before")]
     database.write(lambda connection: resource_providers.create_many(connection, rows, utcnow()))
-    unread = make_follower(two_cell_cloud).full().unread
+    unread = make_follower(two_cell_cloud).sync_all().unread
     with database.read() as connection:
         problems = check_cloud(connection, settings, utcnow, unread=unread)
     assert CloudFault.PROVIDER_WITHOUT_NODE not in {problem.kind for problem in problems}
@@ -139,28 +139,28 @@ def test_node_uuid_of_two_hosts_belongs_to_the_recorded_host_until_deleted(
 ):
     uuid = two_cell_cloud.add_host("cn2", "two")
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     two_cell_cloud.add_host("cn1", "one", uuid=uuid)
-    reasons = get_issue_reasons_by_place(follower.full())
+    reasons = get_issue_reasons_by_place(follower.sync_all())
     assert read_node_uuids() == {"cn2": uuid}
     reason = "it is left out: cell two has a node of the same uuid"
     assert reasons[f"compute node cn1 ({uuid}) of cell one"] == reason
     assert follower.compare().differing == 0
     two_cell_cloud.cells["two"].remove("compute_nodes", uuid=uuid)
     for _ in range(2):
-        follower.full()
+        follower.sync_all()
     assert read_node_uuids() == {"cn1": uuid}
 
 
 def test_node_that_moves_to_another_cell_is_updated(make_follower, two_cell_cloud, read_node_uuids):
     uuid = two_cell_cloud.add_host("cn1", "two")
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     for table in ("compute_nodes", "services"):
         two_cell_cloud.cells["two"].remove(table, host="cn1")
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     two_cell_cloud.add_host("cn1", "one", uuid=uuid)
-    follower.round()
+    follower.sync_changes()
     assert read_node_uuids() == {"cn1": uuid}
     assert follower.compare().differing == 0
 
@@ -172,14 +172,14 @@ def test_sync_round_applies_a_changed_mapping(
 ):
     two_cell_cloud.add_host("cn1", stale)
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     two_cell_cloud.api.change(
         "host_mappings", {"host": "cn1"}, cell_id=two_cell_cloud.numbers[healthy]
     )
-    follower.round()
+    follower.sync_changes()
     assert read_node_uuids() == {}
     uuid = two_cell_cloud.add_host("cn1", healthy, hypervisor_hostname=name)
-    follower.round()
+    follower.sync_changes()
     assert read_node_uuids() == {name: uuid}
 
 
@@ -189,7 +189,7 @@ def test_unavailable_cell_keeps_no_node_of_a_host_mapped_elsewhere(
 ):
     uuid = two_cell_cloud.add_host("cn1", stale)
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     two_cell_cloud.add_host("cn1", healthy, uuid=uuid, vcpus_used=7)
     away = "sqlite:////nonexistent/x.db"
@@ -209,7 +209,7 @@ def test_instance_deleted_in_its_mapped_cell_is_removed(
     two_cell_cloud.api.remove("instance_mappings", instance_uuid=uuid)
     two_cell_cloud.add_instance("cn2", healthy, uuid=uuid)
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     assert read_host_of_instance(uuid) == "cn2"
     two_cell_cloud.cells[healthy].change("instances", {"uuid": uuid}, vm_state="deleted")
     two_cell_cloud.cells[healthy].delete_softly("instances", uuid=uuid)
@@ -226,15 +226,15 @@ def test_instance_in_two_cells_is_read_from_its_mapped_cell(
     two_cell_cloud.add_host("cn2", healthy)
     uuid = two_cell_cloud.add_instance("cn1", stale)
     follower = make_follower(two_cell_cloud)
-    follower.full()
+    follower.sync_all()
     two_cell_cloud.api.remove("instance_mappings", instance_uuid=uuid)
     two_cell_cloud.add_instance("cn2", healthy, uuid=uuid)
-    findings = follower.full()
+    findings = follower.sync_all()
     assert read_host_of_instance(uuid) == "cn2"
     reason = "several cells have it: the cell that nova maps it to counts"
     assert get_issue_reasons_by_place(findings)[f"instance {uuid}"] == reason
     two_cell_cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
-    follower.round()
+    follower.sync_changes()
     assert read_host_of_instance(uuid) == "cn2"
     assert follower.compare().differing == 0
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.image import Image, ImageProperties
-from placement_sched.model.request_spec import request_spec_from
-from placement_sched.nova.request_spec import document_of
+from placement_sched.model.request_spec import parse_request_spec
+from placement_sched.nova.request_spec import build_document
 
 
 def convert_spec_to_document(primitive: Any) -> dict[str, Any]:
-    spec = request_spec_from(document_of(primitive))
+    spec = parse_request_spec(build_document(primitive))
     special = {
         "flavor": spec.flavor.as_document(),
         "retry": spec.to_legacy_filter_properties_dict().get("retry"),

@@ -8,9 +8,9 @@ import pytest
 
 from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.errors import NoValidHost
-from placement_sched.nova.objects import primitive_of
-from placement_sched.nova.request_spec import document_of
-from placement_sched.nova.rpc import primitives_of
+from placement_sched.nova.objects import build_primitive
+from placement_sched.nova.request_spec import build_document
+from placement_sched.nova.rpc import build_primitives
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import read_recorded_object
 from tests.support.scheduling import make_report, make_uuid
@@ -38,17 +38,17 @@ def build_request(**fields):
         "project_id": "p",
         "user_id": "u",
         "num_instances": 1,
-        "flavor": primitive_of("Flavor", flavor),
+        "flavor": build_primitive("Flavor", flavor),
         "numa_topology": None,
-        "pci_requests": primitive_of("InstancePCIRequests", {"requests": []}),
+        "pci_requests": build_primitive("InstancePCIRequests", {"requests": []}),
         "requested_resources": [],
         **fields,
     }
-    return primitive_of("RequestSpec", data)
+    return build_primitive("RequestSpec", data)
 
 
 def test_request_of_nova_matches_the_http_api_schema():
-    whole = document_of(read_recorded_object("spec"), [make_uuid(1)])
+    whole = build_document(read_recorded_object("spec"), [make_uuid(1)])
     assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
     jsonschema.validate(whole, REQUEST_SPEC)
 
@@ -69,8 +69,10 @@ def scheduler(sqlite_url, make_app):
 
 
 def select_hosts(scheduler, number, **fields):
-    document = document_of(build_request(**fields), [make_uuid(number)])
-    (selections,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
+    document = build_document(build_request(**fields), [make_uuid(number)])
+    (selections,) = build_primitives(
+        scheduler.select_destinations(document, alternates=True).answer
+    )
     return [selection["nova_object.data"]["service_host"] for selection in selections]
 
 
@@ -90,9 +92,9 @@ def test_hosts_of_an_anti_affinity_group_sent_by_nova_are_excluded(scheduler):
         "members": [make_uuid(9)],
     }
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
-        primitive = primitive_of("InstanceGroup", {**group, "hosts": held})
+        primitive = build_primitive("InstanceGroup", {**group, "hosts": held})
         assert select_hosts(scheduler, number, instance_group=primitive) == free
-    full = primitive_of("InstanceGroup", {**group, "hosts": ["cn1", "cn2", "cn3"]})
+    full = build_primitive("InstanceGroup", {**group, "hosts": ["cn1", "cn2", "cn3"]})
     with pytest.raises(NoValidHost):
         select_hosts(scheduler, 3, instance_group=full)
 
@@ -103,18 +105,18 @@ def test_hint_of_a_deleted_group_has_no_effect(scheduler):
 
 def test_request_groups_for_devices_are_not_duplicated(scheduler):
     device = {"vendor_id": "8086", "product_id": "1520"}
-    request = primitive_of(
+    request = build_primitive(
         "InstancePCIRequest",
         {"count": 2, "spec": [device], "alias_name": "nic", "request_id": PCI_REQUEST_UUID},
     )
     made = {"resources": {"CUSTOM_PCI_8086_1520": 1}, "use_same_provider": True}
     groups = [
-        primitive_of("RequestGroup", {**made, "requester_id": f"{PCI_REQUEST_UUID}-{number}"})
+        build_primitive("RequestGroup", {**made, "requester_id": f"{PCI_REQUEST_UUID}-{number}"})
         for number in range(2)
     ]
-    requests = primitive_of("InstancePCIRequests", {"requests": [request]})
+    requests = build_primitive("InstancePCIRequests", {"requests": [request]})
     for there in ([], groups[:1], groups):
         primitive = build_request(pci_requests=requests, requested_resources=there)
-        spec = scheduler.reader.read(document_of(primitive, [make_uuid(1)])).spec
+        spec = scheduler.reader.read(build_document(primitive, [make_uuid(1)])).spec
         names = [group.requester_id for group in spec.requested_resources]
         assert sorted(names) == [f"{PCI_REQUEST_UUID}-0", f"{PCI_REQUEST_UUID}-1"]

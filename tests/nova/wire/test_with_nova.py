@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placement_sched import errors
-from placement_sched.config.options.services import oslo_messaging
+from placement_sched.config.options.services import import_oslo_messaging
 from placement_sched.model.image import READERS, Image
 from placement_sched.nova import request_spec, rpc
 from placement_sched.nova.objects import (
@@ -19,7 +19,12 @@ from placement_sched.nova.objects import (
     to_remote_failure,
 )
 from placement_sched.nova.request_spec import IMAGE
-from placement_sched.nova.rpc import aggregate_ids, dictionaries_of, primitives_of, uuids_of_objects
+from placement_sched.nova.rpc import (
+    build_dictionaries,
+    build_primitives,
+    read_aggregate_ids,
+    read_object_uuids,
+)
 from tests.nova.wire import documents
 from tests.nova.wire.answers import ANSWER_WITH_LIMITS, NODE_UUIDS, PORT_UUID, REBUILD_ANSWER
 from tests.nova.wire.comparison import sort_sets, unify_empty_values
@@ -69,13 +74,13 @@ def test_nova_has_no_newer_object_versions(call_nova):
 
 def test_announced_aggregates_and_instances_of_nova_are_read(call_nova):
     drawn = call_nova("draw_notified_objects", RANDOM_SEED, 20)
-    assert aggregate_ids(drawn["aggregates"]) == set(drawn["ids"])
-    assert uuids_of_objects(drawn["instances"]) == drawn["uuids"]
+    assert read_aggregate_ids(drawn["aggregates"]) == set(drawn["ids"])
+    assert read_object_uuids(drawn["instances"]) == drawn["uuids"]
 
 
 @pytest.mark.parametrize("answer", [ANSWER_WITH_LIMITS, REBUILD_ANSWER], ids=["whole", "rebuild"])
 def test_nova_parses_selection_answers(call_nova, answer):
-    primitives = primitives_of(answer)
+    primitives = build_primitives(answer)
     selections = [each for row in answer["selections"] for each in row]
     for ours, theirs in zip(
         selections, call_nova("describe_selections", primitives, [PORT_UUID]), strict=True
@@ -92,16 +97,16 @@ def test_nova_parses_selection_answers(call_nova, answer):
 
 
 def test_selection_answers_equal_the_serialization_of_nova(call_nova):
-    primitives = [each for row in primitives_of(ANSWER_WITH_LIMITS) for each in row]
+    primitives = [each for row in build_primitives(ANSWER_WITH_LIMITS) for each in row]
     read = call_nova("describe_selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
         assert sort_sets(theirs["sent_again"]) == sort_sets(ours)
     legacy = [read[0]["legacy"], read[2]["legacy"]]
-    assert sort_sets(dictionaries_of(ANSWER_WITH_LIMITS)) == sort_sets(legacy)
+    assert sort_sets(build_dictionaries(ANSWER_WITH_LIMITS)) == sort_sets(legacy)
 
 
 def import_remote_exceptions() -> Any:
-    oslo_messaging()  # this function must import the library first
+    import_oslo_messaging()  # this function must import the library first
     return import_module("oslo_messaging._drivers.common")
 
 

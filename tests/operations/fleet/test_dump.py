@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from placement_sched.operations.fleet.load import differences
+from placement_sched.operations.fleet.load import list_differences
 from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import delete_test_rows
 from tests.exploring import scale_example_count
@@ -43,8 +43,8 @@ def test_fleet_dump_loaded_into_an_empty_database_restores_the_cloud(empty_cloud
         dumped = cloud.dump()
         restored_cloud.load(dumped)
         assert (
-            differences(cloud.state, restored_cloud.state)
-            == differences(restored_cloud.state, cloud.state)
+            list_differences(cloud.state, restored_cloud.state)
+            == list_differences(restored_cloud.state, cloud.state)
             == ()
         )
         assert cloud.state == restored_cloud.state

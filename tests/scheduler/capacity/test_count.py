@@ -54,14 +54,14 @@ def prepare_run_of_unlimited_request(services, **fields):
     scheduler = services.scheduler
     request = scheduler.reader.validate(scheduler.reader.read(make_spec(**fields)))
     with services.database.read() as connection:
-        seed = DecisionSeed.drawn(scheduler.random)
+        seed = DecisionSeed.draw(scheduler.random)
         yield scheduler.prepare_run(connection, request, seed, unlimited=True)
 
 
 def count_instances_by_node(app, **fields):
     doubts = []
     with prepare_run_of_unlimited_request(app.app.services, **fields) as run:
-        counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
+        counters, are_apart = count_hosts(run, Deadline.from_seconds(0), doubts)
     assert (doubts, are_apart) == ([], True)
     return {
         counter.uuid: (counter.instances, counter.stop, counter.open_candidates, counter.free)

@@ -299,7 +299,7 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
     request = scheduler.reader.validate(scheduler.reader.read(make_spec()))
     with app.app.services.database.read() as connection:
         result = count_capacity(
-            scheduler, connection, request, deadline=Deadline.after(budget, TickingTimer())
+            scheduler, connection, request, deadline=Deadline.from_seconds(budget, TickingTimer())
         )
     assert sum(counter.instances for counter in result.counters) == capacity
     stops = {counter.stop.reason for counter in result.counters}

@@ -123,7 +123,7 @@ def test_failed_claim_does_not_change_cached_host_states(make_cloud):
     post_request_spec(app, make_uuid(1), path=SELECT_PATH)
     node_history = app.app.services.scheduler.caches.node_history
     (uuid,) = app.get(f"/placement/allocations/{make_uuid(1)}").json["allocations"]
-    assert len(node_history.placed_on(uuid)) == 1
+    assert len(node_history.list_placed_requests(uuid)) == 1
 
 
 @pytest.mark.all_databases

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.scheduler.drivers.caching_scheduler import CachingScheduler
 from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_settings
@@ -38,7 +38,7 @@ DRIVERS_PACKAGE = "placement_sched.scheduler.drivers"
     ids=str,
 )
 def test_driver_option_accepts_the_driver_names_of_all_nova_releases(name, kind):
-    assert type(plugins_for(build_settings(scheduler__driver=name)).driver) is kind
+    assert type(get_plugins(build_settings(scheduler__driver=name)).driver) is kind
 
 
 def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):

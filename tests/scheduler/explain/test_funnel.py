@@ -7,7 +7,7 @@ Summary of a funnel in the log line of a slow request.
 import pytest
 
 from placement_sched.scheduler.explain import funnel
-from placement_sched.scheduler.explain.funnel import funnel_summary
+from placement_sched.scheduler.explain.funnel import summarize_funnel
 from tests.support.scheduling import explain_request, make_report, make_spec
 
 
@@ -80,5 +80,5 @@ def test_funnel_summary_has_the_stages_that_removed_hosts():
         {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
     ]
     funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
-    assert funnel_summary(funnel) == "300 > resources 106 > ComputeFilter 100"
-    assert funnel_summary({"allocation_candidates": None, "filters": []}) == ""
+    assert summarize_funnel(funnel) == "300 > resources 106 > ComputeFilter 100"
+    assert summarize_funnel({"allocation_candidates": None, "filters": []}) == ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.explain import largest_below, smallest_above
+from placement_sched.candidates.explain import find_largest_below, find_smallest_above
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
@@ -169,9 +169,9 @@ def test_suggested_amounts_are_the_nearest_that_the_inventory_allows(inventory, 
     fitting_amounts = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
     room = UsedInventory(inventory, used)
     smaller = (n for n in fitting_amounts if n < amount)
-    assert largest_below(room, amount) == max(smaller, default=0)
+    assert find_largest_below(room, amount) == max(smaller, default=0)
     larger = (n for n in fitting_amounts if n > amount)
-    assert smallest_above(room, amount) == min(larger, default=0)
+    assert find_smallest_above(room, amount) == min(larger, default=0)
 
 
 def test_only_enabling_a_disabled_host_is_suggested_for_pinned_cpus(cloud):

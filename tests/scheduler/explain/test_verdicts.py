@@ -142,13 +142,13 @@ def test_verdict_on_an_unknown_host_suggests_similar_names(cloud):
 
 def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkeypatch):
     compared = []
-    nearest = module.nearest
+    nearest = module.find_nearest
 
     def record_compared_name(name, names, most):
         compared.append(name)
         return nearest(name, names, most)
 
-    monkeypatch.setattr(module, "nearest", record_compared_name)
+    monkeypatch.setattr(module, "find_nearest", record_compared_name)
     names = [f"cn7{number}" for number in range(100, 600)]
     answer = list_verdicts(cloud, *names)
     assert compared == names[:10]

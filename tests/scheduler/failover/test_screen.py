@@ -48,7 +48,7 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
 
     def can_place_all_instances(inner, scratch):
         connection, now = scratch.connection, inner.clock()
-        names = {host for host, _ in inner.caches.node_names.current(connection).values()}
+        names = {host for host, _ in inner.caches.node_names.get_current(connection).values()}
         moving = find_instances(connection, hosts)
         simulation.disable(connection, hosts, DISABLED, DRAINED, now)
         mover = Mover(inner, scratch, now)

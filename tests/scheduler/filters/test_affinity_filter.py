@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters.affinity_filter import (
     ServerGroupAffinityFilter,
     ServerGroupAntiAffinityFilter,
 )
-from placement_sched.scheduler.filters.utils import hinted_instances
+from placement_sched.scheduler.filters.utils import list_hinted_instances
 from tests.support.scheduling import make_uuid
 from tests.support.states import build_host_state, build_instances, build_spec, find_rejection
 
@@ -148,6 +148,6 @@ def test_rejection_reason_lists_at_most_ten_names():
 
 def test_scheduler_hint_is_parsed_once_for_all_instances():
     request = build_spec(scheduler_hints={"same_host": MANY_INSTANCES})
-    _, first = hinted_instances(request, "same_host")
-    _, later = hinted_instances(request.for_instance(NEW_INSTANCE), "same_host")
+    _, first = list_hinted_instances(request, "same_host")
+    _, later = list_hinted_instances(request.with_instance(NEW_INSTANCE), "same_host")
     assert first is later

@@ -7,16 +7,16 @@ import pytest
 
 from placement_sched.scheduler.filters import (
     HostCapacity,
-    aggregate_ratio,
-    reported_ratio,
-    smallest_of_aggregates,
+    find_aggregate_minimum,
+    find_aggregate_ratio,
+    get_reported_ratio,
 )
 from tests.support.states import build_aggregates, build_host_state, build_settings
 
 
 def find_smallest_metadata_number(*values):
     host = build_host_state(aggregates=build_aggregates(*({"most": value} for value in values)))
-    return smallest_of_aggregates(host, "most", int, 7)
+    return find_aggregate_minimum(host, "most", int, 7)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ CPU_RATIO_OPTION = "cpu_allocation_ratio"
     ],
 )
 def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, reason):
-    rejection = capacity.rejection(amount, "GB")
+    rejection = capacity.find_rejection(amount, "GB")
     assert (rejection and rejection.reason) == reason
-    rejection = HostCapacity(8, 9, 2.0).rejection(8, "GB")
+    rejection = HostCapacity(8, 9, 2.0).find_rejection(8, "GB")
     assert (rejection.asked, rejection.has) == (8, 7.0)
 
 
@@ -75,7 +75,7 @@ def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, r
 )
 def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
     host = build_host_state(cpu_allocation_ratio=expected)
-    assert reported_ratio(host, CPU_RATIO_OPTION, build_settings(**options)) == ratio
+    assert get_reported_ratio(host, CPU_RATIO_OPTION, build_settings(**options)) == ratio
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_allocation_ratio_is_reported_or_the_default(expected, options, ratio):
 )
 def test_smallest_allocation_ratio_of_the_aggregates_is_used(metadata, ratio):
     host = build_host_state(aggregates=build_aggregates(*metadata))
-    assert aggregate_ratio(host, CPU_RATIO_OPTION, 4.0) == ratio
+    assert find_aggregate_ratio(host, CPU_RATIO_OPTION, 4.0) == ratio

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
-from placement_sched.schemas.node_report import numa_topology
+from placement_sched.schemas.node_report import parse_numa_topology
 from tests.support.numa_nodes import CORES, THREAD_PAIRS, build_cell, build_cell_with_networks
 from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
@@ -141,7 +141,7 @@ ONE_PCI_DEVICE_REQUEST = {
 
 def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
     host = build_host_with_cells(
-        build_cell(0, shared=[0]), build_cell(1), pci_stats=PciPools.of(PCI_POOLS)
+        build_cell(0, shared=[0]), build_cell(1), pci_stats=PciPools.from_report(PCI_POOLS)
     )
     request = build_spec(numa_topology=ONE_NUMA_NODE, pci_requests=ONE_PCI_DEVICE_REQUEST)
     host.allocation_candidates = build_pci_candidates("1", "0", "1", "0")
@@ -212,7 +212,7 @@ def test_numa_topology_filter_raises_no_error_for_random_topologies(
 ):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
     host = build_host_state(
-        numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio
+        numa_topology=parse_numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio
     )
     spec = build_spec(numa_topology={"cells": requested, "emulator_threads_policy": emulator})
     for _ in range(2):

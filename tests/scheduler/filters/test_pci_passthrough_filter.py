@@ -16,7 +16,7 @@ def build_pci_pool(count, product_id="1520", **more):
 
 
 def build_pci_host(pools, *candidates):
-    result = build_host_state(pci_stats=None if pools is None else PciPools.of(pools))
+    result = build_host_state(pci_stats=None if pools is None else PciPools.from_report(pools))
     result.allocation_candidates = candidates
     return result
 

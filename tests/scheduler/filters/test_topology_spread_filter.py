@@ -51,7 +51,7 @@ def test_every_host_passes_without_a_hard_spread(spec):
 def test_moving_instance_may_stay_on_its_host():
     spec = build_spread_request(cn1=3, own={make_uuid(1): "cn1"})
     assert find_filter_rejection(spec, "cn1") is None
-    assert find_filter_rejection(spec.for_instance(make_uuid(2)), "cn1") is not None
+    assert find_filter_rejection(spec.with_instance(make_uuid(2)), "cn1") is not None
 
 
 def test_suggested_changes_let_the_host_pass():

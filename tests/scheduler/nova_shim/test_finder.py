@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from placement_sched.config.conf import CONF, new_conf
+from placement_sched.config.conf import CONF, create_conf
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.nova_shim import finder
@@ -90,7 +90,7 @@ def test_options_of_a_nova_fork_are_registered_when_settings_are_read(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("OS_FILTER_SCHEDULER__NOVA_SHIM", "true")
-    read_settings([], new_conf())
+    read_settings([], create_conf())
     assert CONF.filter_scheduler.acme_option_of_fork == 3
 
 
@@ -102,7 +102,7 @@ def test_file_of_a_nova_fork_that_cannot_be_imported_is_reported_at_the_start(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("OS_FILTER_SCHEDULER__NOVA_SHIM", "true")
     with pytest.raises(ConfigurationError, match=r"nova\.conf cannot be imported: .*acme_absent"):
-        read_settings([], new_conf())
+        read_settings([], create_conf())
 
 
 def test_nova_submodule_has_the_names_that_the_shim_adds(nova_shim):

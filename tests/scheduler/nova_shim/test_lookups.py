@@ -141,9 +141,11 @@ def test_inventories_are_read_only_for_the_candidate_hosts_of_the_request(
     make_app, sqlite_url, monkeypatch
 ):
     batches = []
-    read = ProviderSource.inventories
+    read = ProviderSource.read_inventories
     monkeypatch.setattr(
-        ProviderSource, "inventories", lambda source, ids: batches.append(ids) or read(source, ids)
+        ProviderSource,
+        "read_inventories",
+        lambda source, ids: batches.append(ids) or read(source, ids),
     )
     app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
     app.post_json(

@@ -3,8 +3,8 @@
 
 import pytest
 
-from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import choose, policies_for
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import choose, get_policies
 from tests.support.states import build_aggregate, read_settings_text
 
 DENSE_POLICY, SPARSE_POLICY = "high_cpu_density", "low_cpu_density"
@@ -31,14 +31,14 @@ def policies(tmp_path_factory):
         f"[{DENSE_POLICY}]\nram_weight_multiplier = -1\n"
         f"[{SPARSE_POLICY}]\ncpu_allocation_ratio = 1.0\n"
     )
-    return policies_for(read_settings_text(tmp_path_factory.mktemp("policies"), text))
+    return get_policies(read_settings_text(tmp_path_factory.mktemp("policies"), text))
 
 
 def choose_policy(policies, spec, *names):
     settings = policies.default.settings
     if names:
         settings = settings.with_overrides({"scheduler.policy_selection": list(names)})
-    return choose(spec, policies, plugins_for(settings).selectors, POLICY_AGGREGATES)
+    return choose(spec, policies, get_plugins(settings).selectors, POLICY_AGGREGATES)
 
 
 def find_policy(policies, spec, selector):

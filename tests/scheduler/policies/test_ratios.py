@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.scheduler.policies.registry import ratios_of, ratios_of_policies
+from placement_sched.scheduler.policies.registry import find_ratios, read_policy_ratios
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
 from tests.support.policies import read_policies, settings_with_policies
@@ -46,7 +46,7 @@ def policies(tmp_path):
     ],
 )
 def test_policy_has_the_allocation_ratios_of_its_section(policies, name, ratios):
-    assert ratios_of(policies.get(name)) == ratios
+    assert read_policy_ratios(policies.get(name)) == ratios
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_policy_has_the_allocation_ratios_of_its_section(policies, name, ratios)
     ],
 )
 def test_host_has_the_allocation_ratios_of_its_first_valid_policy(policies, names, cpu):
-    assert ratios_of_policies(names, policies).get("cpu_allocation_ratio") == cpu
+    assert find_ratios(names, policies).get("cpu_allocation_ratio") == cpu
 
 
 @pytest.fixture

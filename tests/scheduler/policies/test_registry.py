@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.policies.registry import get_policies
 from tests.support.states import read_settings_text
 
 FILTER_SCHEDULER_GROUP = "filter_scheduler"
@@ -16,7 +16,7 @@ def read_policies(tmp_path):
 
     def read_policies(section: str, more: str = "", name: str = "dense"):
         text = f"{more}\n[scheduler]\npolicies = {name}\n[{name}]\n{section}\n"
-        return policies_for(read_settings_text(tmp_path, text))
+        return get_policies(read_settings_text(tmp_path, text))
 
     return read_policies
 
@@ -119,7 +119,7 @@ def test_policy_may_not_have_the_name_of_a_group_of_options(read_policies, name)
 
 def test_policy_without_a_section_is_an_error(tmp_path):
     text = "[scheduler]\npolicies = dense, sparse\n[dense]\n"
-    policies = policies_for(read_settings_text(tmp_path, text))
+    policies = get_policies(read_settings_text(tmp_path, text))
     assert policies.get("dense").overrides == {}
     with pytest.raises(ConfigurationError, match=r"there is no section \[sparse\]"):
         policies.check()
@@ -127,7 +127,7 @@ def test_policy_without_a_section_is_an_error(tmp_path):
 
 def test_any_valid_section_is_a_policy_if_no_policies_are_listed(tmp_path):
     text = "[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n"
-    policies = policies_for(read_settings_text(tmp_path, text))
+    policies = get_policies(read_settings_text(tmp_path, text))
     policies.check()
     assert policies.get("dense").settings.filter_scheduler.ram_weight_multiplier == -1.0
     with pytest.raises(ConfigurationError, match=r"nova\.conf:4: \[libvirt\]: there is no option"):
@@ -169,7 +169,7 @@ def test_plugin_option_has_the_value_of_the_policy_section(tmp_path, monkeypatch
         "[dense]\nenabled_filters = CoreFilter, acme_limit.Limit\nacme_limits_most = 7\n"
         "[other]\nenabled_filters = acme_limit.Limit\n"
     )
-    policies = policies_for(read_settings_text(tmp_path, text))
+    policies = get_policies(read_settings_text(tmp_path, text))
     policies.check()
     assert policies.get("dense").settings.acme_limits.most == 7
     assert policies.get("other").settings.acme_limits.most == 4

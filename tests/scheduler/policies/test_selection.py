@@ -4,8 +4,8 @@
 import pytest
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import choose, choose_named, get_policies
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from tests.scheduler.policies.conftest import (
     DENSE_POLICY,
@@ -81,7 +81,7 @@ def test_option_forbids_aggregates_with_policies_to_requests_of_the_default_poli
         {"scheduler.default_policy_avoids_policy_aggregates": is_enabled}
     )
     result = choose(
-        build_spec(), policies_for(settings), plugins_for(settings).selectors, POLICY_AGGREGATES
+        build_spec(), get_policies(settings), get_plugins(settings).selectors, POLICY_AGGREGATES
     )
     assert len(result.avoided) == number
     assert len(result.confine(build_spec()).destination.forbidden_aggregates) == number
@@ -98,7 +98,7 @@ def test_policy_selection_option_accepts_every_name_of_each_selector(policies):
     for kind in all_selectors():
         for name in (kind.name, kind.__name__, *kind.aliases):
             named = settings.with_overrides({"scheduler.policy_selection": [name]})
-            assert [type(selector) for selector in plugins_for(named).selectors] == [kind]
+            assert [type(selector) for selector in get_plugins(named).selectors] == [kind]
 
 
 class FailingSelector(BasePolicySelector):

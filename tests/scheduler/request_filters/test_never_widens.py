@@ -10,7 +10,7 @@ from hypothesis import given
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import run_request_filters
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.request_filters import RequestFilterResult
 from tests.scheduler.random_requests import RANDOM_CLOUDS, RANDOM_REQUEST_SPECS
 from tests.support.states import build_settings
@@ -24,7 +24,7 @@ SETTINGS_WITH_ALL_FILTERS = build_settings(
     scheduler__query_placement_for_routed_network_aggregates=True,
     scheduler__required_aggregates_by_trait="require",
 )
-ALL_REQUEST_FILTERS = plugins_for(SETTINGS_WITH_ALL_FILTERS).request_filters
+ALL_REQUEST_FILTERS = get_plugins(SETTINGS_WITH_ALL_FILTERS).request_filters
 
 
 def check_that_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:

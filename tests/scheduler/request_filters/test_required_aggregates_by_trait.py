@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.live_settings import with_overrides
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )
@@ -107,7 +107,7 @@ def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
 
 
 def test_required_aggregates_filter_runs_last_and_only_with_the_option_value_require():
-    assert plugins_for(build_settings()).request_filters[-1].name == RequiredAggregatesByTrait.name
+    assert get_plugins(build_settings()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
         assert plugin.enabled(build_settings(**{REQUIRED_AGGREGATES_OPTION: value})) == expected

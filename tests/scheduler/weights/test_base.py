@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from placement_sched.scheduler.weights import (
     BaseHostWeigher,
     WeighedHost,
-    aggregates_of,
+    collect_aggregates,
     normalize,
-    weigher_of,
+    wrap_weigher,
 )
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.support.states import build_aggregates, build_host_state, build_settings, build_spec
@@ -177,11 +177,11 @@ def test_weigher_may_have_its_own_metadata_key_or_multiplier():
     own, ignored = build_aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
     hosts = [build_host_state(aggregates=(own,)), build_host_state(aggregates=(ignored,))]
     assert WeigherWithMetadataKey.with_settings(build_settings()).multipliers(hosts) == [3.0, 1.0]
-    assert weigher_of(WeigherWithMultiplier()).multipliers(
+    assert wrap_weigher(WeigherWithMultiplier()).multipliers(
         [build_host_state("a"), build_host_state("bb")], ()
     ) == [1.0, 2.0]
     shared = build_aggregates({"ram_weight_multiplier": "2"})
     hosts = [build_host_state(aggregates=shared), build_host_state()]
     ram = RAMWeigher.with_settings(build_settings())
-    assert ram.multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
-    assert list(aggregates_of([*hosts, build_host_state(aggregates=shared)])) == list(shared)
+    assert ram.multipliers(hosts, collect_aggregates(hosts)) == [2.0, 1.0]
+    assert list(collect_aggregates([*hosts, build_host_state(aggregates=shared)])) == list(shared)

@@ -19,7 +19,9 @@ def test_multiplier_of_build_failures_is_reported_with_its_sign():
     answer = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
     name = "BuildFailureWeigher"
     assert asdict(answer.reports[0]) == {"name": name, "multiplier": -1000000.0}
-    assert answer.host_reports()[-1].weights[name].as_json() == build_weight(1.0, 4, -1000000.0)
+    assert answer.build_host_reports()[-1].weights[name].as_json() == build_weight(
+        1.0, 4, -1000000.0
+    )
 
 
 def test_one_failed_build_outweighs_free_memory():

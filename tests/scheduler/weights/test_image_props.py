@@ -156,7 +156,9 @@ def test_image_properties_weigher_reads_instances_only_if_needed(options, proper
     recorded = RecordedInstances(
         {"cn1", "cn2"}, (), by_hosts=record_and_read_instances, by_uuids=lambda _uuids: ()
     )
-    hosts = [build_host_state(name, instances=recorded.on(name)) for name in ("cn1", "cn2")]
+    hosts = [
+        build_host_state(name, instances=recorded.get_on_host(name)) for name in ("cn1", "cn2")
+    ]
     answer = find_raw_weights(
         ImagePropertiesWeigher, hosts, build_spec(properties=properties), **options
     )

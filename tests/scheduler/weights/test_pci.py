@@ -17,7 +17,7 @@ PCI_DEVICE_SPEC = build_spec(
 
 def build_pci_host(name, *counts, **attributes):
     ids = {"vendor_id": "8086", "product_id": "1520", "numa_node": None}
-    pools = PciPools.of([{**ids, "count": count} for count in counts])
+    pools = PciPools.from_report([{**ids, "count": count} for count in counts])
     return build_host_state(name, pci_stats=pools, **attributes)
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.weights import WeighedHost, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.required_aggregates_by_trait import (
@@ -70,5 +70,5 @@ def test_default_multiplier_of_required_aggregates_outweighs_free_memory():
 
 def test_required_aggregates_weigher_runs_only_with_the_option_value_prefer():
     for value, expected in (("off", False), ("prefer", True), ("require", False)):
-        weighers = plugins_for(build_settings(**{REQUIRED_AGGREGATES_OPTION: value})).weighers
+        weighers = get_plugins(build_settings(**{REQUIRED_AGGREGATES_OPTION: value})).weighers
         assert (WEIGHER_NAME in [type(weigher).__name__ for weigher in weighers]) == expected

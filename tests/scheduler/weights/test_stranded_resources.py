@@ -10,7 +10,7 @@ from placement_sched.model.hardware.numa import NUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.stranding import FlavorTable
 from placement_sched.scheduler.host_state import set_candidates
-from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.weights import Weighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
@@ -40,7 +40,7 @@ def build_request(flavor, *flavors):
     """Return a request for a flavor, in a cloud with these flavors."""
     request = build_spec(flavor=flavor.as_document())
     hardware = request.hardware
-    requests = InstancePCIRequests(requests=hardware.pci_requests(GPU_ALIASES))
+    requests = InstancePCIRequests(requests=hardware.build_pci_requests(GPU_ALIASES))
     topology = hardware.numa_topology
     return replace(
         request, numa_topology=topology, pci_requests=requests, cloud_flavors=tuple(flavors)
@@ -86,7 +86,7 @@ def test_stranded_resources_weigher_keeps_whole_numa_nodes_free():
     ]
     # The less used node of cn2 is tried first, and an instance would break it.
     settings = {"compute__packing_host_numa_cells_allocation_strategy": True}
-    plugins = plugins_for(
+    plugins = get_plugins(
         build_settings(**settings, filter_scheduler__enabled_filters=["NUMATopologyFilter"])
     )
     request = build_request(small, small, large)
@@ -132,7 +132,7 @@ def test_stranded_resources_weigher_keeps_pci_devices_free():
 
 def test_stranded_resources_weigher_runs_only_with_a_multiplier():
     def list_weigher_names(**options):
-        return [type(plugin).__name__ for plugin in plugins_for(build_settings(**options)).weighers]
+        return [type(plugin).__name__ for plugin in get_plugins(build_settings(**options)).weighers]
 
     assert WEIGHER_NAME not in list_weigher_names()
     assert WEIGHER_NAME in list_weigher_names(**WEIGHER_OPTIONS)
@@ -155,10 +155,10 @@ def test_explanation_has_the_stranded_amounts():
         StrandedResourcesWeigher, hosts, build_request(SMALL_FLAVOR, *flavors), **WEIGHER_OPTIONS
     )
     # 2 of 3 CPUs and 5 of 6 GB that the average flavor has.
-    for row in run.host_reports():
+    for row in run.build_host_reports():
         assert row.weights[WEIGHER_NAME].raw == pytest.approx(-2 / 3 - 5 / 6)
     details = {
-        row.host: row.weights[WEIGHER_NAME].as_json()["detail"] for row in run.host_reports()
+        row.host: row.weights[WEIGHER_NAME].as_json()["detail"] for row in run.build_host_reports()
     }
     assert details == {
         "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
@@ -166,7 +166,7 @@ def test_explanation_has_the_stranded_amounts():
         "cn2": "leaves 1 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
         "5,120 MEMORY_MB more for the average flavor",
     }
-    assert run.reports_on(run.hosts) == run.host_reports()
+    assert run.build_reports(run.hosts) == run.build_host_reports()
 
 
 def test_later_instances_have_the_stranded_weights_of_a_complete_run():
@@ -176,13 +176,13 @@ def test_later_instances_have_the_stranded_weights_of_a_complete_run():
     request, weighing = build_request(SMALL_FLAVOR, SMALL_FLAVOR, LARGE_FLAVOR), Weighing(weighers)
     for _ in range(20):
         step, complete = weighing.weigh(hosts, request), run_weighers(weighers, hosts, request)
-        assert step.host_reports() == complete.host_reports()
+        assert step.build_host_reports() == complete.build_host_reports()
         chosen = step.hosts[0].obj
         chosen.consume_from_request(request)
-        weighing.note(chosen)
+        weighing.record_change(chosen)
         hosts = [state for state in hosts if state.free_ram_mb > 0]
-    reports = weighing.weigh(hosts[:2], request).host_reports()
-    assert reports == run_weighers(weighers, hosts[:2], request).host_reports()
+    reports = weighing.weigh(hosts[:2], request).build_host_reports()
+    assert reports == run_weighers(weighers, hosts[:2], request).build_host_reports()
 
 
 @pytest.fixture
@@ -210,9 +210,9 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
         with cloud.app.services.database.read() as connection:
             scheduler = cloud.app.services.scheduler
             request = scheduler.reader.read(make_spec(flavor="m2"))
-            run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
-        table = FlavorTable.of(run.filtered_request.spec.cloud_flavors, {})
-        rows = table.stranded(table.read(run.hosts))[1].tolist()
+            run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
+        table = FlavorTable.from_flavors(run.filtered_request.spec.cloud_flavors, {})
+        rows = table.compute_stranded(table.read(run.hosts))[1].tolist()
         amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
         answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
         for part in answer["per"]:

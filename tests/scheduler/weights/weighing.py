@@ -36,7 +36,7 @@ def find_raw_weights(
     kind: type[BaseHostWeigher], hosts: list[HostState], spec: RequestSpec | None = None, **options
 ) -> dict[str, float]:
     """Return the raw weight of each host."""
-    reports = run_weigher(kind, hosts, spec, **options).host_reports()
+    reports = run_weigher(kind, hosts, spec, **options).build_host_reports()
     return {report.host: report.weights[kind.__name__].raw for report in reports}
 
 

@@ -27,7 +27,7 @@ def write_nodes(database, *nodes, now=NOW):
 
 def read_nodes(database, *uuids):
     with database.read() as connection:
-        nodes = {node.uuid: node for node in compute_nodes.by_uuids(connection, uuids)}
+        nodes = {node.uuid: node for node in compute_nodes.list_by_uuids(connection, uuids)}
     return [nodes[uuid] for uuid in uuids]
 
 
@@ -121,7 +121,7 @@ def test_node_recreated_after_deletion_has_a_new_version(database):
     (before,) = read_nodes(database, node_uuid(1))
     database.write(lambda connection: compute_nodes.remove_many(connection, [before.uuid]))
     with pytest.raises(NotFound, match=node_uuid(1)) as failure, database.read() as connection:
-        compute_nodes.by_uuid(connection, node_uuid(1))
+        compute_nodes.get_by_uuid(connection, node_uuid(1))
     assert failure.value.code == "scheduler.not_found"
     write_nodes(database, build_reported_node(1, vcpus=16))
     (after,) = read_nodes(database, node_uuid(1))
@@ -136,7 +136,7 @@ def test_versions_of_existing_compute_nodes_are_returned(database):
     )
     nodes = read_nodes(database, node_uuid(1), node_uuid(2))
     with database.read() as connection:
-        versions = compute_nodes.versions(connection, [node_uuid(n) for n in (1, 2, 3)])
+        versions = compute_nodes.map_versions(connection, [node_uuid(n) for n in (1, 2, 3)])
     assert versions == {node.uuid: (node.version, node.last_seen_up) for node in nodes}
 
 

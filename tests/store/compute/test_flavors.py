@@ -23,7 +23,7 @@ def add_flavor(database):
     def insert_flavor(flavorid, name, extra_specs=None, **fields):
         def write_flavor_and_extra_specs(connection):
             store.add(connection, Flavor(flavorid=flavorid, name=name, **fields), NOW)
-            number = store.by_flavorid(connection, flavorid).id
+            number = store.find_by_flavorid(connection, flavorid).id
             store.set_extra_specs(connection, number, extra_specs or {}, NOW)
             return number
 
@@ -37,7 +37,7 @@ def test_flavor_is_read_as_it_was_written(database, add_flavor, factor):
     sizes = {"vcpus": 2, "memory_mb": 3, "root_gb": 4, "ephemeral_gb": 5, "swap": 6}
     more = {"rxtx_factor": factor, "is_public": False, "description": "✓"}
     number = add_flavor("f", "F 1", {"b": "2", "a": ""}, **sizes, **more)
-    found = run_query(database, store.by_flavorid, "f")
+    found = run_query(database, store.find_by_flavorid, "f")
     assert found == Flavor(
         id=number, flavorid="f", name="F 1", **sizes, **more, extra_specs={"a": "", "b": "2"}
     )
@@ -47,23 +47,26 @@ def test_flavor_is_read_as_it_was_written(database, add_flavor, factor):
 def test_flavor_ids_and_names_are_matched_exactly(database, add_flavor):
     add_flavor("f", "n", {"k": "lower", "K": "upper"})
     add_flavor("F", "N")
-    assert run_query(database, store.by_flavorid, "F").name == "N"
-    assert run_query(database, store.by_flavorid, "f ") is None
-    assert run_query(database, store.flavorid_of_name, "N") == "F"
-    assert run_query(database, store.by_flavorid_or_name, "n ") is None
-    assert run_query(database, store.by_flavorid, "f").extra_specs == {"K": "upper", "k": "lower"}
+    assert run_query(database, store.find_by_flavorid, "F").name == "N"
+    assert run_query(database, store.find_by_flavorid, "f ") is None
+    assert run_query(database, store.find_flavorid, "N") == "F"
+    assert run_query(database, store.find_by_flavorid_or_name, "n ") is None
+    assert run_query(database, store.find_by_flavorid, "f").extra_specs == {
+        "K": "upper",
+        "k": "lower",
+    }
 
 
 def test_flavor_id_takes_precedence_over_a_flavor_name(database, add_flavor):
     add_flavor("one", "two", {"a": "1"})
     add_flavor("two", "one")
-    assert run_query(database, store.by_flavorid_or_name, "two").flavorid == "two"
+    assert run_query(database, store.find_by_flavorid_or_name, "two").flavorid == "two"
     add_flavor("three", "four", {"b": "2", "c": "3"})
     with record_statements(database) as seen:
-        found = run_query(database, store.by_flavorid_or_name, "four")
+        found = run_query(database, store.find_by_flavorid_or_name, "four")
     assert (found.flavorid, found.extra_specs) == ("three", {"b": "2", "c": "3"})
     assert len(seen) == 1
-    assert run_query(database, store.by_flavorid_or_name, "five") is None
+    assert run_query(database, store.find_by_flavorid_or_name, "five") is None
 
 
 def test_extra_specs_of_a_flavor_are_set_and_removed_by_key(database, add_flavor):
@@ -75,19 +78,19 @@ def test_extra_specs_of_a_flavor_are_set_and_removed_by_key(database, add_flavor
         store.remove_extra_spec(connection, number, "a")
 
     database.write(change_extra_specs)
-    extra_specs = run_query(database, store.extra_specs_of, [number, other])
+    extra_specs = run_query(database, store.map_extra_specs, [number, other])
     assert extra_specs == {number: {"b": "II", "c": "3"}, other: {"a": "1"}}
 
 
 def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_flavor):
     number = add_flavor("f", "n", {"a": "1"}, description="old")
     database.write(lambda connection: store.describe(connection, number, None, NOW))
-    assert run_query(database, store.by_flavorid, "f").description is None
+    assert run_query(database, store.find_by_flavorid, "f").description is None
     database.write(lambda connection: store.add_project(connection, number, "p", NOW))
     database.write(lambda connection: store.remove(connection, number))
-    assert run_query(database, store.by_flavorid, "f") is None
-    assert run_query(database, store.extra_specs_of, [number]) == {}
-    assert run_query(database, store.projects_of, number) == ()
+    assert run_query(database, store.find_by_flavorid, "f") is None
+    assert run_query(database, store.map_extra_specs, [number]) == {}
+    assert run_query(database, store.list_projects, number) == ()
     assert add_flavor("f", "n") > number
 
 
@@ -117,7 +120,7 @@ def list_flavor_ids(database):
             )
             store.add(connection, flavor, NOW + timedelta(seconds=place % 2))
         store.add(connection, Flavor(flavorid="p", name="private", is_public=False), NOW)
-        number = store.by_flavorid(connection, "p").id
+        number = store.find_by_flavorid(connection, "p").id
         store.add_project(connection, number, "shop", NOW)
 
     database.write(write_flavors)
@@ -168,7 +171,7 @@ def test_marker_of_a_flavor_list_must_be_a_visible_flavor(list_flavor_ids):
 def test_statement_count_of_a_flavor_list_is_independent_of_flavors(database, list_flavor_ids):
     def write_extra_specs(connection):
         for flavor in ("a", "b", "c"):
-            number = store.by_flavorid(connection, flavor).id
+            number = store.find_by_flavorid(connection, flavor).id
             store.set_extra_specs(connection, number, {"k": flavor}, NOW)
 
     database.write(write_extra_specs)

@@ -32,14 +32,14 @@ def add_aggregate(database):
 
 def test_aggregate_is_read_as_it_was_written(database, add_aggregate):
     number = add_aggregate("a", "h2", "h1", ssd="true", availability_zone="z")
-    found = run_query(database, store.by_id, number)
+    found = run_query(database, store.find_by_id, number)
     assert (found.id, found.uuid, found.name) == (number, uuid_of("a"), "a")
     assert found.hosts == {"h1", "h2"}
     assert found.metadata == {"availability_zone": "z", "ssd": "true"}
     assert (found.created_at, found.updated_at) == (NOW, None)
-    assert run_query(database, store.by_id, number + 1) is None
-    assert run_query(database, store.id_of_name, "a") == number
-    assert run_query(database, store.id_of_name, "A") is None
+    assert run_query(database, store.find_by_id, number + 1) is None
+    assert run_query(database, store.find_id, "a") == number
+    assert run_query(database, store.find_id, "A") is None
 
 
 def test_snapshot_of_aggregates_equals_their_list_without_times(database, add_aggregate):
@@ -47,7 +47,7 @@ def test_snapshot_of_aggregates_equals_their_list_without_times(database, add_ag
     add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
     add_aggregate("A")
     add_aggregate("b", "h1")
-    listed = run_query(database, store.all_aggregates)
+    listed = run_query(database, store.list_aggregates)
     taken = run_query(database, store.snapshot)
     assert [each.name for each in taken] == ["a", "A", "b"]
     for full, brief in zip(listed, taken, strict=True):
@@ -60,14 +60,14 @@ def test_hosts_with_a_node_or_a_compute_service_are_returned(database):
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
     names = ["node", "service", "controller", "Node", "nothing"]
-    assert run_query(database, store.known_hosts, names) == {"node", "service"}
+    assert run_query(database, store.find_known_hosts, names) == {"node", "service"}
 
 
 def test_availability_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
     first = add_aggregate("one", "h1", "h2", availability_zone="z", ssd="true")
     second = add_aggregate("two", "h1", availability_zone="z")
     add_aggregate("plain", "h1", "h3", Availability_zone="no")
-    assert run_query(database, store.zones_of_hosts, ["h1", "h2", "h3"]) == {
+    assert run_query(database, store.map_zones, ["h1", "h2", "h3"]) == {
         "h1": {first: "z", second: "z"},
         "h2": {first: "z"},
     }
@@ -78,17 +78,17 @@ def test_provider_ids_and_instances_are_returned_for_the_given_hosts(database):
         add_node(database, "h1", node, provider=has_provider)
     add_node(database, "h2")
     for hosts, number in ((["h1"], 2), (["h1", "h2"], 3), ([], 0)):
-        assert len(run_query(database, store.provider_ids_of_hosts, hosts)) == number
+        assert len(run_query(database, store.find_provider_ids, hosts)) == number
     for host in ("h1", "h1", "h2"):
         add_instance(database, host)
-    assert run_query(database, store.hosts_with_instances, ["h1", "H2", "h3"]) == {"h1"}
+    assert run_query(database, store.find_hosts_with_instances, ["h1", "H2", "h3"]) == {"h1"}
 
 
 def test_aggregates_are_returned_by_host_in_order(database, add_aggregate):
     add_aggregate("b", "h1", "h2")
     add_aggregate("a", "h1")
     add_aggregate("empty")
-    assert run_query(database, store.aggregates_of_hosts, ["h1", "h2", "h3"]) == {
+    assert run_query(database, store.map_aggregates, ["h1", "h2", "h3"]) == {
         "h1": (uuid_of("b"), uuid_of("a")),
         "h2": (uuid_of("b"),),
     }
@@ -96,10 +96,10 @@ def test_aggregates_are_returned_by_host_in_order(database, add_aggregate):
 
 def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_aggregate):
     number = add_aggregate("a", "h1", "h2", ssd="true", rack="r1")
-    here = {number: run_query(database, store.by_id, number)}
+    here = {number: run_query(database, store.find_by_id, number)}
     new = replace(here[number], hosts=frozenset({"h2", "h3"}), metadata={"rack": "r2"})
     database.write(lambda connection: store.replace(connection, here, [new], [], NOW))
-    stored = run_query(database, store.by_id, number)
+    stored = run_query(database, store.find_by_id, number)
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
 
 

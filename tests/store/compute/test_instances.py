@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from placement_sched.api.compute.servers import power_state_of, status_of
+from placement_sched.api.compute.servers import derive_power_state, derive_status
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
@@ -33,7 +33,7 @@ def record_instances(database, *recorded, now=NOW):
 
 
 def read_instance(database, number=1):
-    return run_query(database, instances.by_uuid, node_uuid(number))
+    return run_query(database, instances.get_by_uuid, node_uuid(number))
 
 
 def test_all_fields_of_an_instance_are_stored(database):
@@ -57,8 +57,8 @@ def test_metadata_of_all_instances_is_read_by_one_query_at_first_use(database):
     new = [build_instance(number, metadata={"n": str(number)}) for number in numbers]
     database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
     with record_statements(database) as statements, database.read() as connection:
-        records = instances.by_hosts(connection, ["cn1"])
-        host_instances = instances.host_instances(connection, records)
+        records = instances.list_by_hosts(connection, ["cn1"])
+        host_instances = instances.build_host_instances(connection, records)
         assert {record.metadata for record in records} == {None}
         assert host_instances[0].get("display_name") == "one"
         before = len(statements)
@@ -76,8 +76,8 @@ def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
     record_instances(database, build_instance(host="cn2"), now=HALF_MINUTE_LATER)
     with database.read() as connection:
         reader = instances.MetadataReader(connection, [node_uuid(1)])
-        assert reader.of(node_uuid(1)) == ({"a": "b"}, {"c": None})
-        assert reader.of(node_uuid(2)) == ({}, {})
+        assert reader.read(node_uuid(1)) == ({"a": "b"}, {"c": None})
+        assert reader.read(node_uuid(2)) == ({}, {})
 
 
 def test_update_of_an_instance_keeps_creation_time_and_decision(database):
@@ -100,7 +100,7 @@ def test_instances_are_sorted_by_host_and_uuid(database):
         build_instance(4, host=None),
     )
     with database.read() as connection:
-        records = instances.by_hosts(connection, ["a", "b", "c"])
+        records = instances.list_by_hosts(connection, ["a", "b", "c"])
     assert [record.uuid for record in records] == [node_uuid(number) for number in (2, 1, 3)]
 
 
@@ -139,11 +139,13 @@ def test_server_status_filters_match_the_displayed_status(database):
         with database.read() as connection:
             return {server.uuid for server in search_servers(connection, ServersWanted(**filters))}
 
-    statuses = {status_of(record.vm_state, record.task_state) for record in records}
+    statuses = {derive_status(record.vm_state, record.task_state) for record in records}
     assert UNKNOWN in statuses
     for status in statuses:
-        expected = {r.uuid for r in records if status_of(r.vm_state, r.task_state) == status}
+        expected = {r.uuid for r in records if derive_status(r.vm_state, r.task_state) == status}
         assert search_server_uuids(statuses=frozenset({status})) == expected, status
     for number in {0, *POWER_STATES.values()}:
-        expected = {record.uuid for record in records if power_state_of(record.vm_state) == number}
+        expected = {
+            record.uuid for record in records if derive_power_state(record.vm_state) == number
+        }
         assert search_server_uuids(power_state=number) == expected, number

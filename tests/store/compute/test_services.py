@@ -23,7 +23,7 @@ def record_heartbeats(database, heartbeats, now=NOW):
 
 
 def read_services_by_host(database, *hosts):
-    return run_query(database, services.by_hosts, hosts)
+    return run_query(database, services.map_by_host, hosts)
 
 
 def test_first_heartbeat_of_a_host_creates_an_enabled_service(database):

@@ -26,7 +26,7 @@ def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
     ]
     assert changes == [True, True, False, True]
     with database.read() as connection:
-        assert aggregates.of_provider(connection, provider_ids[0]) == ()
+        assert aggregates.list_by_provider(connection, provider_ids[0]) == ()
 
 
 HOUR_LATER = NOW + timedelta(hours=1)
@@ -39,7 +39,7 @@ for_traits_and_aggregates = pytest.mark.parametrize(
 def create_provider_ids(database, number):
     uuids = make_providers(database, [[]] * number)
     with database.read() as connection:
-        found = resource_providers.by_uuids(connection, uuids)
+        found = resource_providers.map_by_uuid(connection, uuids)
     return [found[uuid].id for uuid in uuids]
 
 
@@ -68,7 +68,7 @@ def test_adding_and_removing_a_trait_or_aggregate_returns_only_changed_providers
     assert change_trait_or_aggregate(associations.remove, [second, third], HOUR_LATER) == {second}
     assert lock_and_read_generations(database, provider_ids) == [1, 2, 0]
     with database.read() as connection:
-        members = associations.by_provider_id(connection)
+        members = associations.map_by_provider_id(connection)
     assert [name in members.get(number, ()) for number in provider_ids] == [True, False, False]
 
 
@@ -87,12 +87,10 @@ def test_statement_count_of_trait_changes_is_independent_of_providers(database, 
 
 def test_trait_names_are_matched_exactly(database):
     with database.read() as connection:
-        assert traits.ids_by_name(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {
-            "HW_CPU_X86_AVX"
-        }
-        assert set(traits.ids_by_name(connection, ["HW_CPU_X86_AVX"])) == {"HW_CPU_X86_AVX"}
+        assert traits.map_ids(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {"HW_CPU_X86_AVX"}
+        assert set(traits.map_ids(connection, ["HW_CPU_X86_AVX"])) == {"HW_CPU_X86_AVX"}
         with pytest.raises(NotFound):
-            traits.by_name(connection, "hw_cpu_x86_avx")
+            traits.get_by_name(connection, "hw_cpu_x86_avx")
         for prefix in ("HW%", "HW_CPU_X86_AVX512F%"):  # wildcards are escaped
             assert traits.search(connection, prefix=prefix) == ()
         names = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}

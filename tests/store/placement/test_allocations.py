@@ -14,8 +14,8 @@ from placement_sched.model.provider import (
     UNCHECKED,
     ConsumerClaim,
     Inventory,
+    can_change_usage,
     matches_units,
-    may_change_usage,
 )
 from placement_sched.store.placement import allocations, resource_providers
 from tests.exploring import scale_example_count
@@ -53,12 +53,12 @@ def read_allocations(database, *consumers):
     with database.read() as connection:
         return {
             (row.consumer.uuid, row.provider_uuid, row.resource_class): row.used
-            for row in allocations.of_consumers(connection, consumers)
+            for row in allocations.list_by_consumers(connection, consumers)
         }
 
 
 def read_provider_generation(database, provider):
-    return run_query(database, resource_providers.by_uuid, provider).generation
+    return run_query(database, resource_providers.get_by_uuid, provider).generation
 
 
 def list_stored_consumers(database):
@@ -222,7 +222,7 @@ def test_random_claims_are_written_if_the_capacity_suffices(database, first, the
             others = sum(used for holder, used in model.items() if holder != index)
             allowed = amount == 0 or (
                 matches_units(inventory, amount)
-                and may_change_usage(inventory, others, model.get(index, 0), amount)
+                and can_change_usage(inventory, others, model.get(index, 0), amount)
             )
             on = {provider: {"VCPU": amount}} if amount else {}
             try:

@@ -154,4 +154,4 @@ def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock
 
 def list_used_amounts(database: Database, provider: str) -> list[int]:
     with database.read() as connection:
-        return [row.used for row in allocations.of_provider(connection, provider)[1]]
+        return [row.used for row in allocations.get_by_provider_uuid(connection, provider)[1]]

@@ -40,8 +40,8 @@ def allocate_vcpus(database, by_uuid):
     """Allocate VCPU of providers without a check of capacity."""
 
     def insert_allocations(connection):
-        (class_id,) = resource_classes.ids_by_name(connection, ["VCPU"]).values()
-        providers = resource_providers.by_uuids(connection, by_uuid)
+        (class_id,) = resource_classes.map_ids(connection, ["VCPU"]).values()
+        providers = resource_providers.map_by_uuid(connection, by_uuid)
         rows = [
             {
                 "resource_provider_id": providers[uuid].id,

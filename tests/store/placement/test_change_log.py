@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
-from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
@@ -187,7 +187,7 @@ def test_reading_the_change_log_takes_one_statement(database, read_new_changes):
         )
         begin_stats()
         change_log.read(connection, position)
-        assert request_stats().statements == 1
+        assert get_request_stats().statements == 1
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.all_databases
 
 
 def read_consumer(database, uuid):
-    return run_query(database, allocations.of_consumers, [uuid])[0].consumer
+    return run_query(database, allocations.list_by_consumers, [uuid])[0].consumer
 
 
 def test_claim_sets_owner_type_and_generation_of_the_consumer(database):

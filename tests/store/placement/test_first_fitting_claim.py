@@ -93,7 +93,7 @@ def test_locked_provider_with_a_lower_id_is_skipped(database, consumer_uuid):
     taken, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
     free = make_provider(database, VCPU=4)
     with database.writer.begin() as other:
-        (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
+        (number,) = consumers.map_ids(other, {consumers.PROVIDER: [taken]}).values()
         assert resource_providers.lock(other, [number])
         claims = [build_vcpu_claim(consumer_uuid, (uuid, 2)) for uuid in (full, taken, free)]
         assert write_first_fitting_claim(database, *claims) == 2

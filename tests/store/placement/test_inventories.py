@@ -20,27 +20,27 @@ DISK_INVENTORY = Inventory(resource_class="DISK_GB", total=100)
 
 
 def read_provider(database, uuid):
-    return run_query(database, resource_providers.by_uuid, uuid)
+    return run_query(database, resource_providers.get_by_uuid, uuid)
 
 
 def read_inventories(database, uuid):
     """Return the inventories of a provider by class, without times."""
     with database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        return inventories.by_provider_id(connection, [provider.id])[provider.id]
+        provider = resource_providers.get_by_uuid(connection, uuid)
+        return inventories.map_by_provider_id(connection, [provider.id])[provider.id]
 
 
 def read_inventory_times(database, uuid):
     """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
-        _, found = inventories.by_provider_uuid(connection, uuid)
+        _, found = inventories.get_by_provider_uuid(connection, uuid)
     return {row.resource_class: (row.created_at, row.updated_at) for row in found}
 
 
 def replace_inventories(database, by_uuid):
     """Replace the inventories of providers, and return the uuids of the changed providers."""
     with database.read() as connection:
-        found = resource_providers.by_uuids(connection, by_uuid)
+        found = resource_providers.map_by_uuid(connection, by_uuid)
     ids = {found[uuid].id: new for uuid, new in by_uuid.items()}
     changed = database.write(lambda connection: inventories.put(connection, ids, NOW))
     return {uuid for uuid in by_uuid if found[uuid].id in changed}
@@ -110,7 +110,9 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
 def test_inventory_is_removed_only_from_providers_that_have_it(database):
     first, second = make_providers(database, [[VCPU_INVENTORY, DISK_INVENTORY], [DISK_INVENTORY]])
     with database.read() as connection:
-        ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (first, second)}
+        ids = {
+            uuid: resource_providers.get_by_uuid(connection, uuid).id for uuid in (first, second)
+        }
     names = {ids[first]: {"VCPU"}, ids[second]: {"VCPU"}}
     changed = database.write(lambda connection: inventories.remove(connection, names))
     assert changed == {ids[first]}

@@ -32,7 +32,7 @@ def database_with_two_providers(database):
     make_provider(database)
 
     def write_traits_and_aggregates(connection):
-        number = resource_providers.by_uuid(connection, full).id
+        number = resource_providers.get_by_uuid(connection, full).id
         traits.replace_many(connection, {number: SIXTY_TRAITS}, NOW)
         aggregates.replace_many(connection, {number: SEVENTY_AGGREGATES}, NOW)
         for name in SIXTY_RESOURCE_CLASSES:

@@ -19,14 +19,14 @@ def add_resource_class(database, name):
 
 
 def read_resource_class_ids(database, *names):
-    return run_query(database, resource_classes.ids_by_name, names)
+    return run_query(database, resource_classes.map_ids, names)
 
 
 def test_standard_resource_classes_have_the_ids_of_os_resource_classes(database):
     with database.read() as connection:
-        found = resource_classes.all_by_id(connection)
+        found = resource_classes.map_names_by_id(connection)
         with pytest.raises(NotFound):
-            resource_classes.by_name(connection, "vcpu")
+            resource_classes.get_by_name(connection, "vcpu")
     assert [found[number] for number in range(len(found))] == os_resource_classes.STANDARDS
 
 

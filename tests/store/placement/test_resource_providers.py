@@ -39,7 +39,7 @@ def create_provider(database, name, parent_uuid=None):
 
 
 def read_provider(database, provider):
-    return run_query(database, resource_providers.by_uuid, provider.uuid)
+    return run_query(database, resource_providers.get_by_uuid, provider.uuid)
 
 
 def move_provider(database, provider, parent, *, anywhere=True):
@@ -81,7 +81,7 @@ def test_statement_count_of_creations_is_independent_of_providers(database):
                 lambda connection: resource_providers.create_many(connection, rows, NOW)
             )
         with database.read() as connection:
-            providers = resource_providers.by_uuids(connection, ids)
+            providers = resource_providers.map_by_uuid(connection, ids)
         root, child = providers[rows[0].uuid], providers[rows[-1].uuid]
         assert (root.root_uuid, root.parent_uuid, root.generation) == (root.uuid, None, 0)
         assert (child.root_uuid, child.parent_uuid) == (parent.uuid, parent.uuid)
@@ -123,14 +123,14 @@ def test_provider_is_found_by_a_uuid_in_any_format(database):
     own = provider.uuid
     for uuid in (own.upper(), own.replace("-", ""), f"{{{own}}}", f"urn:uuid:{own}", own):
         with database.read() as connection:
-            assert resource_providers.by_uuid(connection, uuid) == provider
+            assert resource_providers.get_by_uuid(connection, uuid) == provider
         locked = database.write(
             lambda connection, uuid=uuid: resource_providers.lock_by_uuid(connection, uuid)
         )
         assert locked == provider
     for text in (f"{own} ", own[:-1], "ONE", "", "nobody"):
         with pytest.raises(NotFound, match=f"uuid {text} found"), database.read() as connection:
-            resource_providers.by_uuid(connection, text)
+            resource_providers.get_by_uuid(connection, text)
 
 
 def test_provider_with_an_uppercase_uuid_is_found(database):
@@ -141,9 +141,9 @@ def test_provider_with_an_uppercase_uuid_is_found(database):
         )
     )
     with database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        assert traits.traits_by_provider(connection, uuid).provider_id == provider.id
-        assert usages.of_provider(connection, uuid) == (0, {})
+        provider = resource_providers.get_by_uuid(connection, uuid)
+        assert traits.get_provider_traits(connection, uuid).provider_id == provider.id
+        assert usages.get_by_provider_uuid(connection, uuid) == (0, {})
     assert (provider.uuid, provider.name) == (uuid, "theirs")
 
 
@@ -153,7 +153,7 @@ def lock_and_bump_generation(connection, provider):
 
 
 def read_and_bump_generation(connection, provider):
-    found = resource_providers.by_uuid(connection, provider.uuid)
+    found = resource_providers.get_by_uuid(connection, provider.uuid)
     resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, HOUR_LATER)
 
 
@@ -245,8 +245,8 @@ def test_deletion_removes_all_rows_of_a_provider_and_is_rejected_for_a_parent(da
     assert rejection.value.code == "placement.resource_provider.cannot_delete_parent"
     remove_provider(database, child)
     with database.read() as connection:
-        assert inventories.of_provider(connection, child.id) == ()
-        assert aggregates.of_provider(connection, child.id) == ()
+        assert inventories.list_by_provider(connection, child.id) == ()
+        assert aggregates.list_by_provider(connection, child.id) == ()
     with pytest.raises(NotFound):
         read_provider(database, child)
     remove_provider(database, parent)

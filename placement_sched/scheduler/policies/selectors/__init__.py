@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
+from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 
 
 class BasePolicySelector(SchedulerPlugin):
@@ -39,4 +39,4 @@ class BasePolicySelector(SchedulerPlugin):
 
 def all_selectors() -> list[type[BasePolicySelector]]:
     """Return the shipped selector classes."""
-    return classes_in(sys.modules[__name__], BasePolicySelector)
+    return list_classes(sys.modules[__name__], BasePolicySelector)

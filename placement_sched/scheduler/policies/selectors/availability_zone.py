@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy selection by availability zone."""
 
-from placement_sched.model.aggregates import HostAggregate, zones
+from placement_sched.model.aggregates import HostAggregate, parse_zones
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -18,8 +18,10 @@ class AvailabilityZoneSelector(BasePolicySelector):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return the zones of the request."""
-        return spec_obj.availability_zone if zones(spec_obj.availability_zone) else None
+        return spec_obj.availability_zone if parse_zones(spec_obj.availability_zone) else None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate is in any of these zones."""
-        return not zones(spec_obj.availability_zone).isdisjoint(zones(aggregate.availability_zone))
+        return not parse_zones(spec_obj.availability_zone).isdisjoint(
+            parse_zones(aggregate.availability_zone)
+        )

@@ -4,8 +4,8 @@
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
-    aggregate_extra_specs,
-    any_matches,
+    has_match,
+    iterate_extra_specs,
 )
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -26,14 +26,14 @@ class ExtraSpecsSelector(BasePolicySelector):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return the compared extra specs."""
-        extra_specs = [f"{key}={wanted}" for key, _, wanted in aggregate_extra_specs(spec_obj)]
+        extra_specs = [f"{key}={wanted}" for key, _, wanted in iterate_extra_specs(spec_obj)]
         return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate satisfies all compared extra specs."""
         return all(
             _is_satisfied(aggregate.metadata.get(name), wanted)
-            for _, name, wanted in aggregate_extra_specs(spec_obj)
+            for _, name, wanted in iterate_extra_specs(spec_obj)
         )
 
 
@@ -41,6 +41,6 @@ def _is_satisfied(value: str | None, wanted: str) -> bool:
     if value is None:
         return False
     try:
-        return any_matches([part.strip() for part in value.split(",")], wanted)
+        return has_match([part.strip() for part in value.split(",")], wanted)
     except ValueError:  # a value that the operator cannot compare does not match
         return False

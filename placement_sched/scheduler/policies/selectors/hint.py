@@ -4,7 +4,7 @@
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
-    policy_hint,
+    find_policy_hint,
 )
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -21,12 +21,12 @@ class HintSelector(BasePolicySelector):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return the policy in the hint."""
-        return policy_hint(spec_obj)
+        return find_policy_hint(spec_obj)
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate has this policy."""
-        return aggregate.policy == policy_hint(spec_obj)
+        return aggregate.policy == find_policy_hint(spec_obj)
 
     def asks_for_default(self, spec_obj: RequestSpec) -> bool:
         """Return whether the hint names the default policy."""
-        return policy_hint(spec_obj) == DEFAULT_POLICY
+        return find_policy_hint(spec_obj) == DEFAULT_POLICY

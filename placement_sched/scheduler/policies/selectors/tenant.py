@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy selection by project."""
 
-from placement_sched.model.aggregates import HostAggregate, projects_of
+from placement_sched.model.aggregates import HostAggregate, list_projects
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -23,4 +23,4 @@ class TenantSelector(BasePolicySelector):
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate is tagged with the project."""
-        return spec_obj.project_id in projects_of(aggregate)
+        return spec_obj.project_id in list_projects(aggregate)
