@@ -28,7 +28,7 @@ import kombu
 import os_traits
 import services
 from load import fill
-from services import BIN, PEER_PYTHON, Request, Server
+from services import PEER_PYTHON, PROGRAMS_FOLDER, Request, Server
 from sqlalchemy import insert, make_url
 from worlds import Book, World, class_id, host_name, uuid_of
 
@@ -109,7 +109,7 @@ class Scheduler:
         """Return whether the scheduler reads the queue of requests."""
         for program in self.programs:
             if program.process is None or program.process.poll() is not None:
-                raise RuntimeError(f"{program.name} ended\n{program.last_lines(30)}")
+                raise RuntimeError(f"{program.name} ended\n{program.read_log_tail(30)}")
         with kombu.Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             try:
                 queue = connection.default_channel.queue_declare("scheduler", passive=True)
@@ -146,7 +146,7 @@ class Scheduler:
     def announce(self, instances: dict[str, list[str]]) -> None:
         """Send the instances of each host, as nova-compute does every 2 minutes."""
         for host, uuids in instances.items():
-            self.conductor.announce(
+            self.conductor.fanout_cast(
                 "sync_instance_info", "4.2", host_name=host, instance_uuids=uuids
             )
 
@@ -267,7 +267,7 @@ def _start(databases: harness.Databases, hosts: int) -> Iterator[tuple[Server, l
             ),
             (
                 "placement-sched",
-                [BIN / "placement-sched", "nova-scheduler"],
+                [PROGRAMS_FOLDER / "placement-sched", "nova-scheduler"],
                 {"placement_database": {"connection": own}},
             ),
         ):

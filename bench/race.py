@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 def _send(side: Side, method: str, path: str, body: object = ...) -> tuple[int, Any]:
-    reply = side.get_answer(Request(method, path, version="1.36", document=body))
+    reply = side.send_request(Request(method, path, version="1.36", document=body))
     return reply.status, reply.document
 
 

@@ -183,7 +183,7 @@ def _running(program: Program, address: Address) -> Iterator[Server]:
 
     def is_ready() -> bool:
         if program.process is None or program.process.poll() is not None:
-            raise RuntimeError(f"{program.name} ended\n{program.last_lines(30)}")
+            raise RuntimeError(f"{program.name} ended\n{program.read_log_tail(30)}")
         try:
             return address.get_answer(Request("GET", "/")).status == 200
         except OSError:
@@ -191,7 +191,7 @@ def _running(program: Program, address: Address) -> Iterator[Server]:
 
     try:
         if not wait_until(is_ready, MAX_START):
-            raise RuntimeError(f"{program.name} did not start\n{program.last_lines(30)}")
+            raise RuntimeError(f"{program.name} did not start\n{program.read_log_tail(30)}")
         yield Server(address.name, address, program)
     finally:
         with suppress(subprocess.TimeoutExpired):

@@ -228,7 +228,9 @@ def test_at_most_ten_unknown_zones_are_compared_with_existing_zones(
 ):
     compared_names = []
     nearest = by_zone.find_nearest
-    monkeypatch.setattr(by_zone, "find_nearest", lambda *a: compared_names.append(a[0]) or nearest(*a))
+    monkeypatch.setattr(
+        by_zone, "find_nearest", lambda *a: compared_names.append(a[0]) or nearest(*a)
+    )
     zones = ",".join(build_names(number))
     status, text = post_body(
         cloud_app, "explain", {"request_spec": make_spec(availability_zone=zones)}
