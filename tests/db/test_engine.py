@@ -163,7 +163,7 @@ def test_traced_statement_has_its_caller_in_a_comment(open_database, sqlalchemy_
     database = open_database(kind, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
         change_counters.get_version(connection, "any")
-    signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
+    signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ get_version \*/", re.DOTALL)
     messages = [record.getMessage() for record in sqlalchemy_log.records]
     assert any(signed.search(message) for message in messages) == traced
 

@@ -156,7 +156,7 @@ def build_spread(max_skew=1, **members):
 
 
 def find_spread_rejection(spread, host, instance="new"):
-    rejection = spread.rejection(host, instance, spread.find_emptiest())
+    rejection = spread.find_rejection(host, instance, spread.find_emptiest())
     return rejection and rejection.reason
 
 

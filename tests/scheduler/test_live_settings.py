@@ -80,7 +80,7 @@ def test_settings_without_an_options_file_do_not_change():
         ({"zzz": 1}, "there is no option 'zzz'. placement-sched config sample lists them"),
         (
             {"zzz": {"qqq": 1}},
-            "there is no option 'zzz.qqq'; placement-sched config sample lists them",
+            "there is no option 'zzz.qqq'. placement-sched config sample lists them",
         ),
         (
             {"api": {"max_request_body_size": 5000}},
@@ -149,7 +149,7 @@ def test_changed_options_file_is_read_again_at_a_reload(options_file, live_setti
     live_settings.reload()
     assert read_subset_size(live_settings) == 5
     assert (
-        f"{OPTIONS_FILE_OPTION}: {options_file}: there is no option 'zzz'; "
+        f"{OPTIONS_FILE_OPTION}: {options_file}: there is no option 'zzz'. "
         "placement-sched config sample lists them: it is ignored" in caplog.messages
     )
     options_file.write_text("{}")

@@ -168,7 +168,7 @@ class Cloud:
     def instances_on(self, host: str) -> Iterable[HostInstance]:
         """Return the recorded instances on a host."""
         if host in self._hosts:
-            recorded: Iterable[HostInstance] = self._hosts[host].instances.recorded()
+            recorded: Iterable[HostInstance] = self._hosts[host].instances.list_recorded()
             return recorded
         return self._instances_on.get(host) or ()
 

@@ -154,7 +154,7 @@ def test_failed_read_of_other_services_is_not_reported_as_a_concurrent_writer(
     mine = make_service_record("ctl1")
     mine.beat(NOW)
     with monkeypatch.context() as broken:
-        broken.setattr(mine, "_others", raise_unavailable)
+        broken.setattr(mine, "_find_other_hosts", raise_unavailable)
         with pytest.raises(Unavailable):
             mine.beat(NOW)
     assert not mine.beat(NOW).shared

@@ -171,7 +171,7 @@ def test_instances_with_an_emoji_keep_their_earlier_records(
         new.append(nova.add_instance("cn1", **{name: EMOJI}))
         cell.change("instances", {"uuid": uuid}, updated_at=utcnow(), **{name: EMOJI})
     cell.change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
-    for read in (limited_charset_follower.round, limited_charset_follower.full):
+    for read in (limited_charset_follower.sync_changes, limited_charset_follower.sync_all):
         findings = read()
         with limited_charset_database.read() as connection:
             hosts = {row.uuid: row.host for row in instances.search(connection)}

@@ -64,7 +64,7 @@ def test_node_sync_does_not_write_placement_tables(follower, nova, database):
         assert connection.execute(inventories.select()).all() == []
 
 
-@pytest.mark.parametrize("reading", ["full", "round", "refresh"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes", "refresh"])
 def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     follower, nova, read_node_uuids, reading
 ):
@@ -82,7 +82,7 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("reading", ["full", "round", "refresh"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes", "refresh"])
 def test_deleted_host_is_removed(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.sync_all()
@@ -93,7 +93,7 @@ def test_deleted_host_is_removed(follower, nova, read_compute_nodes, read_servic
     assert read_service("cn1") is None
 
 
-@pytest.mark.parametrize("reading", ["full", "round", "refresh"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes", "refresh"])
 def test_new_host_is_recorded(follower, nova, read_compute_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.sync_all()

@@ -29,7 +29,7 @@ def read_aggregates_version(database):
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("reading", ["full", "round"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes"])
 def test_changed_and_deleted_aggregates_of_nova_are_recorded(
     follower, nova, read_aggregates, reading
 ):

@@ -180,7 +180,7 @@ def recorded_statements():
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("reading", ["full", "round"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes"])
 def test_metadata_and_times_are_recorded(follower, nova, read_instances, read_metadata, reading):
     follower.sync_all()
     created, launched = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 3, 4, 9)
@@ -217,7 +217,7 @@ def test_changed_and_deleted_metadata_are_recorded(follower, nova, read_metadata
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("reading", ["full", "round"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes"])
 def test_metadata_take_two_statements_for_all_instances(
     follower, nova, recorded_statements, reading
 ):
@@ -272,7 +272,7 @@ def test_new_claim_keeps_metadata_and_times(
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("reading", ["full", "round"])
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes"])
 def test_deleted_instance_is_removed(follower, nova, read_instances, reading):
     uuid = nova.add_instance("cn1")
     follower.sync_all()

@@ -78,7 +78,7 @@ def test_process_without_background_sync_reads_the_newly_mapped_cell_of_a_host(
     worker.refresh()
     two_cell_cloud.api.remove("host_mappings", host="cn1")
     second = two_cell_cloud.add_host("cn1", "two")
-    for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
+    for step in (keeper.sync_changes, worker.refresh, keeper.sync_changes, worker.refresh):
         step()
         assert read_node_uuids() == {"cn1": second}
         assert read_service("cn1").last_seen_up >= seconds_ago(60)
@@ -128,7 +128,7 @@ def test_node_uuid_in_two_cells_belongs_to_the_mapped_cell(
     )
     two_cell_cloud.cells[healthy].change("compute_nodes", {"uuid": uuid}, vcpus_used=7)
     follower = make_follower(two_cell_cloud)
-    for step in (follower.full, follower.round, follower.full):
+    for step in (follower.sync_all, follower.sync_changes, follower.sync_all):
         step()
         assert [node.vcpus_used for node in read_compute_nodes().values()] == [7]
     assert follower.compare().differing == 0
@@ -194,7 +194,7 @@ def test_unavailable_cell_keeps_no_node_of_a_host_mapped_elsewhere(
     two_cell_cloud.add_host("cn1", healthy, uuid=uuid, vcpus_used=7)
     away = "sqlite:////nonexistent/x.db"
     two_cell_cloud.api.change("cell_mappings", {"name": stale}, database_connection=away)
-    for step in (follower.round, follower.full, follower.refresh):
+    for step in (follower.sync_changes, follower.sync_all, follower.refresh):
         step()
         assert [node.vcpus_used for node in read_compute_nodes().values()] == [7]
 
@@ -213,7 +213,7 @@ def test_instance_deleted_in_its_mapped_cell_is_removed(
     assert read_host_of_instance(uuid) == "cn2"
     two_cell_cloud.cells[healthy].change("instances", {"uuid": uuid}, vm_state="deleted")
     two_cell_cloud.cells[healthy].delete_softly("instances", uuid=uuid)
-    for step in (follower.round, follower.full, follower.round):
+    for step in (follower.sync_changes, follower.sync_all, follower.sync_changes):
         step()
         assert read_host_of_instance(uuid) is None
 
@@ -248,6 +248,6 @@ def test_instance_missing_in_its_mapped_cell_stays_in_its_cell(
         "instance_mappings", {"instance_uuid": uuid}, cell_id=two_cell_cloud.numbers["two"]
     )
     follower = make_follower(two_cell_cloud)
-    for step in (follower.full, follower.round):
+    for step in (follower.sync_all, follower.sync_changes):
         step()
         assert read_host_of_instance(uuid) == "cn1"
