@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and docstrings of modules."""
+"""Names of modules and functions, and docstrings of modules."""
+
+import ast
 
 import pytest
 
@@ -14,6 +16,31 @@ MODULES_FOR_NOVA_PLUGINS = {
     "placement_sched/scheduler/filters/utils.py",
     "placement_sched/scheduler/utils.py",
 }
+#: First words that are no action.
+WORDS_WITHOUT_ACTION = frozenset((
+    *("after", "all", "among", "asked", "at", "before", "between", "by", "document", "first"),
+    *("given", "ids", "in", "known", "named", "names", "no", "of", "on", "own", "rows", "texts"),
+    *("uuids", "values", "without"),
+))  # fmt: skip
+#: Plugins call or implement these functions, nova has the same names, or a route has the name.
+PUBLIC_NAMES = frozenset((
+    *("all_drivers", "all_filters", "all_request_filters", "all_selectors", "all_weighers"),
+    *("asked", "names_all", "of_project", "of_provider", "on_json_loading_failed"),
+))  # fmt: skip
+
+
+def test_functions_do_not_begin_with_a_preposition_or_a_plural():
+    """The design requires a verb, but a list of all verbs would be long."""
+    verbless = [
+        f"{format_relative_path(path)}:{node.lineno} {node.name}"
+        for path in list_modules()
+        if "nova_shim" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name not in PUBLIC_NAMES
+        if node.name.strip("_").partition("_")[0] in WORDS_WITHOUT_ACTION
+        if not any(ast.unparse(item).endswith("property") for item in node.decorator_list)
+    ]
+    assert verbless == []
 
 
 def test_module_names_are_descriptive():
