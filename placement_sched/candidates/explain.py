@@ -251,9 +251,7 @@ class TreeAdvice:
                 if outcome.stage.constraint.resource_class
             ]
 
-            def compute_distance(
-                use: int, stages: Sequence[StageOutcome] = shortages
-            ) -> tuple[int, ...]:
+            def measure(use: int, stages: Sequence[StageOutcome] = shortages) -> tuple[int, ...]:
                 amounts = [self._compute_missing_amount(outcome, use) for outcome in stages]
                 return (
                     amounts.count(None),
@@ -264,13 +262,11 @@ class TreeAdvice:
                     use,
                 )
 
-            chosen[slot] = min(self._find_uses(slot), key=compute_distance, default=self.root)
+            chosen[slot] = min(self._find_uses(slot), key=measure, default=self.root)
         return chosen
 
     def _find_outcomes(self, slot: int) -> list[StageOutcome]:
-        return [
-            outcome for outcome in self.outcomes if slot in outcome.list_failing_slots(self.tree)
-        ]
+        return [item for item in self.outcomes if slot in item.list_failing_slots(self.tree)]
 
     def _compute_missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
         room, amount = self.reasons.find_inventory(outcome, use), outcome.stage.constraint.amount
@@ -281,9 +277,7 @@ class TreeAdvice:
         remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
         return remaining
 
-    def suggest_changes(
-        self, outcome: StageOutcome, rejection: Rejection
-    ) -> tuple[SuggestedChange, ...]:
+    def suggest(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
         """Suggest alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
@@ -340,9 +334,7 @@ class TreeAdvice:
         stages = [stage for stage in self.reasons.checked.stages if stage.together]
         choices = tuple(frozenset({number}) for number in range(len(stages)))
         tree = ProviderTree(
-            tuple(options),
-            self._estimate_free_capacity(options, rules),
-            self._covers(options, stages),
+            tuple(options), self._estimate_free(options, rules), self._covers(options, stages)
         )
         return can_serve(tree, replace(rules, trait_choices=choices), budget)
 
@@ -359,7 +351,7 @@ class TreeAdvice:
                 covers[self._find_trait_target(stage)] |= 1 << bit
         return covers
 
-    def _estimate_free_capacity(
+    def _estimate_free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
         """Return a lower bound of the free capacity after changes.
@@ -649,7 +641,7 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
             if tree not in advice:
                 rejecting = [item for item in outcomes if tree in item.rejected]
                 advice[tree] = TreeAdvice(reasons, tree, rejecting, remaining)
-            changes = advice[tree].suggest_changes(outcome, rejection)
+            changes = advice[tree].suggest(outcome, rejection)
             rejected = reports.Rejected(
                 *names[tree], reasons.describe_rejection(outcome, rejection), changes
             )

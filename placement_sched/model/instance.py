@@ -94,7 +94,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         """Return the flavor of a record on first use."""
         if name != "flavor":
             raise AttributeError(f"'Instance' object has no attribute {name!r}")
-        document: Mapping[str, Any] = self._flavor or {}
+        document: Mapping[str, Any] = vars(self).get("_flavor") or {}
         flavor = Flavor.from_document(document) if document.keys() - {"id"} else None
         vars(self)["flavor"] = flavor
         return flavor

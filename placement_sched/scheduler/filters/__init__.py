@@ -190,7 +190,7 @@ def all_filters() -> list[type[BaseHostFilter]]:
     return list_classes(sys.modules[__name__], BaseHostFilter)
 
 
-def suggest_without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
+def drop_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     """Return the change to a request without a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
     words = f"remove the scheduler hint {name} from the request"
@@ -227,9 +227,7 @@ def suggest_without_extra_specs(
     )
 
 
-def suggest_without_properties(
-    spec: RequestSpec, keys: Collection[str], words: str
-) -> SuggestedChange:
+def drop_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
     """Return the change to an image without some properties."""
     properties = spec.image.properties
     remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}

@@ -7,12 +7,7 @@ from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
-from placement_sched.scheduler.filters import (
-    BaseHostFilter,
-    HostCheck,
-    HostState,
-    suggest_without_hint,
-)
+from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState, drop_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import count_members, list_hinted_instances
 
@@ -55,7 +50,7 @@ class DifferentHostFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``different_host``."""
-        yield suggest_without_hint(spec_obj, "different_host")
+        yield drop_hint(spec_obj, "different_host")
 
 
 class SameHostFilter(BaseHostFilter):
@@ -78,7 +73,7 @@ class SameHostFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``same_host``."""
-        yield suggest_without_hint(spec_obj, "same_host")
+        yield drop_hint(spec_obj, "same_host")
 
 
 class ServerGroupAffinityFilter(BaseHostFilter):
@@ -149,9 +144,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         if group is None:
             return
         maximum = count_members(host_state, spec_obj, group) + 1
-        words = (
-            f"move a member of the server group away, or raise {MAX_SERVER_PER_HOST} to {maximum}"
-        )
+        raised = f"raise {MAX_SERVER_PER_HOST} to {maximum}"
+        words = f"move a member of the server group away, or {raised}"
         rules = {**group.rules, MAX_SERVER_PER_HOST: maximum}
         changed = replace(spec_obj, instance_group=replace(group, rules=rules))
         yield SuggestedChange("raise_rule", words, {MAX_SERVER_PER_HOST: maximum}, spec=changed)

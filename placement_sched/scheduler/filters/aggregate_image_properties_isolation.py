@@ -13,7 +13,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChanges,
-    suggest_without_properties,
+    drop_properties,
 )
 from placement_sched.scheduler.filters.utils import OncePerAggregates, collect_aggregate_values
 from placement_sched.scheduler.plugin import build_group_options
@@ -66,7 +66,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         rejected = list(_iterate_rejected(self._select_compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
         words = f"use an image with {alternatives}"
-        yield suggest_without_properties(spec_obj, [key for key, _, _ in rejected], words)
+        yield drop_properties(spec_obj, [key for key, _, _ in rejected], words)
 
     def _select_compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
         options = self.settings.filter_scheduler

@@ -9,7 +9,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChanges,
-    suggest_without_hint,
+    drop_hint,
 )
 
 
@@ -53,4 +53,4 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``sched_policy``."""
-        yield suggest_without_hint(spec_obj, POLICY_KEY)
+        yield drop_hint(spec_obj, POLICY_KEY)

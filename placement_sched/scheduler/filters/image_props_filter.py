@@ -15,7 +15,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     SuggestedChange,
     SuggestedChanges,
-    suggest_without_properties,
+    drop_properties,
 )
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, find_value
 from placement_sched.scheduler.plugin import build_group_options
@@ -78,7 +78,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
         default = self.settings.filter_scheduler.image_properties_default_architecture
         if default is None or "hw_architecture" in spec_obj.image.properties:
-            yield suggest_without_properties(spec_obj, _COMPARED, words)
+            yield drop_properties(spec_obj, _COMPARED, words)
         else:
             yield SuggestedChange("change_image_properties", words)
 

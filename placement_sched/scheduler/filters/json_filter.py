@@ -17,7 +17,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     RequestSpec,
-    suggest_without_hint,
+    drop_hint,
 )
 from placement_sched.scheduler.filters.utils import HOST_ATTRIBUTES
 
@@ -62,7 +62,7 @@ class JsonFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``query``."""
-        yield suggest_without_hint(spec_obj, "query")
+        yield drop_hint(spec_obj, "query")
 
 
 def _build_comparison(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]], bool]:

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChanges,
-    suggest_without_hint,
+    drop_hint,
 )
 
 _HINTS = "$.request_spec.scheduler_hints"
@@ -46,7 +46,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``build_near_host_ip``."""
-        yield suggest_without_hint(spec_obj, "build_near_host_ip")
+        yield drop_hint(spec_obj, "build_near_host_ip")
 
 
 def _find_requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:

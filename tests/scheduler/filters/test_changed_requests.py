@@ -2,9 +2,9 @@
 """Changes of requests that host filters suggest."""
 
 from placement_sched.scheduler.filters import (
+    drop_hint,
+    drop_properties,
     suggest_without_extra_specs,
-    suggest_without_hint,
-    suggest_without_properties,
 )
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from tests.support.states import build_host_state, build_settings, build_spec
@@ -25,8 +25,8 @@ def test_rejection_reason_and_suggested_change_list_only_the_first_missing_metri
 def test_changed_request_lacks_only_the_named_hint_extra_spec_or_property():
     hints = {"query": "x", "group": "g"}
     request = build_spec({"a": "1", "b": "2"}, {"os_type": "linux"}, scheduler_hints=hints)
-    assert suggest_without_hint(request, "query").spec.scheduler_hints == {"group": ["g"]}
+    assert drop_hint(request, "query").spec.scheduler_hints == {"group": ["g"]}
     assert suggest_without_extra_specs(request, ["a"], "").spec.flavor.extra_specs == {"b": "2"}
-    change = suggest_without_properties(request, ["os_type", "hw_vif_model"], "")
+    change = drop_properties(request, ["os_type", "hw_vif_model"], "")
     assert change.spec.image.properties.to_dict() == {}
     assert change.values == {"keys": ["os_type"]}
