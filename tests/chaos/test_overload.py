@@ -25,9 +25,9 @@ LOG = logging.getLogger(__name__)
 LOAD_SECONDS = choose_count(2, 10)
 #: Seconds of the measurement with few clients.
 SHORT_LOAD_SECONDS = 2
-#: The short form repeats the loads in turns, so that other work on the machine slows each load.
+#: The short form repeats the loads, so that other work on the machine slows each load.
 FEW_CLIENTS, CLIENT_COUNTS = 8, (8, 16, 32)
-TURNS_PER_LOAD, TURN_SECONDS = choose_count(3, 1), choose_count(1, 10)
+REPETITIONS_PER_LOAD, REPETITION_SECONDS = choose_count(3, 1), choose_count(1, 10)
 #: Minimum share of the best throughput at four times the load. It is nearly 1 on an idle machine,
 #: and at least a half if other work sometimes takes the processors.
 MIN_THROUGHPUT_SHARE = 0.8 if IS_FULL_RUN else 0.5
@@ -162,14 +162,15 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
     )
     count_request_outcomes(server, FEW_CLIENTS, 1)
     responses, rejections = Counter[int](), 0
-    for load in CLIENT_COUNTS * TURNS_PER_LOAD:
-        outcomes = count_request_outcomes(server, load, TURN_SECONDS)
+    for load in CLIENT_COUNTS * REPETITIONS_PER_LOAD:
+        outcomes = count_request_outcomes(server, load, REPETITION_SECONDS)
         assert set(outcomes) <= {"200", "503"}  # with Retry-After, else the outcome differs
-        assert outcomes["503"] <= MAX_REJECTIONS_PER_TIMEOUT / timeout * TURN_SECONDS * load
+        assert outcomes["503"] <= MAX_REJECTIONS_PER_TIMEOUT / timeout * REPETITION_SECONDS * load
         responses[load] += outcomes["200"]
         rejections += outcomes["503"]
     rates = {
-        load: round(count / TURN_SECONDS / TURNS_PER_LOAD) for load, count in responses.items()
+        load: round(count / REPETITION_SECONDS / REPETITIONS_PER_LOAD)
+        for load, count in responses.items()
     }
     LOG.info("answers a second by clients: %s, %s refused", rates, rejections)
     record_property(TRIED_KEY, f"answers a second by clients: {rates}, {rejections} refused")

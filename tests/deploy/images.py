@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import TOOLS_REQUIRED, debian, find_program, run_program
-from tests.deploy.test_pages_on_a_machine import list_packages
+from tests.deploy.test_pages_on_a_machine import list_packages_of_pages
 from tests.support.repository import ROOT
 
 #: Name of the image in place of Docker's base image.
@@ -76,7 +76,7 @@ class Docker:
 
     def build_base_image(self) -> str:
         """Build the base image and return the build options for it."""
-        debian.prepare_debian(list_packages())
+        debian.prepare_debian(list_packages_of_pages())
         file = self._folder / "base"
         file.write_text(
             _BASE_IMAGE_FILE.format(base=debian.BASE_FOLDER.name, wheels=debian.WHEELS_PATH)

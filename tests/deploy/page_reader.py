@@ -48,7 +48,7 @@ HEADINGS_BY_PAGE = {
     "galera": "HAProxy",
 }
 #: The only line of the page "Limits and errors" that runs on such a machine.
-JOURNAL_LINE = "journalctl --unit placement-sched --lines 20"
+JOURNALCTL_COMMAND = "journalctl --unit placement-sched --lines 20"
 _OUTPUT_CHECKER = doctest.OutputChecker()
 _COMPARISON_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _CONSOLE_BLOCK = re.compile(

@@ -16,7 +16,7 @@ from tests.deploy.cloud import OpenStackCloud
 from tests.deploy.debian import Machine
 from tests.deploy.page_reader import (
     HEADINGS_BY_PAGE,
-    JOURNAL_LINE,
+    JOURNALCTL_COMMAND,
     PageStep,
     call_for_each_machine,
     list_page_lines,
@@ -77,7 +77,7 @@ def test_steps_are_listed_for_exactly_the_tested_pages():
 def test_page_commands_work_on_new_debian_machines(tmp_path):
     skip_without_peer()
     debian.skip_without_machines()
-    debian.prepare_debian(list_packages())
+    debian.prepare_debian(list_packages_of_pages())
     debian.create_source_repository(tmp_path)
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
         network = stack.enter_context(cloud.run_cloud(tmp_path / "cloud"))
@@ -99,7 +99,7 @@ def test_page_commands_work_on_new_debian_machines(tmp_path):
             type_page(machine, page, steps)
 
 
-def list_packages() -> list[str]:
+def list_packages_of_pages() -> list[str]:
     """Return the Debian packages that the pages install."""
     texts = [line.text for page in HEADINGS_BY_PAGE for line in list_page_lines(page)]
     names = (text.removeprefix("apt-get install ") for text in texts if "apt-get" in text)
@@ -150,7 +150,7 @@ def check_service_is_stopped_and_start_it(machine: Machine) -> None:
 
 def check_start_is_logged(machine: Machine) -> None:
     """Check that the journal has the line of a started server."""
-    assert "placement-sched serves " in machine.run(JOURNAL_LINE)
+    assert "placement-sched serves " in machine.run(JOURNALCTL_COMMAND)
 
 
 def check_thread_stacks_logged(machine: Machine) -> None:
@@ -175,9 +175,9 @@ class ConfigurationReloadSteps:
         """Check that the same process has read the change, and revert the change."""
 
         def is_logged() -> bool:
-            return "[api] shutdown_delay" in machine.run(JOURNAL_LINE)
+            return "[api] shutdown_delay" in machine.run(JOURNALCTL_COMMAND)
 
-        assert wait_until(is_logged, 60), machine.run(JOURNAL_LINE)
+        assert wait_until(is_logged, 60), machine.run(JOURNALCTL_COMMAND)
         assert read_main_pid(machine) == self._process
         get_readiness = "curl --silent --fail http://192.0.2.11:8778/healthz/ready"
         assert '"ready"' in machine.run(get_readiness)
@@ -254,7 +254,7 @@ def check_release_of_server(release: str) -> Callable[[Machine], None]:
             maps = machine.run(f"cat /proc/{read_main_pid(machine)}/maps")
             return f"placement_sched-{release}/" in maps
 
-        assert wait_until(has_modules_of_release, 60), machine.run(JOURNAL_LINE)
+        assert wait_until(has_modules_of_release, 60), machine.run(JOURNALCTL_COMMAND)
         check_api_is_ready(machine)
 
     return check_release

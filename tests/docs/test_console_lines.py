@@ -129,7 +129,7 @@ def list_tested_console_lines() -> dict[str, list[list[str]]]:
         for line in page_reader.list_page_lines(part)
     ]
     taken += [
-        ("limits", page_reader.JOURNAL_LINE),
+        ("limits", page_reader.JOURNALCTL_COMMAND),
         ("deploy/nginx/placement-sched.conf", "nginx -t"),
     ]
     lines: dict[str, list[list[str]]] = {}

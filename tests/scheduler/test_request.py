@@ -163,9 +163,9 @@ UUID_PREFIX = "aaaaaaaa-0000-4000-8000-00000000000"
     SEGMENT_2_ID,
 ) = (f"{UUID_PREFIX}{number}" for number in range(1, 9))
 ROUTED_NETWORK_OPTIONS = {"scheduler__query_placement_for_routed_network_aggregates": True}
-EXTENSIONS_PATH = "/extensions"
-SUBNETS_PATH = f"/subnets?network_id={NETWORK_ID}"
-PORT_PATH, SUBNET_PATH, SUBNET_2_PATH = (
+NEUTRON_EXTENSIONS_PATH = "/extensions"
+NEUTRON_SUBNETS_PATH = f"/subnets?network_id={NETWORK_ID}"
+NEUTRON_PORT_PATH, NEUTRON_SUBNET_PATH, SUBNET_2_PATH = (
     f"/ports/{PORT_ID}",
     f"/subnets/{SUBNET_ID}",
     f"/subnets/{SUBNET_2_ID}",
@@ -198,43 +198,51 @@ def read_vnic_types_and_segments(*arguments, **options):
 @pytest.mark.parametrize(
     ("network", "expected", "paths"),
     [
-        ({"network_id": NETWORK_ID}, (None, BOTH_SEGMENTS), [EXTENSIONS_PATH, SUBNETS_PATH]),
+        (
+            {"network_id": NETWORK_ID},
+            (None, BOTH_SEGMENTS),
+            [NEUTRON_EXTENSIONS_PATH, NEUTRON_SUBNETS_PATH],
+        ),
         (
             {"network_id": FLAT_NETWORK_ID},
             (None, ()),
-            [EXTENSIONS_PATH, f"/subnets?network_id={FLAT_NETWORK_ID}"],
+            [NEUTRON_EXTENSIONS_PATH, f"/subnets?network_id={FLAT_NETWORK_ID}"],
         ),
         (
             {"port_id": PORT_ID},
             ("direct", ONLY_SEGMENT_2),
-            [PORT_PATH, EXTENSIONS_PATH, SUBNET_2_PATH],
+            [NEUTRON_PORT_PATH, NEUTRON_EXTENSIONS_PATH, SUBNET_2_PATH],
         ),
         (
             {"port_id": PORT_2_ID},
             ("normal", BOTH_SEGMENTS),
-            [f"/ports/{PORT_2_ID}", EXTENSIONS_PATH, SUBNETS_PATH],
+            [f"/ports/{PORT_2_ID}", NEUTRON_EXTENSIONS_PATH, NEUTRON_SUBNETS_PATH],
         ),
         (
             {"port_id": PORT_ID, "network_id": FLAT_NETWORK_ID},
             ("direct", ONLY_SEGMENT_2),
-            [PORT_PATH, EXTENSIONS_PATH, SUBNET_2_PATH],
+            [NEUTRON_PORT_PATH, NEUTRON_EXTENSIONS_PATH, SUBNET_2_PATH],
         ),
-        ({"port_id": PORT_ID, "segments": [SEGMENT_ID]}, ("direct", (SEGMENT_ID,)), [PORT_PATH]),
+        (
+            {"port_id": PORT_ID, "segments": [SEGMENT_ID]},
+            ("direct", (SEGMENT_ID,)),
+            [NEUTRON_PORT_PATH],
+        ),
         (PORT_WITH_VNIC_TYPE | {"segments": []}, ("x", ()), []),
         (
             PORT_WITH_VNIC_TYPE | {"fixed_ips": [{"subnet_id": SUBNET_ID}]},
             ("x", (SEGMENT_ID,)),
-            [EXTENSIONS_PATH, SUBNET_PATH],
+            [NEUTRON_EXTENSIONS_PATH, NEUTRON_SUBNET_PATH],
         ),
         (
             PORT_WITH_VNIC_TYPE | {"fixed_ips": [], "network_id": NETWORK_ID},
             ("x", BOTH_SEGMENTS),
-            [EXTENSIONS_PATH, SUBNETS_PATH],
+            [NEUTRON_EXTENSIONS_PATH, NEUTRON_SUBNETS_PATH],
         ),
         (
             PORT_WITH_VNIC_TYPE | {"fixed_ips": []},
             ("x", BOTH_SEGMENTS),
-            [PORT_PATH, EXTENSIONS_PATH, SUBNETS_PATH],
+            [NEUTRON_PORT_PATH, NEUTRON_EXTENSIONS_PATH, NEUTRON_SUBNETS_PATH],
         ),
         ({"network_id": NETWORK_ID, "segments": [SEGMENT_2_ID]}, (None, ONLY_SEGMENT_2), []),
         *((network, (None, None), []) for network in ({"network_id": "auto"}, {})),

@@ -135,7 +135,7 @@ def test_resource_classes_of_named_groups_are_not_in_the_group_of_the_flavor(
 
 
 UEFI_PROPERTIES = {"hw_firmware_type": "uefi"}
-STATELESS_FIRMWARE = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
+STATELESS_FIRMWARE_PROPERTIES = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ STATELESS_FIRMWARE = UEFI_PROPERTIES | {"hw_firmware_stateless": "true"}
         ({"os:secure_boot": "optional"}, {}, ""),
         ({"hw:maxphysaddr_mode": "passthrough"}, {}, "COMPUTE_ADDRESS_SPACE_PASSTHROUGH"),
         ({"hw:maxphysaddr_mode": "emulate"}, {}, "COMPUTE_ADDRESS_SPACE_EMULATED"),
-        ({}, STATELESS_FIRMWARE, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
+        ({}, STATELESS_FIRMWARE_PROPERTIES, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
         ({"hw:pci_numa_affinity_policy": "socket"}, {}, "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"),
         ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
         ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),

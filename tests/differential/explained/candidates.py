@@ -108,7 +108,7 @@ def _find_candidates_as_peer_reads_query(pair: AnswerPair) -> Candidates:
     query = parse_candidates_query(pair.request)
     treeless, spans = (
         _remove_in_tree_without_resources(query),
-        not _is_forbidden_by_root_only(pair),
+        not _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair),
     )
     if spans and treeless == query:
         return pair.expected_candidates
@@ -119,12 +119,12 @@ def _find_candidates_of_sharing_providers(pair: AnswerPair) -> Candidates:
     sharers = {host.name for host in pair.cloud.hosts if SHARING_TRAIT in host.traits}
     treeless, spans = (
         _remove_in_tree_without_resources(parse_candidates_query(pair.request)),
-        not _is_forbidden_by_root_only(pair),
+        not _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair),
     )
     return find_candidates_served_by(pair.cloud, pair.request, treeless, sharers, spans=spans)
 
 
-def _is_forbidden_by_root_only(pair: AnswerPair) -> bool:
+def _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair: AnswerPair) -> bool:
     """Return whether only the root of a sharing provider is in a forbidden aggregate.
 
     The peer checks the roots of the other trees, but not the root of the sharing provider. It then
@@ -206,7 +206,9 @@ def _peer_ignores_in_tree(pair: AnswerPair, differences: Differences) -> set[str
 
 @register_explanation("a root in a forbidden aggregate excludes its whole tree")
 def _peer_allows_forbidden_root(pair: AnswerPair, differences: Differences) -> set[str]:
-    if not _are_both_answered_and_ours_valid(pair) or not _is_forbidden_by_root_only(pair):
+    if not _are_both_answered_and_ours_valid(
+        pair
+    ) or not _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair):
         return set()
     every, answer, limit = (
         _find_candidates_as_peer_reads_query(pair),

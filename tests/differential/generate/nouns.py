@@ -35,7 +35,7 @@ def build_provider_name(uuid: str) -> str:
     return f"host-{uuid[-1]}"
 
 
-def random_root_request(rng: RandomSource) -> Request:
+def random_version_document_request(rng: RandomSource) -> Request:
     path = rng.choice(
         ["/", "/", "", "/nope", "/resource_provider", "/allocation_candidate/1", "/v1"]
     )

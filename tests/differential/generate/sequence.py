@@ -14,7 +14,7 @@ from tests.differential.generate.setup import random_setup_requests
 #: Frequency of each kind of request, in percent.
 _REQUEST_FREQUENCIES: dict[Callable[[RandomSource], Request], int] = {
     random_candidates_request: 27,
-    nouns.random_root_request: 1,
+    nouns.random_version_document_request: 1,
     nouns.random_provider_request: 13,
     nouns.random_inventory_request: 11,
     nouns.random_trait_request: 4,

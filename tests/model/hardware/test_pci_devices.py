@@ -138,7 +138,7 @@ def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, reque
     assert PciPools.from_report([build_pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
-POOLS_BY_NUMA_NODE = [
+POOLS_ON_DIFFERENT_NUMA_NODES = [
     build_pool(1, None, name="nowhere"),
     build_pool(1, 1, name="one"),
     build_pool(1, 0, name="zero"),
@@ -165,7 +165,7 @@ def test_numa_affinity_policy_decides_which_pci_devices_are_taken(policy, nodes,
     numa_cells = None if nodes is None else build_cells(*nodes)
     results = []
     for count in range(1, 5):
-        pools = PciPools.from_report(POOLS_BY_NUMA_NODE, build_topology(0, 0, 1))
+        pools = PciPools.from_report(POOLS_ON_DIFFERENT_NUMA_NODES, build_topology(0, 0, 1))
         requests = [build_pci_request(count, numa_policy=policy)]
         fits = pools.support_requests(requests, None, numa_cells)
         if fits:

@@ -182,14 +182,14 @@ TPM_TIS, TPM_CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
 TPM_1_2, TPM_2_0 = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
 TPM_SECURITY_KEY, PMEM_PREFIX = "hw:tpm_secret_security", "CUSTOM_PMEM_NAMESPACE"
 #: A property, its key, two of its values, and valid values of flavor or image.
-DEVICE_VALUES = [
+DEVICE_SETTINGS_WITH_VALUES = [
     ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
     ("ephemeral_encryption_format", "hw:ephemeral_encryption_format", "plain", "luksv2"),
     ("pci_affinity_policy", "hw:pci_numa_affinity_policy", "socket", "preferred"),
     ("secure_boot", "os:secure_boot", "required", "optional"),
     ("sound_model", "hw:sound_model", "virtio", "ich9"),
 ]
-BOOLEAN_DEVICE_VALUES = [
+BOOLEAN_DEVICE_SETTINGS = [
     ("has_ephemeral_encryption", "hw:ephemeral_encryption"),
     ("has_packed_ring", "hw:virtio_packed_ring"),
 ]
@@ -199,7 +199,7 @@ def read_device_value(name, extra_specs, properties=()):
     return getattr(read_hardware(extra_specs, properties).devices, name)
 
 
-@pytest.mark.parametrize(("name", "key", "value", "other"), DEVICE_VALUES)
+@pytest.mark.parametrize(("name", "key", "value", "other"), DEVICE_SETTINGS_WITH_VALUES)
 def test_device_value_is_read_from_flavor_or_image_and_checked(name, key, value, other):
     image_key = key.replace(":", "_")
     assert read_device_value(name, {}) is None
@@ -225,7 +225,7 @@ def test_error_for_an_invalid_device_value_lists_the_valid_values():
     )
 
 
-@pytest.mark.parametrize(("name", "key"), BOOLEAN_DEVICE_VALUES)
+@pytest.mark.parametrize(("name", "key"), BOOLEAN_DEVICE_SETTINGS)
 def test_boolean_device_value_is_read_from_flavor_or_image(name, key):
     image_key = key.replace(":", "_")
     assert (
