@@ -150,7 +150,7 @@ class BodyMemory:
 
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
         """Read the body of a request within the limits."""
-        length = announced_length(environ)
+        length = parse_length(environ)
         body = self.begin(length)
         # With "Expect: 100-continue", a client does not send a body that is too large.
         is_waiting = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
@@ -258,7 +258,7 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
 
     Returns whether the body was read.
     """
-    length = announced_length(environ)
+    length = parse_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REJECTED_BODY_KEY] = NO_LENGTH
         return False
@@ -280,7 +280,7 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
     return amount <= MAX_DISCARDED_BYTES
 
 
-def announced_length(environ: Mapping[str, Any]) -> int | None:
+def parse_length(environ: Mapping[str, Any]) -> int | None:
     """Return the length of a body, 0 if invalid, None if chunked."""
     if "HTTP_TRANSFER_ENCODING" in environ:
         return None
@@ -370,7 +370,7 @@ class AsgiToWsgi:
         ``receive`` is called to detect that the client is gone. It is None if a part of the body is
         unread.
         """
-        check = _health_check(environ)
+        check = _find_health_check(environ)
         if check == "ready" and self._stopping():
             rejection = STOPPING
         if rejection is not None or check == "live":
@@ -447,7 +447,7 @@ def _get_environ_key(name: bytes) -> str:
     return _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
 
 
-def _health_check(environ: Mapping[str, Any]) -> str:
+def _find_health_check(environ: Mapping[str, Any]) -> str:
     """Return ``live`` or ``ready`` for a path of ``api/health.py``, and "" for other paths."""
     match environ["PATH_INFO"].removesuffix("/"):
         case "/healthz":  # parsed as in the application: letters may be escaped

@@ -195,7 +195,9 @@ class CandidateBatches:
             options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
         meter = _MeteredBudget(self.reader.budget)
-        return _Shape(iterate_combinations(tree, search.rules, meter), meter, step_prices(search))
+        return _Shape(
+            iterate_combinations(tree, search.rules, meter), meter, compute_step_prices(search)
+        )
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
@@ -376,7 +378,7 @@ class CandidateBatches:
         return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)
 
 
-def step_prices(search: Search) -> Sequence[int]:
+def compute_step_prices(search: Search) -> Sequence[int]:
     """Return the cost of a candidate in steps for each number of providers."""
     # An upper bound: slots that the same provider serves share their amounts.
     fixed = _CANDIDATE + sum(

@@ -445,7 +445,7 @@ class _Trees:
             for tree, host_and_node in zip(trees, cached, strict=True)
         ]
 
-    def is_counted(self) -> NDArray[np.bool_]:
+    def select_counted(self) -> NDArray[np.bool_]:
         uses, candidate_roots = self.checked.uses, self.run.taken
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
@@ -491,7 +491,7 @@ class _Trees:
 
     def find_near_misses(self) -> reports.NearMisses:
         uses, run = self.checked.uses, self.run
-        counts, candidate_roots = self.is_counted(), run.taken
+        counts, candidate_roots = self.select_counted(), run.taken
         counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
         budget = build_explanation_budget(run.settings, int(counts.sum()))
         left_out = set(uses.root_ids[~counts].tolist())
@@ -556,7 +556,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     candidates, the last step is ``limit``. A root without a compute node is shown by its own name.
     """
     trees = _Trees(run)
-    checked, counts = trees.checked, trees.is_counted()
+    checked, counts = trees.checked, trees.select_counted()
     outcomes, _ = checked.evaluate_stages()
     visible = []
     total = count_before = int(counts.sum())

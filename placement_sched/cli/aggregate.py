@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.output import count_noun, print_result, show_waiting
+from placement_sched.cli.output import format_count, print_result, show_waiting
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
@@ -62,7 +62,7 @@ def _format_check(check: AggregateCheck) -> Iterator[str]:
         about = f"{finding.aggregate}: " if finding.aggregate else ""
         names = f"{shorten_names(finding.names)} " if finding.names else ""
         yield f"{finding.kind}: {about}{names}{finding.detail}"
-    yield count_noun(len(check.findings), "finding") if check.findings else "no findings"
+    yield format_count(len(check.findings), "finding") if check.findings else "no findings"
 
 
 def _format_names(names: Sequence[str]) -> str:

@@ -121,7 +121,7 @@ def _check_database(settings: Settings) -> list[Problem]:
                 # the schema may lack the columns of aggregates
                 return _check_schema(settings, database)
             with database.read() as connection:
-                aggregates = host_aggregates.snapshot(connection)
+                aggregates = host_aggregates.read_snapshot(connection)
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {format_error(failure)}")]
     policies = get_policies(settings)

@@ -23,7 +23,7 @@ from placement_sched.cli.database import (
     hide_password,
     read_configuration,
 )
-from placement_sched.cli.output import count_noun, print_result, show_progress, show_waiting
+from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
 from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config import logs
@@ -279,7 +279,7 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
     yield from format_faults(findings)
     number = findings.differing
     if check:
-        differ = count_noun(number, "difference") if number else "no differences"
+        differ = format_count(number, "difference") if number else "no differences"
         yield f"{place}: {differ}, nothing was written"
     else:
         result = f"{number} brought up to date" if number else "was up to date"

@@ -116,7 +116,7 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
         print_document(document, arguments.format)
 
 
-def count_noun(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
@@ -362,5 +362,5 @@ def _summarize_plan(plan: Json) -> str:
     if not moves and not stuck:
         return "no instance has to move"
     targets = Counter(move["to"] for move in moves)
-    destination = f" to {count_noun(len(targets), 'host')}" if moves else ""
-    return f"{count_noun(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"
+    destination = f" to {format_count(len(targets), 'host')}" if moves else ""
+    return f"{format_count(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"

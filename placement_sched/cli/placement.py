@@ -20,7 +20,7 @@ from placement_sched.cli import arguments as shared
 from placement_sched.cli.arguments import ALL_RECORDED, Commands, add_command, add_format
 from placement_sched.cli.database import check_file_exists, read_configuration
 from placement_sched.cli.login import add_login_arguments, make_adapters
-from placement_sched.cli.output import count_noun, print_result, show_progress, show_waiting
+from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.db.transaction import Database
@@ -49,7 +49,7 @@ from placement_sched.operations.repair import (
     HealRequest,
     UnverifiedConsumer,
     UnverifiedReason,
-    can_be_outdated,
+    can_records_be_outdated,
 )
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policies.registry import get_policies
@@ -176,7 +176,7 @@ def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
     if run.stale:
         lines.append(f"{len(run.stale)} stale memberships remain. --remove-stale removes them")
     elif not run.problems:
-        number = count_noun(len(run.hosts.aggregates), "host aggregate")
+        number = format_count(len(run.hosts.aggregates), "host aggregate")
         lines.append(f"{number}, no differences in placement")
     return _print_sync(arguments, run, {"aggregates": documents}, lines)
 
@@ -194,7 +194,7 @@ def _run_sync_traits(arguments: argparse.Namespace) -> int:
         entries: list[Json] = []
         for trait, uuids in sorted(group_by_name(pairs).items()):
             entries += _build_entries(run.hosts, uuids, trait=trait)
-            count = count_noun(len(uuids), "provider")
+            count = format_count(len(uuids), "provider")
             lines.append(f"{trait}: {would}{verb} {count}{_format_names(run.hosts, uuids)}")
         document[key] = entries
     if not (lines or run.problems):
@@ -423,16 +423,18 @@ def _run_audit(arguments: argparse.Namespace) -> int:
         audit = auditor.find()
         if arguments.delete:
             audit = auditor.delete(audit, show)
-    code = _audit_code(audit, delete=arguments.delete)
-    print_result(arguments, _audit_document(audit, code), _audit_lines(audit, arguments, uuid))
+    code = _choose_audit_code(audit, delete=arguments.delete)
+    print_result(
+        arguments, _build_audit_document(audit, code), _format_audit(audit, arguments, uuid)
+    )
     if arguments.delete and audit.unverified:
         sys.stdout.flush()
-        sys.stderr.write(_audit_hint(audit.unverified))
+        sys.stderr.write(_build_audit_hint(audit.unverified))
     return code
 
 
-def _audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
-    consumers = count_noun(len(unverified), "consumer")
+def _build_audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
+    consumers = format_count(len(unverified), "consumer")
     hint = (
         f"placement-sched: not deleted: the allocations of {consumers}, which "
         "may be instances or migrations that are not recorded here. nova-manage placement audit "
@@ -447,7 +449,7 @@ def _audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     return f"{hint}\n"
 
 
-def _audit_code(audit: Audit, *, delete: bool) -> AuditCode:
+def _choose_audit_code(audit: Audit, *, delete: bool) -> AuditCode:
     if audit.unverified and delete:
         return AuditCode.NOT_JUDGED
     if audit.policy_faults:
@@ -457,7 +459,7 @@ def _audit_code(audit: Audit, *, delete: bool) -> AuditCode:
     return AuditCode.NOT_JUDGED if audit.unverified else AuditCode.CLEAN
 
 
-def _audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
+def _build_audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
     unverified = [
         {"consumer": entry.consumer, "reason": entry.reason.value, "about": entry.about}
         for entry in audit.unverified
@@ -481,7 +483,7 @@ def _audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
     }
 
 
-def _audit_lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
+def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
     if arguments.verbose:
         yield f"checked {'every compute node' if uuid is None else f'resource provider {uuid}'}"
     yield from audit.policy_faults
@@ -501,7 +503,7 @@ def _audit_lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) 
     if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
     elif audit.orphaned:
-        summary = f"orphaned: the allocations of {count_noun(len(audit.consumers), 'consumer')}"
+        summary = f"orphaned: the allocations of {format_count(len(audit.consumers), 'consumer')}"
         yield f"{summary}; deleted: {audit.deleted}" if arguments.delete else summary
 
 
@@ -515,7 +517,7 @@ def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
             for entry in consumers:
                 yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
         about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
-        yield f"not verified: {count_noun(len(consumers), 'consumer')} of {about}: {sentence}"
+        yield f"not verified: {format_count(len(consumers), 'consumer')} of {about}: {sentence}"
 
 
 class HealCode(IntEnum):
@@ -572,18 +574,18 @@ def _add_heal(group: shared.Commands) -> None:
 
 def _run_heal(arguments: argparse.Namespace) -> int:
     """Heal, print the result of each instance, and return nova-manage's exit status."""
-    request = _heal_request(arguments)
+    request = _build_heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
     with read_configuration(arguments, there=True) as (settings, database):
-        if not (is_confirmed or request.dry_run) and can_be_outdated(database):
+        if not (is_confirmed or request.dry_run) and can_records_be_outdated(database):
             sys.stderr.write(
                 "placement-sched: nothing was healed: OpenStack placement created this database, "
                 "so nova may have deleted an instance without allocations since it was recorded "
                 "here. Use --dry-run, heal a single instance with --instance or, if every "
                 f"recorded instance exists, repeat the command with {shared.ALL_RECORDED}\n"
             )
-            print_result(arguments, _heal_document([], HealCode.OUTDATED), [])
+            print_result(arguments, _build_heal_document([], HealCode.OUTDATED), [])
             return HealCode.OUTDATED
         healer = Healer(
             database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
@@ -593,13 +595,13 @@ def _run_heal(arguments: argparse.Namespace) -> int:
             for healing in healer.heal():
                 healings.append(healing)
                 progress(len(healings), total)
-        code = _heal_code(healings, healer)
-    lines = _heal_lines(healings, verbose=arguments.verbose, dry_run=request.dry_run)
-    print_result(arguments, _heal_document(healings, code), lines)
+        code = _choose_heal_code(healings, healer)
+    lines = _format_healings(healings, verbose=arguments.verbose, dry_run=request.dry_run)
+    print_result(arguments, _build_heal_document(healings, code), lines)
     return code
 
 
-def _heal_request(arguments: argparse.Namespace) -> HealRequest:
+def _build_heal_request(arguments: argparse.Namespace) -> HealRequest:
     """Build the request from the arguments.
 
     Raises :class:`Invalid` for contradicting options.
@@ -628,7 +630,7 @@ def _parse_count(value: str) -> int:
     return int(value)
 
 
-def _heal_code(healings: list[Healing], healer: Healer) -> HealCode:
+def _choose_heal_code(healings: list[Healing], healer: Healer) -> HealCode:
     for healing in healings:
         if healing.outcome in _HEAL_FAILURES:
             return _HEAL_FAILURES[healing.outcome]
@@ -640,7 +642,7 @@ def _heal_code(healings: list[Healing], healer: Healer) -> HealCode:
     return HealCode.HEALED
 
 
-def _heal_document(healings: Sequence[Healing], code: HealCode) -> dict[str, object]:
+def _build_heal_document(healings: Sequence[Healing], code: HealCode) -> dict[str, object]:
     return {
         "code": int(code),
         "instances": [
@@ -655,7 +657,7 @@ def _heal_document(healings: Sequence[Healing], code: HealCode) -> dict[str, obj
     }
 
 
-def _heal_lines(healings: Sequence[Healing], *, verbose: bool, dry_run: bool) -> Iterator[str]:
+def _format_healings(healings: Sequence[Healing], *, verbose: bool, dry_run: bool) -> Iterator[str]:
     would = "would be " * dry_run
     for healing in healings:
         if healing.allocations is not None:

@@ -339,7 +339,7 @@ def _build_decision_values(decision: Json) -> dict[str, Any]:
         "request_rows": list_request_parts(decision["request"]),
         "overrides": overridden,
         "form_query": build_form_query(_with_stored_flavor(decision["request"]), overridden),
-        "server_names": _list_server_names(decision),
+        "server_names": _map_server_names(decision),
     }
 
 
@@ -357,7 +357,7 @@ def _with_stored_flavor(spec: Json) -> Json:
     return spec
 
 
-def _list_server_names(decision: Json) -> dict[str, str]:
+def _map_server_names(decision: Json) -> dict[str, str]:
     """Map the uuids of a decision's recorded instances to their names."""
     names = {}
     for place in decision["instances"][:_MAX_NAMES]:

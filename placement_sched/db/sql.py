@@ -186,7 +186,7 @@ def is_postgresql(connection: Connection) -> bool:
     return connection.dialect.name == "postgresql"
 
 
-def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
+def compute_digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
     """Build a key to compare long texts: the SHA-256 in hex, on SQLite the text itself."""
     if is_postgresql(connection):
         return sa.func.encode(sa.func.sha256(sa.func.convert_to(column, "UTF8")), "hex")

@@ -296,7 +296,7 @@ class Database:
         except Unavailable as failure:
             if is_read_only(failure):
                 # The next connection may lead to another server, or to one set to read-write since.
-                self._close_at_times()
+                self._close_read_only_connections()
             raise
 
     def _check_connection(self, driver: Any, record: Any, _fairy: object) -> None:
@@ -323,7 +323,7 @@ class Database:
                 raise DisconnectionError from failure
 
     @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
+    def open_snapshot(self) -> Iterator[Connection]:
         """Open a read-only connection whose statements see the same snapshot.
 
         Raises the errors of :meth:`read`.
@@ -355,7 +355,7 @@ class Database:
             if kind := find_conflict_kind(failure):
                 get_request_stats().conflicts[kind] += 1
             if is_read_only(failure):
-                self._close_at_times()
+                self._close_read_only_connections()
             raise
         if self._rejected:
             # Read connections may still lead to the read-only server.
@@ -408,7 +408,7 @@ class Database:
                 raise
         return result
 
-    def _close_at_times(self) -> None:
+    def _close_read_only_connections(self) -> None:
         """Close all write connections, and read connections at most once in :data:`PAUSE`."""
         self._rejected = True
         self.writer.dispose()

@@ -134,7 +134,7 @@ class DecisionSummary:
 class Decision(DecisionSummary):
     """A recorded answer of ``select_destinations``, or a recorded explanation.
 
-    ``digest`` is :func:`digest_of` of the request and identifies a repeated request. ``best`` are
+    ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best`` are
     the first hosts that passed, with their weights, as in an explanation. ``conditions`` are None
     in decisions of releases that did not record them.
     """
@@ -199,7 +199,7 @@ class DecisionCount:
     failed: int
 
 
-def digest_of(request: Mapping[str, Any]) -> str:
+def compute_digest(request: Mapping[str, Any]) -> str:
     """Return the SHA-256 digest of a request, which ignores the order of keys."""
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 

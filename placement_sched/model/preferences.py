@@ -74,7 +74,7 @@ def find_trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | N
     specs = flavor.extra_specs
     if not (_PREFER in specs or _AVOID in specs or image.preferred_traits):
         return None
-    preferred, avoided = _list_traits(flavor, _PREFER), _list_traits(flavor, _AVOID)
+    preferred, avoided = _map_traits(flavor, _PREFER), _map_traits(flavor, _AVOID)
     for name in sorted(image.preferred_traits):
         path = build_json_path(("request_spec", "image", "properties", f"trait:{name}"))
         preferred.setdefault(_check_trait(name, path), path)
@@ -85,7 +85,7 @@ def find_trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | N
     return TraitPreferences(preferred, avoided)
 
 
-def _list_traits(flavor: Flavor, key: str) -> dict[str, str]:
+def _map_traits(flavor: Flavor, key: str) -> dict[str, str]:
     path = build_json_path(("request_spec", "flavor", "extra_specs", key))
     parts = (part.strip() for part in flavor.extra_specs.get(key, "").split(","))
     return {_check_trait(name, path): path for name in parts if name}

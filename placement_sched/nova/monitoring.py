@@ -50,7 +50,7 @@ _AWAY: tuple[type[Exception], ...] = (
 class CallMetrics(Protocol):
     """Counters of nova's calls, summed over all processes."""
 
-    def call(self, method: str, outcome: str, seconds: float) -> None:
+    def count_call(self, method: str, outcome: str, seconds: float) -> None:
         """Count an answered call, its duration and its statistics."""
 
     def set_left_out(self, number: int) -> None:

@@ -415,7 +415,7 @@ def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCal
     A call is slow if it takes ``slow`` seconds or more. With 0, no call is logged.
     """
     if figures is not None:
-        figures.call(call.method, call.outcome, call.seconds)
+        figures.count_call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:
         log_slow_call(build_log_fields(call.context, call.method, call.outcome, call.seconds))
     begin_stats()

@@ -243,7 +243,7 @@ class RatioUpdater(PeriodicTask):
         policies = get_policies(settings, self._clock)
         with self._database.read() as connection:
             history = get_epoch(connection)
-            aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
+            aggregates = host_aggregates.read_snapshot(connection) if policies.can_exist else ()
         # Hosts with a faulty policy use the default policy.
         for fault in find_faults(aggregates, policies):
             LOG.warning("%s", fault)

@@ -73,7 +73,7 @@ def verify_invariants(database: Database) -> Verified:
     :class:`Invalid` for an invalid time in an SQLite database.
     """
     violations = list[Violation]()
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         counted = figures.count_rows(connection)
         try:
             for invariant, row in checks.iterate_violations(connection, MAX_VIOLATIONS + 1):

@@ -176,7 +176,7 @@ def _check_hosts(
     hosts_with_node = {node.host for node in nodes} | set(unread)
     for host in hosts - hosts_with_node:
         yield CloudFault.SERVICE_WITHOUT_NODE, host
-    for aggregate in host_aggregates.snapshot(connection):
+    for aggregate in host_aggregates.read_snapshot(connection):
         for host in aggregate.hosts - hosts_with_node - hosts:
             yield CloudFault.AGGREGATE_OF_NO_HOST, f"{host} of {aggregate.name}"
 

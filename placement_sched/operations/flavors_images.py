@@ -83,7 +83,7 @@ def describe_flavor(
     Raises :class:`NotFound` if the flavor does not exist.
     """
     row_id = _lock_flavor(connection, flavorid)
-    flavor_store.describe(connection, row_id, text, now)
+    flavor_store.set_description(connection, row_id, text, now)
     return get_flavor(connection, flavorid)
 
 

@@ -243,7 +243,7 @@ class PlanExecution:
         """
         state = STOPPED
         try:
-            self._find_earlier_results([move for move in moves if move.state not in FINAL_STATES])
+            self._sort_open_moves([move for move in moves if move.state not in FINAL_STATES])
             while self._flights or (self._waiting and not self._has_failed):
                 self._start_moves()
                 if self._flights:
@@ -260,7 +260,7 @@ class PlanExecution:
         self.journal.finish(state)
         return state
 
-    def _find_earlier_results(self, moves: Sequence[RunMove]) -> None:
+    def _sort_open_moves(self, moves: Sequence[RunMove]) -> None:
         """Find out which open moves wait, and which nova still carries out.
 
         A move that nova has finished since the last execution is done. A migration of an instance

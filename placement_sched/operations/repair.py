@@ -76,7 +76,7 @@ def _map_amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, 
     return dict(nest_rows((row.provider_uuid, row.resource_class, row.used) for row in rows))
 
 
-def can_be_outdated(database: Database) -> bool:
+def can_records_be_outdated(database: Database) -> bool:
     """Return whether recorded instances may have been deleted by nova.
 
     In a database that OpenStack placement created, nova deletes the allocations of an instance, but
@@ -219,7 +219,7 @@ class Auditor:
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(
-                    find_faults(host_aggregates.snapshot(connection), self.policies)
+                    find_faults(host_aggregates.read_snapshot(connection), self.policies)
                 )
         return Audit(orphaned=orphaned, unverified=unverified, policy_faults=policy_faults)
 

@@ -180,7 +180,9 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
     def __init__(self) -> None:
         super().__init__(
             host_aggregates.SUBJECT,
-            lambda connection, version: Aggregates(host_aggregates.snapshot(connection), version),
+            lambda connection, version: Aggregates(
+                host_aggregates.read_snapshot(connection), version
+            ),
         )
 
     def read_policies_in_use(self, database: Database) -> frozenset[str]:

@@ -97,7 +97,7 @@ def make_decision(
         uuid=uuid,
         outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
         project_id=spec.project_id,
-        digest=digest_of_request(spec, run.request.document),
+        digest=compute_request_digest(spec, run.request.document),
         request=body,
         answer=answer,
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
@@ -150,13 +150,13 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
             )
 
 
-def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
+def compute_request_digest(spec: RequestSpec, document: Mapping[str, Any]) -> str:
     """Return a digest that identifies equal requests.
 
     The form of the list of instances does not matter.
     """
     body = {key: value for key, value in document.items() if key != "num_instances"}
-    return results.digest_of({**body, "instance_uuids": list(spec.instance_uuids)})
+    return results.compute_digest({**body, "instance_uuids": list(spec.instance_uuids)})
 
 
 def build_result(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:

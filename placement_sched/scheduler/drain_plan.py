@@ -270,7 +270,7 @@ class Mover:
         """Place all instances of a batch in a single run, or no instance."""
         if _has_unknown_flavor(batch[0]):
             return PartialFit(0, _NO_FLAVOR)
-        group = group_without(self._scratch.connection, batch[0].record)
+        group = read_group_without(self._scratch.connection, batch[0].record)
         uuids = [instance.record.uuid for instance in batch]
         body = {**batch[0].document, **extra, "instance_uuids": uuids, **group}
         reader = self._scheduler.reader
@@ -307,7 +307,7 @@ def _has_unknown_flavor(instance: MovingInstance) -> bool:
     return not flavor or flavor.keys() == {"id"}
 
 
-def group_without(connection: Connection, record: Instance) -> Json:
+def read_group_without(connection: Connection, record: Instance) -> Json:
     """Return an instance's server group without the instance."""
     uuid = record.server_group
     group = server_groups.find_by_uuid(connection, uuid) if uuid else None
@@ -372,7 +372,7 @@ def check_move(
         if not records:
             return None, "it is not recorded: see placement-sched nova sync"
         moving = _with_requests(connection, records)[0]
-        group = group_without(connection, moving.record)
+        group = read_group_without(connection, moving.record)
     if moving.record.host != source:
         return None, f"it is recorded on {moving.record.host}, not on {source}"
     if _has_unknown_flavor(moving):
@@ -486,7 +486,9 @@ def _find_affected_hosts(connection: Connection, changes: Sequence[CloudChange])
                 hosts.add(change.host)
             case ChangedAggregate():
                 hosts.update(change.add_hosts, change.remove_hosts)
-                for aggregate in host_aggregates.snapshot(connection) if change.metadata else ():
+                for aggregate in (
+                    host_aggregates.read_snapshot(connection) if change.metadata else ()
+                ):
                     hosts |= aggregate.hosts if aggregate.name == change.name else frozenset()
     return hosts
 

@@ -198,7 +198,7 @@ def build_host_states(
     return states
 
 
-def read_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
+def set_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
     """Set on each host its preferred and avoided traits, from all providers of its tree.
 
     Nothing is read for a request without preferences. Raises :class:`Invalid` for unknown traits.

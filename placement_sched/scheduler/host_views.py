@@ -111,7 +111,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
     A host is listed once per compute node. The number of SQL statements does not depend on the
     number of hosts. Raises :class:`Invalid` if the marker is not the uuid of a node.
     """
-    with scheduler.database.snapshot() as connection:
+    with scheduler.database.open_snapshot() as connection:
         cloud = _Cloud.read_cloud(scheduler, connection)
         all_nodes = hosts.list_served_nodes(connection)
         page = _select_page(all_nodes, _filter_nodes(cloud, all_nodes, filters), filters)
@@ -149,7 +149,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     A host counts as nearly full from :data:`NEARLY_FULL`, and as full from :data:`FULL`. The number
     of SQL statements does not depend on the number of hosts.
     """
-    with scheduler.database.snapshot() as connection:
+    with scheduler.database.open_snapshot() as connection:
         cloud = _Cloud.read_cloud(scheduler, connection)
         nodes = hosts.list_served_nodes(connection)
         amounts = hosts.sum_amounts(connection, None)
@@ -294,7 +294,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
 
     Raises :class:`NotFound` if the host has neither a compute node nor a service.
     """
-    with scheduler.database.snapshot() as connection:
+    with scheduler.database.open_snapshot() as connection:
         cloud = _Cloud.read_cloud(scheduler, connection)
         served = [
             node for node in hosts.list_served_nodes(connection, host=host) if node.host == host

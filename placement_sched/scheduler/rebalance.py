@@ -240,19 +240,21 @@ class _MoveSearch:
         if not moves:
             return Advice(False, f"no move lowers the highest load, which is {load_before:.0%}")
         load_after = self._find_highest_share()
-        hosts = sorted(host for host, load in self._loads().items() if _share(load) == load_after)
+        hosts = sorted(
+            host for host, load in self._loads().items() if _compute_share(load) == load_after
+        )
         names = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
         verb = "is" if load_after < load_before else "is still"
         outcome = f"the highest load {verb} {load_after:.0%} then, on {names}"
         return Advice(load_after < load_before, outcome, tuple(moves))
 
     def _find_highest_share(self) -> float:
-        return max(map(_share, self._loads().values()), default=0.0)
+        return max(map(_compute_share, self._loads().values()), default=0.0)
 
     def _lower_the_highest(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
         loads = self._loads()
-        host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
-        old = _share(loads[host]) if host else 0.0
+        host = max(sorted(loads), key=lambda name: _compute_share(loads[name]), default="")
+        old = _compute_share(loads[host]) if host else 0.0
         for instance in find_instances(self.scratch.connection, [host]):
             if instance.record.uuid in moved:
                 continue
@@ -260,9 +262,9 @@ class _MoveSearch:
                 result = self.mover.move([instance], avoid=[host])
                 if result.moves:
                     new = self._loads()
-                    attempt.kept = _share(new[result.moves[0].host]) < old
+                    attempt.kept = _compute_share(new[result.moves[0].host]) < old
             if attempt.kept:
-                why = f"lowers the load of {host} from {old:.0%} to {_share(new[host]):.0%}"
+                why = f"lowers the load of {host} from {old:.0%} to {_compute_share(new[host]):.0%}"
                 return result.moves[0], why
         return None
 
@@ -270,7 +272,7 @@ class _MoveSearch:
         return {load.host: load for load in simulation.list_loads(self.scratch.connection, [LOAD])}
 
 
-def _share(load: HostLoad) -> float:
+def _compute_share(load: HostLoad) -> float:
     return load.used / load.capacity if load.capacity else 1.0
 
 

@@ -71,7 +71,7 @@ from placement_sched.scheduler.host_manager import (
     CloudView,
     EarlierInstance,
     get_host_states,
-    read_preferred_traits,
+    set_preferred_traits,
 )
 from placement_sched.scheduler.host_state import has_host_attributes, with_device_providers
 from placement_sched.scheduler.live_settings import LiveSettings
@@ -410,7 +410,7 @@ class Scheduler:
             return run
         with measure(durations, "host_states"):
             hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
-            read_preferred_traits(cloud, filtered.spec, hosts)
+            set_preferred_traits(cloud, filtered.spec, hosts)
         if has_look_ups:
             set_cloud(cloud, hosts)
         return replace(run, hosts=hosts)

@@ -417,7 +417,7 @@ class HostSelector:
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
         # A third-party filter may return another verdict although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.select_filters(spec)} <= {*all_filters()}
-        reruns = not is_shipped or not self._has_stable_rejections(spec)
+        reruns = not is_shipped or not self._has_stable_verdicts(spec)
         keeps = self.compares_hosts(spec)
         return PlacementProgress(
             remaining_capacity, Weighing(weighers), list(hosts), spec, reruns, keeps
@@ -427,7 +427,7 @@ class HostSelector:
         """Return whether a rejected host may pass for a later instance."""
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
-    def _has_stable_rejections(self, spec: RequestSpec) -> bool:
+    def _has_stable_verdicts(self, spec: RequestSpec) -> bool:
         """Return whether only hosts with new instances are filtered again."""
         group = spec.instance_group
         policies = group.policies if group else ()

@@ -242,7 +242,7 @@ def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> None
     if not nodes:
         raise _build_unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [
-        each for each in host_aggregates.snapshot(connection) if change.like in each.hosts
+        each for each in host_aggregates.read_snapshot(connection) if change.like in each.hosts
     ]
     trees = {node.uuid: simulation.list_tree_providers(connection, [node.uuid]) for node in nodes}
     names = compute_nodes.list_names(connection)
@@ -375,7 +375,7 @@ def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
 
 
 def _change_aggregate(connection: Connection, change: ChangedAggregate, now: datetime) -> None:
-    by_name = {each.name: each for each in host_aggregates.snapshot(connection)}
+    by_name = {each.name: each for each in host_aggregates.read_snapshot(connection)}
     aggregate = by_name.get(change.name)
     if aggregate is None:
         raise _build_unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
@@ -396,7 +396,7 @@ def _change_aggregate(connection: Connection, change: ChangedAggregate, now: dat
         removed=host_aggregates.find_provider_ids(connection, change.remove_hosts),
         now=now,
     )
-    _check_zones(host_aggregates.snapshot(connection), change)
+    _check_zones(host_aggregates.read_snapshot(connection), change)
 
 
 def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) -> None:

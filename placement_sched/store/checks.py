@@ -123,7 +123,7 @@ def is_reduced(written: Any) -> ColumnElement[bool]:
     return sa.or_(written < CHANGED, at_once)
 
 
-def _over_capacity() -> Select[Any]:
+def _select_over_capacity() -> Select[Any]:
     """Build the query of inventories with more allocations than capacity.
 
     Inventories that may have been reduced below their allocations come last, so that a limit drops
@@ -168,7 +168,7 @@ def select_rows_without(
     return query.where(owner.c[by].is_(None), column.is_not(None))
 
 
-def spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
+def select_spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
     """Build the query of uuids in several rows, ignoring case and hyphens."""
     normalized = func.replace(func.lower(uuid), "-", "")
     spelling = func.lower(func.min(uuid)).label(name)
@@ -263,7 +263,7 @@ def _select_not_recorded() -> Select[Any]:
 
 #: The statement of each invariant, which returns a row for each violation.
 _QUERIES: Mapping[Invariant, Select[Any]] = {
-    Invariant.OVER_CAPACITY: _over_capacity(),
+    Invariant.OVER_CAPACITY: _select_over_capacity(),
     Invariant.NO_INVENTORY: _select_without_inventory(),
     Invariant.NO_PROVIDER: select_rows_without(
         resource_providers,
@@ -276,7 +276,7 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
     ).distinct(),
     Invariant.ALLOCATED_TWICE: _select_allocated_twice(),
     Invariant.NO_ALLOCATIONS: _select_without_allocations(),
-    Invariant.PROVIDER_TWICE: spelled_twice(_PROVIDERS.uuid, "provider"),
+    Invariant.PROVIDER_TWICE: select_spelled_twice(_PROVIDERS.uuid, "provider"),
     **_group_queries(),
     Invariant.NOT_CLAIMED: _select_not_claimed(),
     Invariant.NOT_RECORDED: _select_not_recorded(),

@@ -187,7 +187,7 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
     is_marker = and_(_IMAGES.uuid == filters.marker, _is_visible(all_visible))
     limit = filters.limit
     is_small = limit is not None and limit <= _MAX_UNMEASURED
-    length = sa.literal(0) if is_small else _measure(connection)
+    length = sa.literal(0) if is_small else _build_size(connection)
     query = sql.select_page(
         connection,
         select(images, length.label("length")).where(*_build_conditions(filters)),
@@ -207,7 +207,7 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
     return _load(connection, page), len(page) < len(rows)
 
 
-def _measure(connection: Connection) -> ColumnElement[int]:
+def _build_size(connection: Connection) -> ColumnElement[int]:
     """Build the size of an image's properties and tags, in characters or bytes."""
     # PostgreSQL reads a long text to count its characters, but not to count its bytes.
     length = sa.func.octet_length if sql.is_postgresql(connection) else sa.func.length

@@ -46,7 +46,7 @@ def test_postgresql_transaction_restores_lost_session_settings(open_database, po
         for name in names:
             connection.execute(text(f"SET {name} TO DEFAULT"))
         connection.execute(text("SET lock_timeout = 0"))
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         assert read_session_settings(connection) == ["7s", "off", "8s"]
 
     def reset_session_settings(connection):

@@ -548,7 +548,7 @@ def replace_all_aggregates(database, cloud):
     """
 
     def delete_all_aggregates(connection):
-        for aggregate in host_aggregates.snapshot(connection):
+        for aggregate in host_aggregates.read_snapshot(connection):
             ids = host_aggregates.find_provider_ids(connection, HOST_NAMES)
             provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
             for host in aggregate.hosts:

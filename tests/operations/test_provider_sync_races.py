@@ -131,7 +131,7 @@ def run_writers_and_check_result(url: str) -> bool:
 def check_members_and_list_nodes_with_required_trait(database, nodes):
     """Compare host and provider aggregates, and return the nodes of aggregates with the trait."""
     with database.read() as connection:
-        snapshot = aggregates_store.snapshot(connection)
+        snapshot = aggregates_store.read_snapshot(connection)
     for aggregate in snapshot:
         assert read_members(database, aggregate.name) == {nodes[host] for host in aggregate.hosts}
     return {

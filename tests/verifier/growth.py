@@ -19,7 +19,7 @@ from tests.verifier.model import (
 
 
 def read_generations(database: Database) -> GenerationSnapshot:
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         return GenerationSnapshot(
             _read_generations_of_table(connection, tables.resource_providers),
             _read_generations_of_table(connection, tables.consumers),
@@ -48,7 +48,7 @@ def find_decreased_generations(
 
 
 def find_lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         lost = list(_find_lost_amounts(connection, writes))
     return tuple(Violation(fault, describe_values(values)) for fault, values in lost)
 

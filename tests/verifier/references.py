@@ -13,7 +13,7 @@ from placement_sched.store.checks import (
     WRITTEN,
     is_reduced,
     select_rows_without,
-    spelled_twice,
+    select_spelled_twice,
     with_names,
 )
 from tests.verifier.model import Fault
@@ -38,7 +38,7 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
         Fault.NO_USER: select_rows_without(tables.users, user, uuid),
         Fault.NO_TYPE: select_rows_without(tables.consumer_types, kind, uuid),
         Fault.CONSUMER_GENERATION: negative,
-        Fault.CONSUMER_TWICE: spelled_twice(uuid, "consumer"),
+        Fault.CONSUMER_TWICE: select_spelled_twice(uuid, "consumer"),
         Fault.NO_CLASS: _build_query_for_broken_references(
             tables.resource_classes, _ALLOCATIONS.resource_class_id, _ALLOCATIONS
         ),

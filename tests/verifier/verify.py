@@ -20,7 +20,7 @@ _AGGREGATE_FAULTS = {
 
 def verify(database: Database) -> Verified:
     audit = checks.verify_invariants(database)
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         more = [_build_violation(*fault) for fault in _find_all_faults(connection)]
     return Verified(
         violations=(*audit.violations, *(fault for fault in more if not fault.allowed)),

@@ -103,7 +103,7 @@ def with_last_modified(
 
 
 @contextmanager
-def update_conflict() -> Iterator[None]:
+def prefix_update_conflicts() -> Iterator[None]:
     """Add placement's prefix to errors of updates that remove an inventory in use."""
     try:
         yield

@@ -121,7 +121,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     inventory = read_inventory(resource_class, call.body)
-    _check_reserved(call, [inventory], uuid, _update_error(uuid))
+    _check_reserved(call, [inventory], uuid, _build_update_error(uuid))
     resource_classes.get_by_name(connection, resource_class)
     if not _find_class(inventories.list_by_provider(connection, provider.id), resource_class):
         raise Invalid(
@@ -139,7 +139,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     errors=(409,),
     answer=ANSWER,
 )
-@placement.update_conflict()
+@placement.prefix_update_conflicts()
 @run_in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
@@ -147,7 +147,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     documents: Mapping[str, Any] = call.body["inventories"]
     new_inventories = [read_inventory(name, document) for name, document in documents.items()]
-    _check_reserved(call, new_inventories, uuid, _update_error(uuid))
+    _check_reserved(call, new_inventories, uuid, _build_update_error(uuid))
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
     reject_unknown(connection, documents, prefix)
     inventories.replace(connection, provider, new_inventories, call.get_current_time())
@@ -218,7 +218,7 @@ def read_inventory(name: str, document: Mapping[str, Any]) -> Inventory:
     return Inventory(resource_class=name, allocation_ratio=ratio, **integers)
 
 
-def _update_error(uuid: str) -> str:
+def _build_update_error(uuid: str) -> str:
     return f"Unable to update inventory for resource provider {uuid}"
 
 

@@ -50,7 +50,7 @@ POST = Schemas(
     success=(204,),
     errors=(404, 409),
 )
-@placement.update_conflict()
+@placement.prefix_update_conflicts()
 @run_in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers: all or nothing."""

@@ -99,7 +99,7 @@ def _build_body(arguments: argparse.Namespace) -> Json:
     Raises :class:`Invalid` for contradicting options.
     """
     arguments.flavor = arguments.flavor or []  # a list also with FLAVOR
-    request_options.read_flavor(arguments)
+    request_options.move_flavor_argument(arguments)
     flavors = arguments.flavor
     if arguments.count is not None:
         raise Invalid("--count is not valid here, as the count is the result")

@@ -32,8 +32,8 @@ from placement_sched.cli.output import (
     Column,
     Output,
     build_table,
-    count_noun,
     find_columns,
+    format_count,
     format_yaml,
     make_table,
     print_csv,
@@ -490,7 +490,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     ):
         number = purge_decisions(database, decisions, progress, dry_run=arguments.dry_run)
     done = "would be deleted" if arguments.dry_run else "deleted"
-    line = f"{count_noun(number, 'decision')} made before {until} {done}"
+    line = f"{format_count(number, 'decision')} made before {until} {done}"
     document = {"decisions": number, "before": until, "dry_run": arguments.dry_run}
     print_result(arguments, document, [line])
     return 0

@@ -207,7 +207,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
                 status = 1 if plan["stuck"] else 0
             else:
                 status = execute_plan(arguments, scheduler, nova, DRAIN, body, plan)
-            return status or _check_empty(nova, arguments.host)
+            return status or _report_remaining_instances(nova, arguments.host)
 
 
 def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
@@ -219,7 +219,7 @@ def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
         print_line(f"host {arguments.host} is disabled: {reason}")
 
 
-def _check_empty(nova: Nova, host: str) -> int:
+def _report_remaining_instances(nova: Nova, host: str) -> int:
     """Report instances that nova still has on a host.
 
     The result is the exit status.

@@ -235,7 +235,7 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("searching"),
-        reword_errors(_place_of_goal),
+        reword_errors(_find_goal_place),
     ):
         proposal = scheduler.post("rebalance", body=body)
     if arguments.execute and proposal["moves"]:
@@ -255,7 +255,7 @@ def _print_proposal(proposal: Json, console: Console) -> None:
     console.print(proposal["outcome"], soft_wrap=True)
 
 
-def _place_of_goal(steps: Sequence[PathStep], _key: str | None) -> str | None:
+def _find_goal_place(steps: Sequence[PathStep], _key: str | None) -> str | None:
     return _GOAL_ARGUMENTS.get(join_keys(steps[:2]))
 
 

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.output import Column, count_noun, make_table
+from placement_sched.cli.output import Column, format_count, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
@@ -52,7 +52,7 @@ def render(
     query = funnel["allocation_candidates"]["query"]
     warning = Text("Warning", style="bold yellow")
     if explanation["outcome"] == "selected":
-        number = (f"{count_noun(count_passed(explanation), 'host')} passed", "bold green")
+        number = (f"{format_count(count_passed(explanation), 'host')} passed", "bold green")
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(
@@ -180,7 +180,7 @@ def _render_stage(name: str, stage: Json, color: str) -> RenderableType:
         grid.add_column(overflow="fold")
         example = f"({'e.g. ' * (reason.count > 1)}{reason.example})"
         text = Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
-        number = f"{count_noun(reason.count, 'host')}: "
+        number = f"{format_count(reason.count, 'host')}: "
         grid.add_row(Text(number, style="yellow"), text)
         lines.append(grid)
     hidden = removed - sum(reason.count for reason in reasons)
@@ -248,7 +248,7 @@ def _render_selected(selected: Sequence[Json], title: str) -> RenderableType:
         table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
     is_several = len(selected) > 1
     nodes = {(selection["service_host"], selection["nodename"]) for selection in selected}
-    hosts = count_noun(len(nodes), "host")
+    hosts = format_count(len(nodes), "host")
     spread = f"  {len(selected)} instances on {hosts}" if is_several else ""
     each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
     top = Text.assemble((title, "bold green"), spread, each)

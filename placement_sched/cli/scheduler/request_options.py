@@ -130,7 +130,7 @@ def add_request_arguments(
             flags.add_argument(name, help=help_, **kind)
 
 
-def read_flavor(arguments: argparse.Namespace) -> None:
+def move_flavor_argument(arguments: argparse.Namespace) -> None:
     """Use the first argument as the value of ``--flavor`` if it names no file.
 
     Raises :class:`Invalid` for two flavors, unless ``--flavor`` is repeatable.
@@ -150,7 +150,7 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     Raises :class:`Invalid` if the file is not a JSON object or options contradict, and for a file
     of several requests unless ``may_be_several``.
     """
-    read_flavor(arguments)
+    move_flavor_argument(arguments)
     flags = list_given(arguments)
     if arguments.request is None and not flags:
         raise Invalid("no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk")

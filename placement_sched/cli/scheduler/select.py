@@ -168,7 +168,7 @@ def render_comparison(
     initial = [result["funnel"]["allocation_candidates"].get("providers") for result in results]
     table.add_row("initially", *(_NONE if number is None else str(number) for number in initial))
     for stage, reports in compare_stages(results):
-        table.add_row(Text(with_names(stage, names)), *map(_count, reports))
+        table.add_row(Text(with_names(stage, names)), *map(_format_count, reports))
     table.add_section()
     for place in range(BEST):
         cells = [_format_host(result["hosts"], place) for result in results]
@@ -197,7 +197,7 @@ def render_comparison(
     console.print(Group(table, *rejections))
 
 
-def _count(report: Json | None) -> str:
+def _format_count(report: Json | None) -> str:
     """Format the number of hosts that pass, after the number before a rejection."""
     if report is None:
         return _NONE

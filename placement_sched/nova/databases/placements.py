@@ -66,7 +66,7 @@ def list_mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
     )
 
 
-def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object, ...]:
+def read_mappings_mark(connection: Connection, *, changing: bool) -> tuple[object, ...]:
     """Return a fingerprint of new host mappings, with ``changing`` also of changed mappings."""
     columns = host_mappings.c
     marks: list[ColumnElement[Any]] = [func.max(columns.id)]

@@ -31,7 +31,7 @@ from placement_sched.nova.databases.tables import (
     services,
 )
 from placement_sched.schemas.formats import DocumentError, prefix_errors
-from placement_sched.store.compute.flavors import digest_of_flavor
+from placement_sched.store.compute.flavors import compute_digest
 from placement_sched.store.compute.instances import serialize_metadata
 
 _AGGREGATES = aggregates.c
@@ -356,7 +356,7 @@ _INSTANCES = instances.c
 class NovaInstance(NamedTuple):
     """An instance in the database of a cell.
 
-    ``flavor`` is the digest of the embedded flavor (:func:`placement_sched.db.sql.digest`), or None
+    ``flavor`` is the digest of the embedded flavor (:func:`placement_sched.db.sql.compute_digest`), or None
     if the flavor was not read or does not exist. The metadata are JSON, or None if there are none
     or they were not read. Times are ISO 8601 strings.
     """
@@ -434,7 +434,7 @@ def list_instances_between(
     connection: Connection, first: str, last: str | None
 ) -> list[NovaInstance]:
     """Return the living instances with ``first`` <= uuid < ``last``."""
-    flavor = sql.digest(connection, instance_extra.c.flavor)
+    flavor = sql.compute_digest(connection, instance_extra.c.flavor)
     whole = instances.outerjoin(instance_extra, instance_extra.c.instance_uuid == _INSTANCES.uuid)
     query = select(sql.build_json_rows(connection, (*_INSTANCE_COLUMNS, flavor))).select_from(whole)
     query = query.where(_INSTANCE_EXISTS, _INSTANCES.uuid >= first)
@@ -461,7 +461,7 @@ def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[N
     Flavors are larger than the other data of instances.
     """
     extra = instance_extra.c
-    query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
+    query = select(extra.instance_uuid, sql.compute_digest(connection, extra.flavor))
     uuids = [instance.uuid for instance in rows]
     flavors = dict(map(tuple, sql.select_in_batches(connection, query, extra.instance_uuid, uuids)))
     return [instance._replace(flavor=flavors.get(instance.uuid)) for instance in rows]
@@ -582,7 +582,7 @@ class Flavors:
         flavor, number = self._cached.get(digest or ""), instance.instance_type_id
         return flavor if flavor and number is not None and flavor.number == number else None
 
-    def limit_size(self) -> None:
+    def clear_if_full(self) -> None:
         """Clear the cache if it is full.
 
         Flavors that were read before must be read again.
@@ -593,7 +593,7 @@ class Flavors:
 
 def _build_embedded_flavor(flavor: Json) -> RecordedFlavor:
     text = to_storable(flavor)
-    return RecordedFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
+    return RecordedFlavor(text, compute_digest(text), flavor.get("flavorid"), flavor.get("id"))
 
 
 def _parse_flavor(text: str) -> Json | None:

@@ -24,7 +24,7 @@ from placement_sched.model.decision import (
     Decision,
     PlacedInstance,
     Selection,
-    digest_of,
+    compute_digest,
 )
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
@@ -286,7 +286,7 @@ class Evaluator:
             uuid=uuid,
             outcome=NO_VALID_HOST,
             project_id=document.get("project_id"),
-            digest=digest_of(document),
+            digest=compute_digest(document),
             request=document,
             answer={"decision": uuid, "policy": DEFAULT_POLICY, "selections": []},
             places=tuple(map(PlacedInstance, uuids)),

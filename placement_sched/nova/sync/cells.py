@@ -31,7 +31,7 @@ from placement_sched.nova.databases.placements import (
     MappedCell,
     list_mapped_cells,
     map_cells_by_host,
-    mark_of_mappings,
+    read_mappings_mark,
 )
 from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals, find_differing
@@ -232,7 +232,7 @@ class NovaCells:
         with self.read_api() as connection:
             mappings = list_mapped_cells(connection)
             is_multi_cell = sum(not mapping.is_cell0 for mapping in mappings) > 1
-            self._mark_of_mappings = mark_of_mappings(connection, changing=is_multi_cell)
+            self._mark_of_mappings = read_mappings_mark(connection, changing=is_multi_cell)
             hosts = map_cells_by_host(connection)
         followed: dict[str, FollowedCell] = {}
         for mapped in mappings:
@@ -255,7 +255,7 @@ class NovaCells:
         if self.are_known:
             with self.read_api() as connection:
                 is_multi_cell = len(self._by_uuid) > 1
-                if mark_of_mappings(connection, changing=is_multi_cell) == self._mark_of_mappings:
+                if read_mappings_mark(connection, changing=is_multi_cell) == self._mark_of_mappings:
                     return
         self.load()
 

@@ -88,7 +88,7 @@ class Follower:
             self._cells.load()
             self._cells.follow(totals, dry=dry)
             if not dry:
-                self._cells.run_for_each_cell(self._services.note_row_counts, totals=totals)
+                self._cells.run_for_each_cell(self._services.record_row_counts, totals=totals)
             self._services.reconcile(totals, dry=dry)
             instances = self._instances.count()
             counter = _ProgressCounter(progress, instances + totals.read["services"])

@@ -218,5 +218,5 @@ class AggregateSync:
 
 
 def _read_recorded(connection: Connection, ids: Collection[int] | None) -> dict[int, HostAggregate]:
-    rows = host_aggregates.snapshot(connection)
+    rows = host_aggregates.read_snapshot(connection)
     return {row.id: row for row in rows if ids is None or row.id in ids}

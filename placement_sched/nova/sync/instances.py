@@ -423,7 +423,7 @@ class InstanceSync:
             )
             if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, totals):
                 records.append(record)
-        self._flavors.limit_size()
+        self._flavors.clear_if_full()
         return records
 
     def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:

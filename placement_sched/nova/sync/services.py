@@ -86,7 +86,7 @@ class ServiceSync:
         self._heartbeats: dict[str, datetime] = {}
         self._node_heartbeats: dict[str, datetime] = {}
 
-    def note_row_counts(self, cell: FollowedCell) -> None:
+    def record_row_counts(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
             cell.row_counts = readers.count_rows(connection)

@@ -173,7 +173,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             for service in services.search(connection)
         },
         providers=read_providers(connection),
-        aggregates=_map_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
+        aggregates=_map_by_uuid(host_aggregates.read_snapshot(connection), id=0, **no_times),
         instances=_read_instances(connection),
         **_read_consumers(connection, unknown_owner),
     )

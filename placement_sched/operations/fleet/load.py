@@ -192,7 +192,11 @@ def _create_aggregates(
         if uuid not in former:
             with _locate_errors(merge_state, "aggregate", uuid, aggregate.name, "name"):
                 aggregate_ops.create(connection, uuid, aggregate.name, None, merge_state.now)
-    ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
+    ids = (
+        {item.uuid: item.id for item in aggregate_rows.read_snapshot(connection)}
+        if differing
+        else {}
+    )
     return [
         (ids[uuid], former.get(uuid) or HostAggregate(id=0, uuid=uuid, name=item.name), item)
         for uuid, item in differing.items()
@@ -439,6 +443,6 @@ def load_file(
 
 def dump_file(database: Database, settings: Settings, clock: Clock) -> str:
     """Return a fleet file that recreates the cloud in an empty database."""
-    with database.snapshot() as connection:
+    with database.open_snapshot() as connection:
         state = read_state(connection, settings.unknown_owner)
     return to_yaml(build_document(state, settings, clock()))

@@ -58,7 +58,7 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
     """Build the capacity report of a counted request."""
     run, counts = result.run, list[HostCount](result.counters)
     if not run.filtered_request.rejection:
-        counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
+        counts += _list_without_candidates(cloud.connection, run, {count.uuid for count in counts})
     rejection, chosen = run.filtered_request.rejection, run.request.chosen
     part = _summarize(counts)
     answer = {
@@ -156,7 +156,7 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
             limit["names"] = mapping
 
 
-def _count_without_candidates(
+def _list_without_candidates(
     connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
     """List the nodes without candidates, with the rejecting step.

@@ -541,7 +541,7 @@ def _compute_spare_bound(
     With more instances it certainly gets worse. The failure has ``number`` instances of the
     request, which has a maximum.
     """
-    spare = request.fits_outside(outcome.load.hosts) - number
+    spare = request.count_fits_outside(outcome.load.hosts) - number
     if outcome.stuck:
         of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
         spare += outcome.stuck - of_others

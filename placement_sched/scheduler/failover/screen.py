@@ -166,7 +166,7 @@ class RequestOnHosts:
         """Return whether any host outside of ``hosts`` passes."""
         return len(self.fits) > sum(host in self.fits for host in hosts)
 
-    def fits_outside(self, hosts: frozenset[str]) -> int:
+    def count_fits_outside(self, hosts: frozenset[str]) -> int:
         """Return the number of instances that fit outside of ``hosts``."""
         return self.total - sum(self.fits.get(host, 0) for host in hosts)
 
@@ -248,7 +248,7 @@ class Screen:
         if load.is_tied or requests is None:
             return Verdict.UNCLEAR
         for request, number in requests:
-            if request.fits_outside(load.hosts) < number and request.has_maximum:
+            if request.count_fits_outside(load.hosts) < number and request.has_maximum:
                 return Verdict.UNCOVERED
         if not _has_shared_amounts(requests):
             return Verdict.UNCLEAR
@@ -270,7 +270,7 @@ class Screen:
         """Return how many instances find no place in any placement, at least."""
         requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
-            max(number - request.fits_outside(load.hosts), 0)
+            max(number - request.count_fits_outside(load.hosts), 0)
             for request, number in requests
             if request is not None and request.has_maximum
         )

@@ -19,7 +19,7 @@ from placement_sched.scheduler.filters.utils import (
     ADDRESS_BITS,
     HOST_ATTRIBUTES,
     find_value,
-    is_inside,
+    get_item,
 )
 from placement_sched.scheduler.host_state import HostState
 
@@ -87,7 +87,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
         *names, last = path or [key]
         if names and names != parent_path:  # many extra specs share a parent
             parent_path, parent = names, find_value(host_state, names)
-        value = is_inside(parent, last) if names else find_value(host_state, [last])
+        value = get_item(parent, last) if names else find_value(host_state, [last])
         if value is None:
             return Rejection(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not matches(str(value)):

@@ -126,11 +126,11 @@ def find_value(host_state: HostState, path: Sequence[str]) -> Any:
     if value is None:
         value = host_state.stats.get(first)
     for name in names:
-        value = is_inside(value, name)
+        value = get_item(value, name)
     return value
 
 
-def is_inside(value: Any, name: str) -> Any:
+def get_item(value: Any, name: str) -> Any:
     """Return an item of a mapping or of a JSON object, or None."""
     if isinstance(value, str):
         value = _decode(value)

@@ -130,7 +130,7 @@ def _add_specs(
     sql.insert_rows(connection, flavor_extra_specs, rows)
 
 
-def describe(connection: Connection, row_id: int, text: str | None, now: datetime) -> None:
+def set_description(connection: Connection, row_id: int, text: str | None, now: datetime) -> None:
     """Set the description of a flavor."""
     statement = update(flavors).where(_FLAVORS.id == row_id)
     connection.execute(statement.values(description=text, updated_at=now))
@@ -308,7 +308,7 @@ def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
     return and_(is_marker, _is_accessible(wanted)) if wanted.confined else is_marker
 
 
-def digest_of_flavor(text: str) -> str:
+def compute_digest(text: str) -> str:
     """Return the SHA-256 digest in hex that identifies a flavor's JSON."""
     return sha256(text.encode()).hexdigest()
 

@@ -89,7 +89,7 @@ def find_id(connection: Connection, name: str) -> int | None:
     return connection.scalar(select(_AGGREGATES.id).where(_AGGREGATES.name == name))
 
 
-def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
+def read_snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
     """Return all aggregates without timestamps, sorted by id.
 
     They are read with a single statement. With several statements, a reader that commits each
@@ -319,7 +319,7 @@ def map_aggregates(connection: Connection, hosts: Collection[str]) -> dict[str, 
 
 def read_host_map(connection: Connection) -> HostMap:
     """Read all host aggregates, hosts and compute nodes, in three statements."""
-    aggregates = snapshot(connection)
+    aggregates = read_snapshot(connection)
     nodes = sql.group_rows(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
     serving = connection.scalars(select(services.c.host).where(services.c.binary == COMPUTE_BINARY))
     return HostMap(

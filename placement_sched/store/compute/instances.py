@@ -36,7 +36,7 @@ from placement_sched.model.instance import (
     InstanceMetadata,
 )
 from placement_sched.store.change_counters import make_lock_visible
-from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
+from placement_sched.store.compute.flavors import compute_digest, read_embedded
 
 _COLUMNS = instances.c
 _MAX_ID_LENGTH = 255
@@ -348,7 +348,7 @@ def _parse_kept(text: str) -> InstanceRecord:
     record = InstanceRecord(*values)
     if flavor is None:
         return record
-    return record._replace(flavor_digest=digest_of_flavor(flavor), has_own_flavor=True)
+    return record._replace(flavor_digest=compute_digest(flavor), has_own_flavor=True)
 
 
 def list_uuids_on_host(connection: Connection, host: str) -> frozenset[str]:

@@ -102,7 +102,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
     concurrently.
     """
     if name in map_ids(connection, [name]):
-        raise _duplicate(f"Conflicting resource class already exists: {name}")
+        raise _build_duplicate_error(f"Conflicting resource class already exists: {name}")
     highest = connection.scalar(select(func.max(_COLUMNS.id)))
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
@@ -113,7 +113,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
     """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
     statement = update(resource_classes).where(_COLUMNS.id == old.id)
-    with sql.translate_rejection(_duplicate(f"Resource class already exists: {name}")):
+    with sql.translate_rejection(_build_duplicate_error(f"Resource class already exists: {name}")):
         connection.execute(statement.values(name=name, updated_at=now))
 
 
@@ -132,7 +132,7 @@ def remove(connection: Connection, gone: ResourceClass) -> None:
     connection.execute(delete(resource_classes).where(_COLUMNS.id == gone.id))
 
 
-def _duplicate(detail: str) -> Duplicate:
+def _build_duplicate_error(detail: str) -> Duplicate:
     # Only duplicate provider names have an error code of their own.
     return Duplicate(detail, code=Error.code)
 

@@ -302,7 +302,7 @@ def create_many(
     try:
         sql.insert_rows(connection, resource_providers, values)
     except IntegrityError as failure:
-        raise _duplicate_error(failure, rows) from None
+        raise _build_duplicate_error(failure, rows) from None
     ids = sql.map_ids(connection, _COLUMNS.uuid, [row.uuid for row in rows])
     set_own_root = update(resource_providers).values(root_provider_id=_COLUMNS.id)
     roots = [ids[row.uuid] for row in rows if row.parent is None]
@@ -365,10 +365,12 @@ def rename_many(connection: Connection, names: Mapping[int, str], now: datetime)
         if rows:
             connection.execute(statement, rows)
     except IntegrityError as error:
-        raise _duplicate_error(error, [NewProvider("", name) for name in names.values()]) from None
+        raise _build_duplicate_error(
+            error, [NewProvider("", name) for name in names.values()]
+        ) from None
 
 
-def _duplicate_error(error: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
+def _build_duplicate_error(error: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
     first_line = str(error.orig).partition("\n")[0]
     columns = re.findall(r"resource_providers(?:\.|0)(uuid|name)", first_line)
     if not columns:

@@ -108,7 +108,7 @@ def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
     good = nova.add_aggregate("good", ("cn1",), note="plain")
     findings = limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
-        assert [aggregate.id for aggregate in host_aggregates.snapshot(connection)] == [good]
+        assert [aggregate.id for aggregate in host_aggregates.read_snapshot(connection)] == [good]
     (reason,) = [issue.reason for issue in findings.issues if "aggregate bad" in issue.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
@@ -122,7 +122,9 @@ def test_names_with_equal_placeholders_stay_distinct(
     for _ in range(2):
         limited_charset_follower.sync_all()
     with limited_charset_database.read() as connection:
-        names = {aggregate.id: aggregate.name for aggregate in host_aggregates.snapshot(connection)}
+        names = {
+            aggregate.id: aggregate.name for aggregate in host_aggregates.read_snapshot(connection)
+        }
     assert names == {first: f"z? ({first})", second: f"z? ({second})"}
     assert limited_charset_follower.compare().differing == 0
 
@@ -235,7 +237,7 @@ def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, databas
     nova.add_aggregate("good", ("cn1",), note="plain")
     follower.sync_all()
     with database.read() as connection:
-        names = {aggregate.name for aggregate in host_aggregates.snapshot(connection)}
+        names = {aggregate.name for aggregate in host_aggregates.read_snapshot(connection)}
     has_nul = database.url.get_backend_name() != "postgresql"
     assert names == ({"good", "bad"} if has_nul else {"good"})
 

@@ -84,7 +84,7 @@ def test_extra_specs_of_a_flavor_are_set_and_removed_by_key(database, add_flavor
 
 def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_flavor):
     number = add_flavor("f", "n", {"a": "1"}, description="old")
-    database.write(lambda connection: store.describe(connection, number, None, NOW))
+    database.write(lambda connection: store.set_description(connection, number, None, NOW))
     assert run_query(database, store.find_by_flavorid, "f").description is None
     database.write(lambda connection: store.add_project(connection, number, "p", NOW))
     database.write(lambda connection: store.remove(connection, number))

@@ -43,12 +43,12 @@ def test_aggregate_is_read_as_it_was_written(database, add_aggregate):
 
 
 def test_snapshot_of_aggregates_equals_their_list_without_times(database, add_aggregate):
-    assert run_query(database, store.snapshot) == ()
+    assert run_query(database, store.read_snapshot) == ()
     add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
     add_aggregate("A")
     add_aggregate("b", "h1")
     listed = run_query(database, store.list_aggregates)
-    taken = run_query(database, store.snapshot)
+    taken = run_query(database, store.read_snapshot)
     assert [each.name for each in taken] == ["a", "A", "b"]
     for full, brief in zip(listed, taken, strict=True):
         assert (full.id, full.uuid, full.name) == (brief.id, brief.uuid, brief.name)
