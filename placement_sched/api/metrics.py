@@ -141,7 +141,7 @@ class Metrics:
         self._decisions, self._stages = cache(decisions.labels), cache(stages.labels)
         self._calls, self._call_seconds = cache(calls.labels), cache(call_seconds.labels)
 
-    def call(self, method: str, outcome: str, seconds: float) -> None:
+    def count_call(self, method: str, outcome: str, seconds: float) -> None:
         """Count an answered RPC call from nova, its time and its statistics."""
         self._calls(method, outcome).inc()
         self._call_seconds(method).observe(seconds)

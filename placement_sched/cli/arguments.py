@@ -63,8 +63,8 @@ def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
     # Imported only for an error: --help starts without it.
     model = import_module("placement_sched.model.names")
     stems = [name.removeprefix(prefix) for name in names]
-    near = model.nearest(word.removeprefix(prefix), stems)
-    suggestion: str = model.did_you_mean(prefix + stem for stem in near)
+    near = model.find_nearest(word.removeprefix(prefix), stems)
+    suggestion: str = model.format_suggestion(prefix + stem for stem in near)
     return suggestion
 
 

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 from oslo_config.sources import ConfigurationSource
 
 from placement_sched.config import sources
@@ -197,6 +198,24 @@ class AliasedBoolOpt(cfg.BoolOpt):
             except KeyError:
                 continue
         raise KeyError(self.dest)
+
+
+class HttpAddress(types.URI):
+    """Type of an ``http`` or ``https`` address with a valid port, unlike oslo.config's."""
+
+    def __init__(self) -> None:
+        super().__init__(max_length=2048, schemes=["http", "https"])
+
+    def __call__(self, value: Any) -> Any:
+        """Return the address.
+
+        Raises :class:`ValueError` if it has no host or a wrong port.
+        """
+        address = super().__call__(value)
+        parts = urlsplit(address)
+        if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
+            raise ValueError("the address has no host, or port 0")
+        return address
 
 
 class _Environment(ConfigurationSource):

@@ -407,7 +407,9 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
         return True
     poll = select.poll()
     try:
-        if (descriptor := connection.fileno()) >= 0:
+        # The connections to nova's databases are PyMySQL's own, without a public descriptor.
+        descriptor = connection.fileno() if hasattr(connection, "fileno") else -1
+        if descriptor >= 0:
             poll.register(descriptor, select.POLLIN)
             if not poll.poll(0):
                 return True

@@ -134,9 +134,9 @@ class DecisionSummary:
 class Decision(DecisionSummary):
     """A recorded answer of ``select_destinations``, or a recorded explanation.
 
-    ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best`` are
-    the first hosts that passed, with their weights, as in an explanation. ``conditions`` are None
-    in decisions of releases that did not record them.
+    ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best``
+    are the first hosts that passed, with their weights, as in an explanation. ``conditions`` are
+    None in decisions of releases that did not record them.
     """
 
     digest: str

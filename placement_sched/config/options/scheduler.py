@@ -3,9 +3,15 @@
 
 from collections.abc import Iterable
 
-from oslo_config import cfg, types
+from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, MAX_WAIT, deprecate_in_default, with_help
+from placement_sched.config.settings import (
+    MAX_INT,
+    MAX_WAIT,
+    HttpAddress,
+    deprecate_in_default,
+    with_help,
+)
 from placement_sched.config.sources import parse_ratios
 from placement_sched.limits import MAX_HOST_FAILURES
 
@@ -24,7 +30,6 @@ POLICY_OPTIONS = frozenset(
         "failover_budget",
     )
 )
-_HTTP_ADDRESS = types.URI(max_length=2048, schemes=["http", "https"])
 
 SCHEDULER = with_help(
     cfg.StrOpt(
@@ -113,7 +118,7 @@ SCHEDULER = with_help(
     cfg.ListOpt("waiting_policies", default=[]),
     "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
     "in the background, at most once a minute, until they fit. Empty: none.",
-    cfg.ListOpt("waiting_webhook_urls", default=[], item_type=_HTTP_ADDRESS, secret=True),
+    cfg.ListOpt("waiting_webhook_urls", default=[], item_type=HttpAddress(), secret=True),
     "Addresses that receive a POST request once for each such request that would fit now. At most "
     "10 are used. Redirects are not followed, and an address has 5 seconds to answer with status "
     "2xx.",

@@ -356,8 +356,8 @@ _INSTANCES = instances.c
 class NovaInstance(NamedTuple):
     """An instance in the database of a cell.
 
-    ``flavor`` is the digest of the embedded flavor (:func:`placement_sched.db.sql.compute_digest`), or None
-    if the flavor was not read or does not exist. The metadata are JSON, or None if there are none
+    ``flavor`` is the digest of the embedded flavor
+    (:func:`placement_sched.db.sql.compute_digest`), or None if it was not read. The metadata are JSON, or None if there are none
     or they were not read. Times are ISO 8601 strings.
     """
 
