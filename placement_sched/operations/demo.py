@@ -294,7 +294,7 @@ REQUESTS = (
     SampleRequest(
         "windows",
         "A Windows server",
-        f"4 vCPUs, 8 GiB, with an image that has trait:{WINDOWS_TRAIT}=required.",
+        f"4 vCPUs, 8 GiB, image with trait:{WINDOWS_TRAIT}=required.",
         "The licensed-windows aggregate is open to it, so only its hosts remain.",
         _build_spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
     ),

@@ -110,7 +110,7 @@ class LiveSettings:
         """
         in_effect, ignored = with_options_file(configured, self._clock)
         for reason in ignored:
-            LOG.warning("%s: it is ignored", reason)
+            LOG.warning("ignored: %s", reason)
         if configured is not self.configured:
             policies = get_policies(self._in_effect, self._clock)
             used = [name for name in self._in_use() if policies.is_usable(name)]

@@ -406,7 +406,7 @@ def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], An
         spec_of = {"extra_specs": {"hw:cpu_policy": "shared"}}
         yield "POST", f"/compute/v2.1/flavors/{name}/os-extra_specs", spec_of
     for uuid in PATH_PARAMETERS["image_id"]:
-        yield "POST", "/image/v2/images", {"id": uuid, **_NEW_IMAGE}
+        yield "POST", "/image/v2/images", {"id": uuid, "tags": ["b"], **_NEW_IMAGE}
         yield "PUT", f"/image/v2/images/{uuid}/file", b""
     created = yield "POST", _AGGREGATES_PATH, {"aggregate": {"name": "a1"}}
     action = f"{_AGGREGATES_PATH}/{created['aggregate']['id']}/action"

@@ -320,7 +320,7 @@ def test_kept_demo_database_is_served_with_the_claims(kept_demo_user, serve, dem
 def test_demo_does_not_overwrite_a_kept_demo(run_command_in_demo_folder):
     status, printed, error = run_command_in_demo_folder("demo", "--keep", "my cloud")
     assert (status, printed) == (1, "")
-    assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists; .*\n", error)
+    assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists. .*\n", error)
 
 
 @pytest.mark.exhaustive

@@ -36,7 +36,7 @@ def test_server_applies_a_changed_options_file_unless_it_is_invalid(serve, tmp_p
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
     )
     server = serve("--config-file", str(config), "--workers", workers)
-    message = f"{JSON_OPTION}: {file}: there is no option 'acme_threshold': it is ignored"
+    message = f"ignored: {JSON_OPTION}: {file}: there is no option 'acme_threshold'"
     assert message in server.log.read_text()
     server.post(
         "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=32768), make_report("cn2")]
@@ -71,7 +71,14 @@ def test_server_does_not_start_with_an_invalid_options_file(run_command, tmp_pat
             1,
             f"error: {JSON_OPTION}: scheduler.json: it is not a JSON object of options and values",
         ),
-        ('{"zzz": 1}', 0, f"warning: {JSON_OPTION}: scheduler.json: there is no option 'zzz'"),
+        (
+            '{"zzz": 1}',
+            0,
+            (
+                f"warning: {JSON_OPTION}: scheduler.json: there is no option 'zzz'. "
+                "placement-sched config sample lists them"
+            ),
+        ),
     ],
 )
 def test_config_validate_checks_the_options_file(run_command, tmp_path, text, status, message):

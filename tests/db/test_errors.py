@@ -95,11 +95,11 @@ UNKNOWN_USER = {"username": "nobody", "password": "wrong"}
 @pytest.mark.parametrize(
     ("server", "part", "parameters", "reason"),
     [
-        ("mysql_server", UNKNOWN_USER, {}, "refuses the user of the connection"),
+        ("mysql_server", UNKNOWN_USER, {}, "rejects the user of the connection"),
         ("mysql_server", {"database": "ps_absent"}, {}, "the connection names does not exist"),
         ("mysql_server", {}, {"collation": "nonsense"}, "Unknown collation"),
         ("mysql_server", {}, {"sql_mode": "NONSENSE"}, "'sql_mode' can't be set"),
-        ("postgresql_server", UNKNOWN_USER, {}, "refuses the user of the connection"),
+        ("postgresql_server", UNKNOWN_USER, {}, "rejects the user of the connection"),
         ("postgresql_server", {"database": "ps_absent"}, {}, "the connection names does not exist"),
         ("postgresql_server", {}, {"client_encoding": "nonsense"}, "client_encoding"),
         ("postgresql_server", {}, {"options": "-c nonsense=1"}, "nonsense"),

@@ -31,7 +31,7 @@ APACHE_FILE = DEPLOY_FOLDER / "wsgi/apache.conf"
 
 def test_both_haproxy_files_differ_only_in_log_bind_and_server_lines():
     text, compose = (path.read_text() for path in HAPROXY_FILES)
-    compose, comment, resolvers = compose.partition("\n# Docker's own")
+    compose, comment, resolvers = compose.partition("\n# Docker's name server")
     assert comment
     assert "nameserver docker 127.0.0.11:53\n" in resolvers
     pairs = zip(text.splitlines()[1:], compose.splitlines()[1:], strict=True)

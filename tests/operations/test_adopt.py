@@ -250,7 +250,7 @@ def make_schema_creator(revision):
         ),
         (make_schema_creator("b4ed3a175331"), "older than Train"),
         (create_schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
-        (create_schema_without_a_column, r"lacks inventories\.step_size;"),
+        (create_schema_without_a_column, r"lacks inventories\.step_size\."),
         (
             create_xena_schema_without_consumer_types,
             "lacks consumer_types, consumers.consumer_type_id",

@@ -149,8 +149,8 @@ def test_changed_options_file_is_read_again_at_a_reload(options_file, live_setti
     live_settings.reload()
     assert read_subset_size(live_settings) == 5
     assert (
-        f"{OPTIONS_FILE_OPTION}: {options_file}: there is no option 'zzz'. "
-        "placement-sched config sample lists them: it is ignored" in caplog.messages
+        f"ignored: {OPTIONS_FILE_OPTION}: {options_file}: there is no option 'zzz'. "
+        "placement-sched config sample lists them" in caplog.messages
     )
     options_file.write_text("{}")
     live_settings.reload()

@@ -357,8 +357,8 @@ class NovaInstance(NamedTuple):
     """An instance in the database of a cell.
 
     ``flavor`` is the digest of the embedded flavor
-    (:func:`placement_sched.db.sql.compute_digest`), or None if it was not read. The metadata are JSON, or None if there are none
-    or they were not read. Times are ISO 8601 strings.
+    (:func:`placement_sched.db.sql.compute_digest`), or None if it was not read. The metadata are
+    JSON, or None if there are none or they were not read. Times are ISO 8601 strings.
     """
 
     uuid: str

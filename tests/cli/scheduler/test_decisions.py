@@ -124,7 +124,7 @@ def test_decision_list_by_rejected_host_shows_reasons_and_counts_truncated_funne
     assert "3 decisions examined. The funnels of 0 are too short" in words
     status, printed, error = run_cli("list", "--refused", "cn9")
     words = " ".join(printed.split())
-    assert words.startswith("no decision matches; 3 decisions are recorded, the newest from 20")
+    assert words.startswith("no decision matches: 3 decisions are recorded, the newest from 20")
     assert "3 decisions examined. The funnels of 2 are too short" in words
     assert (status, error.count("\n")) == (1, 1)
     assert error.startswith("placement-sched: --refused: there is no host 'cn9'. Did you mean 'cn")
@@ -177,7 +177,7 @@ def test_decision_list_without_a_match_prints_the_number_of_recorded_decisions(r
     status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
     assert re.fullmatch(
-        r"no decision matches; 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
+        r"no decision matches: 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
     )
 
 

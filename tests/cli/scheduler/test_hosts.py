@@ -82,8 +82,8 @@ def test_host_list_applies_filters(run_cli, filters, hosts):
         (["--search", "rack"], "no host matches --search 'rack'. There are: cn1, cn2"),
         (["--zone", "az9"], "no host matches --zone 'az9'. There are: nova"),
         (["--aggregate", "rak1"], "no host matches --aggregate 'rak1'. Did you mean 'rack1'?"),
-        (["--state", "down"], "no host matches; 2 hosts exist"),
-        (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
+        (["--state", "down"], "no host matches: 2 hosts exist"),
+        (["--host", "cn1", "--state", "disabled"], "no host matches: 2 hosts exist"),
     ],
 )
 def test_host_list_without_a_match_prints_existing_or_similar_names(

@@ -98,7 +98,7 @@ def judge_outcomes(record, *outcomes):
             EVALUATION_ON_HOST_A,
             build_outcome_on_host("a", ended_on=build_host_name("b")),
             SAME_HOST,
-            "the attempt failed, and a later attempt was on b",
+            "The attempt failed, and a later attempt was on b",
         ),
         (
             build_evaluation_record(build_instance_step("a", more=3)),
