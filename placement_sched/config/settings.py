@@ -201,7 +201,7 @@ class AliasedBoolOpt(cfg.BoolOpt):
 
 
 class HttpAddress(types.URI):
-    """Type of an ``http`` or ``https`` address with a valid port, unlike oslo.config's."""
+    """Type of an ``http`` or ``https`` address with a valid port."""
 
     def __init__(self) -> None:
         super().__init__(max_length=2048, schemes=["http", "https"])
