@@ -20,6 +20,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.provider import ConsumerClaim
+from placement_sched.model.retry import MAX_ATTEMPTS, call_with_retries
 from placement_sched.store.placement.capacity import InventoryIds
 
 PROJECT, USER, CONSUMER_TYPE, PROVIDER = "project", "user", "consumer_type", "provider"
@@ -178,16 +179,25 @@ def create(
     distinguishes them from consumers that clients create again within the same second.
 
     A consumer created concurrently is returned with its current generation. Raises
-    :class:`ConcurrentUpdate` if such a consumer is deleted before it can be locked.
+    :class:`ConcurrentUpdate` if others create and delete a consumer faster than it can be locked.
     """
+    records: dict[str, Record] = {}
     times = {"created_at": now, "updated_at": now if decided else None}
-    records = _insert(connection, owners_by_uuid, times)
-    records |= lock(connection, sorted(owners_by_uuid.keys() - records.keys()))
-    if missing := sorted(owners_by_uuid.keys() - records.keys()):
-        raise ConcurrentUpdate(
-            f"Consumer {missing[0]} was created and deleted by concurrent requests. Try again."
-        )
-    return records
+
+    def list_missing() -> list[str]:
+        return [uuid for uuid in sorted(owners_by_uuid) if uuid not in records]
+
+    def create_missing() -> dict[str, Record]:
+        records.update(_insert(connection, {u: owners_by_uuid[u] for u in list_missing()}, times))
+        records.update(lock(connection, list_missing()))
+        if list_missing():
+            raise ConcurrentUpdate(
+                f"Concurrent updates of the same consumer: {MAX_ATTEMPTS} attempts failed."
+            )
+        return records
+
+    # Other writers may delete a new consumer before it is locked.
+    return call_with_retries(create_missing)
 
 
 def _insert(

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import insert, select
 
-from placement_sched.db import sql, tables
+from placement_sched.db import tables
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.store.placement import allocations
 from tests.store.placement.test_allocations import (
@@ -69,16 +69,6 @@ def test_claim_with_a_wrong_consumer_generation_is_a_conflict(sqlite_database, g
     with pytest.raises(ConcurrentUpdate, match="expected null but got 4"):
         replace_allocations(sqlite_database, unknown)
     assert list_stored_consumers(sqlite_database) == {first.consumer}
-
-
-def test_consumer_that_is_deleted_during_its_creation_is_a_concurrent_update(
-    sqlite_database, monkeypatch
-):
-    provider = make_provider(sqlite_database, VCPU=8)
-    # The insert meets a consumer of another request, which is gone before it can be locked.
-    monkeypatch.setattr(sql, "insert_new", lambda *_arguments: ())
-    with pytest.raises(ConcurrentUpdate, match="created and deleted by concurrent requests"):
-        replace_allocations(sqlite_database, build_vcpu_claim(provider, 1))
 
 
 def test_claim_for_a_stored_consumer_without_allocations_may_have_generation_null(database):
