@@ -59,6 +59,8 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Seconds after SIGTERM in which running requests can finish.
 GRACE = 30
+#: Seconds in which a worker that ends with an error counts as unable to start.
+START = 5.5
 #: Seconds after which a worker hangs if its event loop does not run. The watchdog of systemd then
 #: gets no messages.
 HANGS_AFTER = 15
@@ -136,6 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.notifier = Notifier()
     log_start(settings)
     logs.log_stacks_on_signal()
+    warn_of_idle_workers(arguments.workers)
     server.live = LiveSettings(
         settings, in_use=lambda: list_policies_in_use(server.live.configured)
     )
@@ -156,8 +159,9 @@ def run(arguments: argparse.Namespace) -> int:
 class _Server(MPServer):
     """Granian's server, which reloads settings and replaces workers without end.
 
-    At SIGHUP granian replaces all workers, but here the workers read the configuration again if it
-    is valid, and keep their connections.
+    Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
+    worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
+    configuration again if it is valid, and keep their connections.
     """
 
     live: LiveSettings
@@ -170,7 +174,6 @@ class _Server(MPServer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.started = os.getpid()
-        self.interrupt_children, self.respawned_wrks = _EndedWorkers(self), _Replacements()
         #: Whether ``delay`` has begun; shared with the workers.
         self.stopping = RawValue(ctypes.c_bool, False)
         #: Monotonic time of the last run of each worker's event loop (0 before the first run).
@@ -219,31 +222,29 @@ class _Server(MPServer):
         time.sleep(self.delay)
         stop()
 
+    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
+        """Replace each worker that ends, until a signal stops the server.
 
-class _EndedWorkers(list[int]):
-    """Ended workers, which granian replaces.
-
-    granian stops if a worker ends within 5.5 s after it was replaced. Here only a worker counts
-    that ended by itself, with an error.
-    """
-
-    def __init__(self, server: MPServer) -> None:
-        super().__init__()
-        self._server = server
-
-    def append(self, number: int) -> None:
-        """Add the number of a worker, in a thread of granian."""
-        workers: list[Any] = list(self._server.wrks)
-        if any(worker.idx == number and worker.inner.exitcode <= 0 for worker in workers):
-            self._server.respawned_wrks.pop(number, None)
-        super().append(number)
+        Also returns when a worker fails to start twice in a row.
+        """
+        while True:
+            self.main_loop_interrupt.wait()
+            self.main_loop_interrupt.clear()  # first, so that later events are not lost
+            if self.interrupt_signal:
+                return
+            ended = list(self.interrupt_children)
+            failed = {number for number in ended if _has_failed_to_start(self.wrks[number])}
+            if failed & self.respawned_wrks.keys():
+                return
+            del self.interrupt_children[: len(ended)]
+            self._respawn_workers(ended, spawn_target, target_loader)
+            for number in set(ended) - failed:
+                del self.respawned_wrks[number]
 
 
-class _Replacements(dict[int, float]):
-    """Times when workers were replaced, by their numbers."""
-
-    def clear(self) -> None:
-        """Keep the times, which granian clears when another worker ends."""
+def _has_failed_to_start(worker: Any) -> bool:
+    """Return whether an ended worker failed by itself soon after its start."""
+    return (worker.inner.exitcode or 0) > 0 and time.monotonic() - worker.birth <= START
 
 
 def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
@@ -373,6 +374,13 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
                 LOG.debug("%s: %s", name, failure)
 
     threading.Thread(target=run_repeatedly, name=name, daemon=True).start()
+
+
+def warn_of_idle_workers(workers: int) -> None:
+    """Log a warning if there are more workers than cores, as a worker uses a single core."""
+    cores = len(os.sched_getaffinity(0))
+    if workers > max(cores, 2):  # a second worker answers while the first is busy or replaced
+        LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
 
 
 def check_noauth2(settings: Settings, host: str) -> None:
