@@ -13,6 +13,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 from warnings import catch_warnings
@@ -236,19 +237,24 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
         if isinstance(polled, RpcAMQPListener):
             # The driver creates and calls it, and offers no way to create another listener.
             polled.__class__ = _Listener
-        return _DeferringListener(listener)
+        return listener
 
-
-class _DeferringListener:
-    """A listener of oslo.messaging whose messages are acknowledged after their answers."""
-
-    def __init__(self, listener: Any) -> None:
-        self._listener = listener
-        self.stop, self.cleanup = listener.stop, listener.cleanup
-
-    def start(self, handle: Callable[[Sequence[Any]], None]) -> None:
-        """Start to call ``handle`` with messages."""
-        self._listener.start(lambda incoming: handle([*map(_DeferredMessage, incoming)]))
+    def _process_incoming(self, incoming: Sequence[Any]) -> None:
+        """Answer each message, and acknowledge it afterwards."""
+        for message in incoming:
+            answered = _DeferredMessage(message)
+            failed = ""
+            try:
+                super()._process_incoming([answered])
+            except Exception as failure:  # noqa: BLE001 - no message may be lost
+                failed = format_one_line(failure)
+                answered.fail()
+            if failed:  # logged outside the handler, or the line would repeat the exception
+                LOG.error("a message of nova's cannot be handled: %s", failed)
+            if answered.is_settled:
+                message.acknowledge()
+            else:
+                message.requeue()
 
 
 class _DeferredMessage:
@@ -256,6 +262,7 @@ class _DeferredMessage:
 
     def __init__(self, message: Any) -> None:
         self._message = message
+        self.is_settled = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._message, name)
@@ -263,36 +270,33 @@ class _DeferredMessage:
     def acknowledge(self) -> None:
         """Do nothing.
 
-        The message is acknowledged by :meth:`reply`.
+        The server acknowledges the message later.
         """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the answer, and acknowledge the message.
+        """Send the answer.
 
         If the bus does not accept the answer, the request is delivered again, unless the bus has
         lost it.
         """
         if failure and issubclass(failure[0], UnsupportedCall):
-            self._message.requeue()
+            self.is_settled = False
             return
-        is_sent, reason = True, ""
-        try:
-            self._send(reply, failure)
-        except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
-            is_sent, reason = False, format_one_line(away)
-        if is_sent:
-            self._message.acknowledge()
-            return
-        # Logged outside the handler, or the line would repeat the exception.
-        LOG.warning("an answer cannot be sent: %s", reason)
-        self._message.requeue()
-
-    def _send(self, reply: Any, failure: Any) -> None:
+        reason = ""
         try:
             self._message.reply(reply, failure)
-        except (TypeError, ValueError):  # another delivery would have the same answer
-            LOG.exception("the answer to a message of nova's is not JSON")
+        except (TypeError, ValueError):  # the answer is not JSON, also after another delivery
             self._message.reply(failure=sys.exc_info())
+            raise
+        except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
+            self.is_settled, reason = False, format_one_line(away)
+        if not self.is_settled:  # logged outside the handler, or the line repeats the exception
+            LOG.warning("an answer cannot be sent: %s", reason)
+
+    def fail(self) -> None:
+        """Answer with the current exception, or leave the message for another delivery."""
+        with suppress(Exception):
+            self.reply(failure=sys.exc_info())
 
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
