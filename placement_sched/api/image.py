@@ -99,7 +99,7 @@ _READ_ONLY: Json = {
 }
 #: Optional properties with a defined meaning.
 _PROPERTIES: Json = {
-    **dict.fromkeys(("architecture", "os_distro", "os_version", "instance_uuid"), _NULLABLE_TEXT),
+    **dict.fromkeys(("architecture", "os_distro", "os_version", "instance_uuid"), _TEXT),
     **IMAGE_IDS,
 }
 _IMAGE: Json = {

@@ -100,6 +100,18 @@ def replace_commits(engine: Engine) -> None:
     dialect.do_commit, dialect.do_rollback = do_commit, do_rollback
 
 
+def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
+    """Make an engine connect with this package's class of connections.
+
+    Silence is limited to ``within`` seconds. With ``marks``, :func:`replace_commits` is possible.
+    """
+    driver = _import_driver(engine.dialect.name)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+        return driver.connect(arguments, options, within, marks=marks)
+
+
 def _import_driver(kind: str) -> Any:
     """Import the module for connections to ``postgresql`` or ``mysql``.
 
@@ -220,10 +232,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             **pool,
         )
         replace_closed_connections(engine)
-        driver = _import_driver(engine.dialect.name)
-        event.listen(
-            engine, "do_connect", lambda _dialect, _record, *values: driver.connect(*values, within)
-        )
+        use_own_connections(engine, within, marks=not autocommit)
         if not autocommit:
             replace_commits(engine)
             _roll_back_on_return(engine)
@@ -328,6 +337,7 @@ def _roll_back_on_return(engine: Engine) -> None:
             return
         try:
             connection.rollback()
+            connection.commit_with, connection.has_written = None, False
         except engine.dialect.loaded_dbapi.Error as failure:
             record.invalidate(e=failure)
 
@@ -407,9 +417,7 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
         return True
     poll = select.poll()
     try:
-        # The connections to nova's databases are PyMySQL's own, without a public descriptor.
-        descriptor = connection.fileno() if hasattr(connection, "fileno") else -1
-        if descriptor >= 0:
+        if (descriptor := connection.fileno()) >= 0:
             poll.register(descriptor, select.POLLIN)
             if not poll.poll(0):
                 return True

@@ -13,11 +13,14 @@ from placement_sched.db.engine import KEEPALIVE_OPTIONS
 
 
 def connect(
-    arguments: Sequence[Any], options: dict[str, Any], within: float | None
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool = False
 ) -> "MariaDBConnection":
-    """Open a connection with keepalive and a limit of silence."""
-    # The query that replaces COMMIT has several statements.
-    options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+    """Open a connection with keepalive and a limit of silence.
+
+    With ``marks``, a query of several statements may replace COMMIT.
+    """
+    if marks:
+        options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
     options.setdefault("write_timeout", within)
     limit = options.pop("read_timeout", within)
     # PyMySQL sets no timeout for the server's greeting.
@@ -82,7 +85,7 @@ class MariaDBConnection(Connection):
         """
         try:
             return int(method(*arguments))
-        except (MySQLError, UnicodeError):
+        except (MySQLError, UnicodeEncodeError):
             raise
         except Exception as failure:
             self.close()

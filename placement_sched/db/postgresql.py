@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 
 
 def connect(
-    arguments: Sequence[Any], options: dict[str, Any], within: float | None
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None, **_: bool
 ) -> "PostgreSQLConnection":
     """Open a connection with a limit on silence in seconds."""
     connection = PostgreSQLConnection.connect(*arguments, **options)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from placement_sched.api import middleware
+from placement_sched.cli.serve import warn_of_idle_workers
 from tests.api.test_auth import build_keystone_config
 from tests.support import identity
 from tests.support.commands import run_captured
@@ -226,3 +227,9 @@ def test_check_for_options_without_effect_does_not_import_oslo_messaging(tmp_pat
         [PROGRAM.with_name("python"), "-c", code], cwd=tmp_path, check=True, env={**os.environ}
     )
     assert done.stdout == "[] False\n"
+
+
+@pytest.mark.parametrize(("workers", "is_warned"), [(1, False), (2, False), (500, True)])
+def test_more_workers_than_cores_are_warned_about(caplog, workers, is_warned):
+    warn_of_idle_workers(workers)
+    assert ("use one worker per core" in caplog.text) is is_warned

@@ -49,10 +49,15 @@ def mariadb_connection(open_database, mysql_server):
         connection.invalidate()
 
 
-def test_truncated_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch):
-    monkeypatch.setattr(
-        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(EOF_PACKET, "utf8"))
-    )
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda self: self._read_result_packet(MysqlPacket(EOF_PACKET, "utf8")),
+        lambda self: b"\xff".decode("utf8"),
+    ],
+)
+def test_malformed_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch, read):
+    monkeypatch.setattr(MySQLResult, "read", read)
     with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
         mariadb_connection.query("SELECT 1")
     assert not mariadb_connection.open

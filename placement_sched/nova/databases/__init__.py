@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.db.engine import parse_url, replace_closed_connections
+from placement_sched.db.engine import parse_url, replace_closed_connections, use_own_connections
 from placement_sched.db.errors import connect
 from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
@@ -215,6 +215,8 @@ def make_reader(url: URL) -> Engine:
     )
     if kind != "sqlite":
         replace_closed_connections(engine)
+    if engine.dialect.driver == "pymysql":
+        use_own_connections(engine, READ_SECONDS)
     if begin:
 
         @event.listens_for(engine, "connect")

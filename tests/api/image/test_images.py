@@ -84,6 +84,7 @@ def test_invalid_image_attribute_is_rejected_with_its_path(sqlite_image_api):
         ({"tags": ["a" * 256]}, "$.tags[0]"),
         ({"tags": [" a"]}, "$.tags[0]"),
         ({"os_distro": 1}, "$.os_distro"),
+        ({"architecture": None}, "$.architecture"),
         ({"any": None}, "$.any"),
         ({"p" * 256: "x"}, "ppp"),
         ({"blank ": "x"}, "blank "),
