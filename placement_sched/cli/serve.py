@@ -377,7 +377,7 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
 
 
 def warn_of_idle_workers(workers: int) -> None:
-    """Log a warning if there are more workers than cores, as a worker uses a single core."""
+    """Log a warning if there are more workers than cores."""
     cores = len(os.sched_getaffinity(0))
     if workers > max(cores, 2):  # a second worker answers while the first is busy or replaced
         LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
