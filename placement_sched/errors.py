@@ -55,9 +55,9 @@ class Error(Exception):
     ) -> None:
         """Create an error, optionally with another code and extra error fields.
 
-        ``json_path`` is the JSON path of the invalid value. The message shows it after ``detail``,
-        or the name ``source`` of the value before ``detail``. ``fault`` is the error as data
-        (``schemas.validation.FaultData``), for front ends that render it in another way.
+        ``json_path`` is the JSON path of the invalid value: the message is "detail (at json_path)".
+        If ``source`` also names the value, the message is "source: detail". ``fault`` is the error
+        as data (``schemas.validation.FaultData``), for front ends that render it in another way.
         """
         if json_path is not None:
             fault = {"problem": detail, "path": json_path, **(fault or {})}

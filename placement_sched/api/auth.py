@@ -222,9 +222,10 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         raise auth_token.InvalidToken("no access rule allows the request")
 
     def _locate(self, request: webob.Request) -> tuple[str | None, list[str]]:
-        """Return the service type of a request and the paths that rules match.
+        """Return the service type of a request, and its paths for access rules.
 
-        The paths are the path below the API, the path below its version, and the whole path.
+        Access rules are compared with the path below the API, the path below its version, and the
+        whole path.
         """
         first = "/" + request.path_info.split("/", 2)[1] if request.path_info else ""
         prefix = first if first in self._apis else ""

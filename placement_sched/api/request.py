@@ -297,8 +297,9 @@ class Request(flask.Request):
     def _parse_json(self, route: Route | None = None) -> Any:
         """Parse the JSON body.
 
-        Raises :class:`TooLarge` if its checks would be slow. The body is needed to select the route
-        of an action, and cached for the handler.
+        Raises :class:`TooLarge` above :data:`MAX_JSON_BYTES`, except on routes that take many
+        values. The body of an action is cached: its key selects the route before the body is
+        validated.
         """
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):

@@ -96,7 +96,10 @@ class ApiCall:
         self.services.policy.check(rule, self.identity, target)
 
     def is_allowed(self, rule: str) -> bool:
-        """Return whether ``rule`` allows the caller on their own objects."""
+        """Return whether an API policy rule allows the caller's own objects.
+
+        The rule is evaluated for objects with the project and the user of the caller.
+        """
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
         return self.services.policy.allows(rule, self.identity, target)

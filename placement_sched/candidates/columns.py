@@ -136,7 +136,10 @@ class RowValues:
         return places, self.rows[places] == rows
 
     def _is_dense(self, last: int) -> bool:
-        """Return whether each row up to ``last`` has a value, if no row has multiple values."""
+        """Return whether each row up to ``last`` has a value.
+
+        No row may have multiple values.
+        """
         return 0 <= last < len(self.rows) and int(self.rows[last]) == last
 
 
@@ -452,7 +455,10 @@ class ProviderColumns:
             self.shape += 1
 
     def compute_sums(self) -> dict[int, ProviderSums]:
-        """Map batch numbers to sums over their providers."""
+        """Map each batch of provider ids to the sums over its providers.
+
+        See :meth:`list_ids_in_batches` for the numbers of batches.
+        """
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)

@@ -282,9 +282,10 @@ def can_use_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumber
 def _find_served(
     shape: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
-    """Return for each row whether it is the root of a serving tree.
+    """Return for each row whether it is the root of a tree that can serve.
 
-    The slot is served by a provider among ``rows``, or by a sharing provider.
+    A tree can serve ``slot`` with a provider of the tree among ``rows``, or with a provider that
+    shares with the tree.
     """
     counted = _select_counted_root(slot, CountedRoot.OWN)
     mask = _find_roots_of(shape, evaluator.can_serve(slot.group, counted, rows), rows)

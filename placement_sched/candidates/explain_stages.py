@@ -94,12 +94,15 @@ def list_stages(search: Search) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeUses:
-    """The uses of each tree: its own providers, and sharing providers.
+    """Uses of providers by trees.
 
-    Uses are sorted by tree (by root) and by provider id. For each tree: ``root_ids``,
-    ``root_uuids``, ``root_uses`` (the use of the root itself), ``starts`` (the first use), and
-    whether its root is a sharing provider. For each use: the provider's id in ``ids``, the number
-    of the tree in ``trees``, and whether the provider ``is_shared``.
+    A use is a pair of a tree and a provider that may serve it: a provider of the tree, or a
+    provider that shares with the tree. Uses are sorted by tree (by root) and by provider id.
+
+    Arrays with a value per tree: ``root_ids``, ``root_uuids``, ``root_uses`` (index of the root's
+    own use), ``starts`` (index of the first use), and ``has_sharing_root``. Arrays with a value per
+    use: ``ids`` (id of the provider), ``trees`` (index of the tree), and ``is_shared`` (whether the
+    provider shares with the tree).
     """
 
     root_ids: _Numbers

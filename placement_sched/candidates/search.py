@@ -204,7 +204,7 @@ class _Layouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryFields:
-    """Fields of a summary by microversion: classes, traits, tree."""
+    """The parts of a provider summary that depend on the microversion."""
 
     classes: frozenset[str] | None = None
     traits: bool = True

@@ -83,7 +83,10 @@ def run_load(arguments: argparse.Namespace) -> int:
 
 
 def run_dump(arguments: argparse.Namespace) -> int:
-    """Write the file."""
+    """Write the cloud of the database to a fleet file.
+
+    The file ``-`` is the standard output.
+    """
     with (
         read_configuration(arguments, there=True) as (settings, database),
         show_waiting("reading the cloud"),

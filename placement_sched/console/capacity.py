@@ -100,7 +100,10 @@ def show_run(uuid: str) -> flask.Response:
 
 @dataclass(frozen=True)
 class CapacityForm:
-    """The parsed form: a request or several flavors, the parts to count, and the changes."""
+    """The form of the capacity page.
+
+    It has a request or several flavors, the parts of the cloud to count in, and changes.
+    """
 
     values: MultiDict[str, str]
 

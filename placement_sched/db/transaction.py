@@ -409,7 +409,11 @@ class Database:
         return result
 
     def _close_read_only_connections(self) -> None:
-        """Close all write connections, and read connections at most once in :data:`PAUSE`."""
+        """Close connections to a server that has become read-only.
+
+        Write connections are closed each time, read connections at most once in :data:`PAUSE`
+        seconds.
+        """
         self._rejected = True
         self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.

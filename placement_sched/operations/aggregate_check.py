@@ -118,8 +118,8 @@ def _choose_verbs(names: Sequence[str]) -> Mapping[str, str]:
 class AggregateCheck:
     """The result of a check of all host aggregates.
 
-    If ``filtering`` is false, the request filter is off and every request may use every host.
-    ``reserved`` then shows the effect of turning it on.
+    If ``filtering`` is false, the request filter is disabled: every request may use every host, and
+    ``reserved`` shows the effect of enabling the filter.
     """
 
     reserved: tuple[Reserved, ...]

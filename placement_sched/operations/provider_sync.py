@@ -399,10 +399,10 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
 
 
 def _find_hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
-    """Return recorded pairs whose provider may belong to a node that is not listed.
+    """Return recorded pairs whose provider may belong to an unlisted host.
 
-    If a host of a requiring aggregate is not in the list of compute nodes, any provider without a
-    host may belong to it.
+    If a host of an aggregate that requires the trait has no node in the list of compute nodes, any
+    provider that is not a listed node may belong to this host.
     """
     hidden = {
         trait

@@ -77,10 +77,10 @@ def _map_amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, 
 
 
 def can_records_be_outdated(database: Database) -> bool:
-    """Return whether recorded instances may have been deleted by nova.
+    """Return whether instances that nova has deleted may still be recorded.
 
     In a database that OpenStack placement created, nova deletes the allocations of an instance, but
-    not its record.
+    not its record in this service.
     """
     with database.read() as connection:
         return migrate.is_recorded(connection)

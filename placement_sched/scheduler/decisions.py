@@ -128,7 +128,10 @@ def _build_conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions
 
 
 def _list_best_hosts(run: SchedulingRun) -> list[Json]:
-    """List the best hosts, with each weight that is not 0 for all of them."""
+    """List the best hosts with their weights.
+
+    A weigher is left out if all of these hosts have the weight 0 from it.
+    """
     if run.choice is None:
         return []
     hosts = [report.as_json() for report in run.choice.first.build_best_reports(MAX_BEST_HOSTS)]

@@ -120,7 +120,10 @@ class CloudView:
 
     @cached_property
     def host_versions(self) -> HostVersions:
-        """Return the versions of all parts of the hosts, read before the hosts themselves."""
+        """Return the version of each group of hosts.
+
+        It is read before the hosts, so that a later change is noticed.
+        """
         return change_counters.map_host_versions(self.connection)
 
     @property

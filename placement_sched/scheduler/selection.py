@@ -428,7 +428,10 @@ class HostSelector:
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
     def _has_stable_verdicts(self, spec: RequestSpec) -> bool:
-        """Return whether only hosts with new instances are filtered again."""
+        """Return whether unchanged hosts that passed pass for the next instance.
+
+        It is false if a filter of the group's policy does more than limit the members per host.
+        """
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(

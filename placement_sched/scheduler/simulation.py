@@ -40,7 +40,7 @@ DRAINED = "drained in this simulation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainedHosts:
-    """Hosts without new instances. In a plan their instances move away."""
+    """Hosts that get no new instances. A plan moves their instances away."""
 
     at: str
     hosts: tuple[str, ...]

@@ -390,9 +390,11 @@ def _convert_plain(schema: Json) -> Conversion | None:
 
 
 def _convert_if(kind: type, convert: Conversion, kinds: list[str]) -> Conversion:
-    """Build a conversion for values of a type.
+    """Build a conversion that converts only values of the type ``kind``.
 
-    A single type needs no check.
+    ``kind`` is a Python type. Values of other types are returned unchanged. ``kinds`` are the JSON
+    types of the schema. With a single type, the result is ``convert`` itself, because it accepts
+    every valid value.
     """
     if len(kinds) == 1:
         return convert

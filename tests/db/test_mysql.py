@@ -53,7 +53,7 @@ def mariadb_connection(open_database, mysql_server):
     "read",
     [
         lambda self: self._read_result_packet(MysqlPacket(EOF_PACKET, "utf8")),
-        lambda self: b"\xff".decode("utf8"),
+        lambda _: b"\xff".decode("utf8"),
     ],
 )
 def test_malformed_mariadb_result_is_a_lost_connection(mariadb_connection, monkeypatch, read):

@@ -71,7 +71,10 @@ def build_links_schema(*relations: str) -> Json:
 
 
 def merge_by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
-    """Yield the properties at each version, given the changes at each version."""
+    """Yield each version with all properties that are valid from it on.
+
+    ``changes`` are sorted by version. Each has the properties that are new or different.
+    """
     properties: Json = {}
     for since, changed in changes:
         properties = properties | changed

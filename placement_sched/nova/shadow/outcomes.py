@@ -306,7 +306,10 @@ class OutcomeTracker:
         ]
 
     def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
-        """Explain nova's host, as of now, if no verdict on the host was recorded."""
+        """Build ``why`` for a host of nova whose verdict was not recorded.
+
+        The verdict is for the hosts as they are now.
+        """
         with self.database.read() as connection:
             document = decisions.get_by_uuid(connection, request.decision).request
         try:

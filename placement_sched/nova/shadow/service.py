@@ -58,7 +58,7 @@ def check(settings: Settings) -> NovaBus:
 
 
 class Shadow:
-    """Parts of the service for a set of settings, with the main loop ``run``."""
+    """The service nova-shadow, with its main loop :meth:`run`."""
 
     def __init__(self, settings: Settings, transport: NovaBus, clock: Clock = utcnow) -> None:
         self._settings, self._clock = settings, clock

@@ -39,10 +39,10 @@ class Follower:
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utcnow) -> None:
-        """Follow the nova of ``[api_database] connection``.
+        """Create the follower of a nova.
 
-        Raises :class:`ConfigurationError` if the option is not set or not the URL of a supported
-        database.
+        ``[api_database] connection`` is the URL of nova's API database. Raises
+        :class:`ConfigurationError` if it is not set or not the URL of a supported database.
         """
         self.database = database
         self.settings = settings

@@ -64,9 +64,10 @@ SUBJECT = "fleet"
 def _locate_errors(
     merge_state: MergeState, kind: str, uuid: str, name: str, *keys: str
 ) -> Iterator[None]:
-    """Add the keys of an object's entry to errors that its write raises.
+    """Convert errors of an object's write to errors at its entry in the file.
 
-    Errors about concurrent updates are raised unchanged.
+    ``keys`` lead from the entry to the value that is written. Errors about concurrent updates are
+    raised unchanged.
     """
     try:
         yield

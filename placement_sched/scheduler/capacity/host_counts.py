@@ -120,7 +120,10 @@ class FreeCapacity:
         return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
     def sum_free_amounts(self, options: Iterable[AllocationOption]) -> dict[str, int]:
-        """Map each class to the free amount for these options."""
+        """Map each resource class to its free amount.
+
+        The amount is the sum over all inventories that any of the options uses.
+        """
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
             name = self.stop(index).reason

@@ -628,7 +628,11 @@ class _Search:
         scratch: ScratchTransaction,
         added: Sequence[MovingInstance],
     ) -> tuple[str, int, int] | None:
-        """Find the failure that gets worse: its name, its instances, and how many fit."""
+        """Find a failure that leaves more instances without a host than before.
+
+        The instances ``added`` are new since. Returns the name of the failure, its number of
+        instances, and how many of them fit, or None if no failure gets worse.
+        """
         key = self.flavor.key
         requests = {**self.analysis.requests, key: self.flavor.request}
         screen = screen_requests(scheduler, requests, self.analysis.deadline)

@@ -27,5 +27,5 @@ class IoOpsWeigher(BaseHostWeigher):
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of instances with such operations on each host."""
+        """Return the number of disk-intensive operations on each host."""
         return [host.num_io_ops for host in hosts]

@@ -123,9 +123,12 @@ def find_first_with_capacity(
     Numbers begin with 1. The providers of the returned claim are locked, in addition to the ids
     ``locked``. First, a read without locks excludes claims that cannot fit. Then, claim by claim,
     the providers are locked and the capacity is checked. ``held`` has the same meaning as in
-    :func:`capacity.check`. Providers are locked sorted by id, because another order can cause a
-    deadlock. If a provider of a claim has a lower id than a locked provider, the claim is skipped
-    if another transaction has locked the provider, or if the server cannot skip locked rows.
+    :func:`capacity.check`.
+
+    Providers are locked sorted by id, because another order can cause a deadlock. If a claim has a
+    provider with a lower id than a locked provider, its providers are locked with SKIP LOCKED. The
+    claim is skipped if another transaction has locked any of them, or if the server has no SKIP
+    LOCKED.
 
     Raises ``full`` if no claim fits.
     """

@@ -117,7 +117,10 @@ class Changes:
     has_late_rows: bool = False
 
     def merge(self, late: "Changes") -> "Changes":
-        """Return these changes combined with the next changes, at their position."""
+        """Return these changes combined with later changes.
+
+        The result is at the position of ``late``.
+        """
         return replace(
             late,
             providers=self.providers | late.providers,

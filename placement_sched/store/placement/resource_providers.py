@@ -180,10 +180,11 @@ def build_spellings(uuid: str) -> dict[str, str]:
 
 
 def get_stored_uuid(uuid: str, stored: Collection[str]) -> str:
-    """Return the stored spelling of a uuid, preferably the same spelling.
+    """Return the stored spelling of a uuid.
 
-    Raises :class:`NotFound` if no stored uuid is equal. MariaDB finds uuids in any case, but also
-    with trailing spaces.
+    ``stored`` are the uuids of the rows that a query for ``uuid`` found. MariaDB ignores case and
+    trailing spaces, so that a row may have another uuid. The same spelling is preferred. Otherwise
+    the uuids are compared in their canonical spelling. Raises :class:`NotFound` if none is equal.
     """
     if uuid in stored:
         return uuid
