@@ -59,7 +59,7 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Seconds after SIGTERM in which running requests can finish.
 GRACE = 30
-#: Seconds in which a worker that ends with an error counts as unable to start.
+#: A worker that ends with an error this many seconds after its start was unable to start.
 START = 5.5
 #: Seconds after which a worker hangs if its event loop does not run. The watchdog of systemd then
 #: gets no messages.
@@ -380,7 +380,7 @@ def warn_of_idle_workers(workers: int) -> None:
     """Log a warning if there are more workers than cores."""
     cores = len(os.sched_getaffinity(0))
     if workers > max(cores, 2):  # a second worker answers while the first is busy or replaced
-        LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
+        LOG.warning("%s workers on %s cores: a worker uses a single core", workers, cores)
 
 
 def check_noauth2(settings: Settings, host: str) -> None:

@@ -232,4 +232,4 @@ def test_check_for_options_without_effect_does_not_import_oslo_messaging(tmp_pat
 @pytest.mark.parametrize(("workers", "is_warned"), [(1, False), (2, False), (500, True)])
 def test_more_workers_than_cores_are_warned_about(caplog, workers, is_warned):
     warn_of_idle_workers(workers)
-    assert ("use one worker per core" in caplog.text) is is_warned
+    assert ("a worker uses a single core" in caplog.text) is is_warned
