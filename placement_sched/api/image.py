@@ -367,7 +367,7 @@ def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
     verb, pointer = operation.get("op"), operation.get("path")
     if verb not in _OPERATIONS:
         raise Invalid(
-            f'Operations must be one of {", ".join(_OPERATIONS)}, as the member "op" (at {place}).'
+            f'The member "op" of an operation must be one of {", ".join(_OPERATIONS)} (at {place}).'
         )
     if "path" not in operation:
         raise Invalid(f'Unable to find "path" in the operation (at {place}).')

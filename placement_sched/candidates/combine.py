@@ -246,6 +246,11 @@ class ProviderTree:
     roots: Mapping[int, int] = field(default_factory=dict)
 
 
+_ADVICE = (
+    "use a limit, fewer groups, or traits and aggregates that leave fewer providers for each group"
+)
+
+
 class WorkBudget:
     """The work that a candidate search may do, in steps and seconds.
 
@@ -266,14 +271,13 @@ class WorkBudget:
         """
         if monotonic() > self._deadline:
             raise Unavailable(
-                "the search took longer than [placement_database] read_timeout. Request less"
+                f"the search took longer than [placement_database] read_timeout: {_ADVICE}"
             )
         self._remaining -= steps
         if self._remaining < 0:
             raise TooComplex(
                 "The request has more combinations of providers than [placement] "
-                "allocation_candidates_budget allows: use a limit, fewer groups, or traits and "
-                "aggregates that leave fewer providers for each."
+                f"allocation_candidates_budget allows: {_ADVICE}."
             )
 
 

@@ -128,9 +128,10 @@ def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
     if done.added.resource_classes:
         yield f"standard resource classes added: {', '.join(done.added.resource_classes)}"
     if done.before in {None, done.own_revision}:
-        yield f"own schema: revision {done.own_revision}"
+        yield f"tables of placement-sched: revision {done.own_revision}"
     else:
-        yield f"own schema: brought from revision {done.before} to {done.own_revision}"
+        change = f"upgraded from revision {done.before} to {done.own_revision}"
+        yield f"tables of placement-sched: {change}"
     counts = done.row_counts
     yield (
         f"found: {counts.providers} resource providers ({counts.root_providers} roots), "

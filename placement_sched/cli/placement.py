@@ -120,7 +120,7 @@ def _add_sync(group: Commands) -> None:
         "sync_aggregates",
         "make provider aggregates match host aggregates, as nova-manage does",
         _run_sync_aggregates,
-        epilog=_SYNC_CODES.format(as_nova="as of nova-manage", first=_SEVERAL, last=""),
+        epilog=_SYNC_CODES.format(as_nova="as in nova-manage", first=_SEVERAL, last=""),
         failure=_UNEXPECTED,
     )
     parser.add_examples("--verbose", "--os-cloud mycloud")
@@ -131,7 +131,7 @@ def _add_sync(group: Commands) -> None:
         "(otherwise such providers are only reported)",
     )
     _add_sync_options(parser)
-    as_nova = "as of sync_aggregates, and two more"
+    as_nova = "as for sync_aggregates, and two others"
     parser = add_command(
         group,
         "sync_traits",
@@ -350,7 +350,7 @@ def _add_audit(group: shared.Commands) -> None:
         "find allocations of consumers that are not recorded instances",
         _run_audit,
         epilog=(
-            "exit status, as of nova-manage:\n"
+            "exit status, as in nova-manage:\n"
             "  0    no orphaned allocations were found\n"
             "  1    an unexpected error occurred\n"
             "  3    orphaned allocations were found\n"
@@ -386,9 +386,13 @@ def _add_audit(group: shared.Commands) -> None:
         "--invariants",
         action="store_true",
         help="verify the invariants of allocations, providers, server groups and decisions "
-        "instead, in a single snapshot, without changes",
+        "instead of the audit, in a single snapshot. Nothing is changed",
     )
-    parser.add_argument("--verbose", action="store_true", help="also report the checks")
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        help="also print the checked objects, and each consumer that cannot be verified",
+    )
     shared.add_format(parser)
 
 
@@ -543,7 +547,7 @@ def _add_heal(group: shared.Commands) -> None:
         "create the missing allocations of recorded instances from their flavors",
         _run_heal,
         epilog=(
-            "exit status, as of nova-manage:\n"
+            "exit status, as in nova-manage:\n"
             "  0    allocations were created\n"
             "  1    --max-count was reached, and more instances need healing\n"
             "  2    the compute node of an instance was not found\n"

@@ -114,7 +114,7 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_db_com
     # Adopted again, after an upgrade of this service.
     before, later = get_newest_revision(), add_revision()
     assert run_main("db", "adopt")[1].splitlines()[1:-1] == [
-        f"own schema: brought from revision {before} to {later}"
+        f"tables of placement-sched: upgraded from revision {before} to {later}"
     ]
     add_revision()
     report = run_db_command("adopt")

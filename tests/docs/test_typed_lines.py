@@ -171,7 +171,7 @@ def test_documented_adoption_of_a_placement_database_works(reader_folder):
     skip_without_peer()
     adopt, valid, serve = find_lines_of_test("existing")
     create_placement_database(reader_folder, "placement_sched.conf")
-    assert "own schema: revision" in run_line(adopt, reader_folder)
+    assert "tables of placement-sched: revision" in run_line(adopt, reader_folder)
     assert "the configuration is valid" in run_line(valid, reader_folder)
     with run_documented_server(serve, reader_folder) as server:
         assert server.get("/healthz/ready")[0] == 200
@@ -204,7 +204,7 @@ def test_documented_explain_in_a_copied_cloud_works(reader_folder):
     printed = run_line(version, reader_folder)
     assert printed.startswith(f"sqlite:///{reader_folder}/copy.db: ")
     assert "not adopted" in printed
-    assert "own schema: revision" in run_line(adopt, reader_folder)
+    assert "tables of placement-sched: revision" in run_line(adopt, reader_folder)
     assert "(cn1)" in run_line(adopt_nova, reader_folder)
     assert "was up to date" in run_line(sync, reader_folder)
     assert "No valid host" in run_line(explain, reader_folder)

@@ -321,18 +321,24 @@ def _register_watch(group: Commands) -> None:
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     _add_common_filters(parser)
-    parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
-    parser.add_argument("--flavor", metavar="FLAVOR", help="only for this flavor")
     parser.add_argument(
-        "--stage", metavar="STAGE", help="only if this stage left no host, such as ComputeFilter"
+        "--policy", metavar="NAME", help="only decisions under this scheduling policy"
     )
-    parser.add_argument("--instance", metavar="UUID", help="only about this instance")
+    parser.add_argument("--flavor", metavar="FLAVOR", help="only decisions for this flavor")
+    parser.add_argument(
+        "--stage",
+        metavar="STAGE",
+        help="only decisions without a host because of this stage, such as ComputeFilter",
+    )
+    parser.add_argument("--instance", metavar="UUID", help="only decisions about this instance")
     parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
     parser.add_argument(
-        "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
+        "--request-id",
+        metavar="REQ",
+        help="only decisions on this request: its own id, or nova's (req-...)",
     )
-    parser.add_argument("--since", metavar="TIME", help=f"only since {_TIMES}")
-    parser.add_argument("--until", metavar="TIME", help=f"only before {_TIMES}")
+    parser.add_argument("--since", metavar="TIME", help=f"only decisions since {_TIMES}")
+    parser.add_argument("--until", metavar="TIME", help=f"only decisions before {_TIMES}")
 
 
 def _add_common_filters(parser: argparse.ArgumentParser) -> None:
@@ -345,7 +351,7 @@ def _add_common_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", type=replace_hyphens, choices=KINDS, help="only decisions of this kind"
     )
-    parser.add_argument("--project", metavar="ID", help="only for this project")
+    parser.add_argument("--project", metavar="ID", help="only decisions for this project")
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
@@ -361,7 +367,9 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--before", metavar="TIME", help=f"delete decisions made before {_TIMES}")
     which.add_argument(
-        "--older-than", metavar="AGE", help="delete decisions older than 90s, 30m, 2h, 7d"
+        "--older-than",
+        metavar="AGE",
+        help="delete decisions older than this age, such as 90s, 30m, 2h or 7d",
     )
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
     _add_common_filters(parser)

@@ -218,7 +218,9 @@ def _add_rebalance(commands: Commands) -> None:
         metavar="N",
         help="maximum number of proposed moves (default: 5)",
     )
-    rebalance.add_argument("--zone", help="with --goal fit: availability zone")
+    rebalance.add_argument(
+        "--zone", help="with --goal fit: FLAVOR must fit in this availability zone"
+    )
     add_execution_arguments(rebalance)
     add_common_arguments(rebalance)
 

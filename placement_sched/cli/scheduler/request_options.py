@@ -50,7 +50,11 @@ _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--count", "number of instances (default: 1)", _NUMBER),
     ("--zone", "availability zone", {}),
     ("--project", "id of the requesting project", {"metavar": "ID"}),
-    ("--hint", "scheduler hint, such as sched_policy=NAME (repeatable, also per key)", _PAIRS),
+    (
+        "--hint",
+        "scheduler hint, such as sched_policy=NAME (repeatable, also with the same key)",
+        _PAIRS,
+    ),
     ("--force-host", "consider only this host, without the host filters (repeatable)", _HOSTS),
     ("--ignore-host", "exclude this host (repeatable)", _HOSTS),
 )
@@ -161,7 +165,10 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     document = _read_object(arguments.request)
     if "requests" in document:
         if not may_be_several:
-            raise Invalid(f"{arguments.request}: only select takes requests, name a request_spec")
+            raise Invalid(
+                f"{arguments.request}: only the command select accepts 'requests': use "
+                "'request_spec' with a single request"
+            )
         return document
     return document if "request_spec" in document else {"request_spec": document}
 

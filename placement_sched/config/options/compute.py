@@ -30,9 +30,9 @@ DEFAULT = with_help(
     "Virtual per physical disk of a host that reports no ratio. Unset or 0.0: "
     "initial_disk_allocation_ratio applies.",
     cfg.FloatOpt("initial_cpu_allocation_ratio", default=4.0, min=0.0),
-    "CPU ratio if neither the report nor cpu_allocation_ratio sets it.",
+    "CPU allocation ratio of a host if neither the host nor cpu_allocation_ratio sets it.",
     cfg.FloatOpt("initial_ram_allocation_ratio", default=1.0, min=0.0),
-    "Memory ratio if neither the report nor ram_allocation_ratio sets it.",
+    "RAM allocation ratio of a host if neither the host nor ram_allocation_ratio sets it.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
     "Disk allocation ratio of a host if neither the host nor disk_allocation_ratio sets it.",
     cfg.IntOpt("service_down_time", default=60, min=1, max=MAX_INT, mutable=True),

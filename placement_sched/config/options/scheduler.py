@@ -63,8 +63,8 @@ SCHEDULER = with_help(
     "at SIGHUP. While it is invalid, the previous settings remain in effect.",
     cfg.BoolOpt("strict_extra_specs", default=False, mutable=True),
     "Reject a request (400) if its flavor has an invalid extra spec resources:, trait: or "
-    "group_policy, which nova logs and ignores. If false, the extra spec is ignored here, too, "
-    "logged, and reported in the warnings of the request's funnel.",
+    "group_policy, which nova logs and ignores. If false, the extra spec is logged and ignored, "
+    "and also listed in the warnings of the explanation.",
     cfg.ListOpt("disabled_cells", default=[], mutable=True),
     "UUIDs of cells whose hosts get no instances, like cells disabled by nova-manage cell_v2 "
     "update_cell --disable.",
@@ -87,8 +87,9 @@ SCHEDULER = with_help(
         **deprecate_in_default("scheduler_policy_selection"),
     ),
     "Methods that select the scheduling policy of a request, in this order: hint, "
-    "availability_zone, tenant, extra_specs, or dotted paths of classes. The first method that "
-    "finds aggregates of a single policy selects it. Otherwise the default policy applies.",
+    "availability_zone, tenant, extra_specs, or dotted paths of classes. The policy comes from the "
+    "first method whose matching aggregates all have the same policy. If there is none, the "
+    "default policy applies.",
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Reject the hosts of aggregates that have a policy for requests under the default policy. "
     "If false, only the enabled filters decide.",

@@ -308,7 +308,9 @@ def _merge_aggregate(merge_state: MergeState, entry: Json) -> None:
     metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
         if "metadata" in entry and metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY]:
-            raise DocumentError("metadata name a different availability zone", ZONE_KEY)
+            raise DocumentError(
+                f"the metadata and the key {ZONE_KEY!r} name different availability zones", ZONE_KEY
+            )
         metadata[ZONE_KEY] = entry[ZONE_KEY]
     hosts = frozenset(entry.get("hosts", previous.hosts))
     aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)

@@ -466,4 +466,7 @@ def test_request_of_a_file_without_valid_host_is_named_by_its_position(run_cli, 
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
     status, printed, error = run_cli("explain", path)
     assert (status, printed) == (1, "")
-    assert error == f"placement-sched: {path}: only select takes requests, name a request_spec\n"
+    assert error == (
+        f"placement-sched: {path}: only the command select accepts 'requests': use "
+        "'request_spec' with a single request\n"
+    )

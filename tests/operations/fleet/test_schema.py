@@ -71,7 +71,10 @@ UUID_1 = uuid_of("one")
         ("aggregates:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the aggregate"),
         (
             "aggregates:\n- {name: a, availability_zone: y, metadata: {availability_zone: z}}",
-            "f.yaml:2:32: metadata name a different availability zone",
+            (
+                "f.yaml:2:32: the metadata and the key 'availability_zone' name different "
+                "availability zones"
+            ),
         ),
         ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: true is not a string"),
         ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string. Put"),
