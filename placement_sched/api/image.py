@@ -38,7 +38,7 @@ from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, 
 from placement_sched.model.names import UUID
 from placement_sched.operations import flavors_images
 from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas.formats import format_time_in_seconds
+from placement_sched.schemas.formats import format_seconds
 from placement_sched.schemas.parts import (
     IMAGE_FIELDS,
     IMAGE_IDS,
@@ -304,7 +304,7 @@ def update(call: ApiCall, image_id: str) -> ApiResponse:
         _parse_operation(operation, f"$[{index}]") for index, operation in enumerate(call.body)
     ]
     operation, viewer = flavors_images.update_image, get_viewer(call)
-    image = call.write(operation, image_id.lower(), viewer, changes, call.get_current_time())
+    image = call.write(operation, image_id.lower(), viewer, changes, call.read_clock())
     return ApiResponse(body=build_image_document(image))
 
 
@@ -318,31 +318,27 @@ def delete(call: ApiCall, image_id: str) -> ApiResponse:
 def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
     return apply_change(
-        call, flavors_images.set_image_status, image_id, DEACTIVATED, call.get_current_time()
+        call, flavors_images.set_image_status, image_id, DEACTIVATED, call.read_clock()
     )
 
 
 @blueprint.post(f"{_ONE}/actions/reactivate", policy="reactivate", success=(204,))
 def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
-    return apply_change(
-        call, flavors_images.set_image_status, image_id, ACTIVE, call.get_current_time()
-    )
+    return apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.read_clock())
 
 
 @blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
-    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.get_current_time())
+    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.read_clock())
 
 
 @blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
 def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
-    return apply_change(
-        call, flavors_images.remove_image_tag, image_id, tag, call.get_current_time()
-    )
+    return apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.read_clock())
 
 
 def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
@@ -357,8 +353,8 @@ def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
     return StoredImage(
         uuid=body.get("id", str(uuid4())).lower(),
         properties={name: value for name, value in properties.items() if value is not None},
-        created_at=call.get_current_time(),
-        updated_at=call.get_current_time(),
+        created_at=call.read_clock(),
+        updated_at=call.read_clock(),
         **attributes,
     )
 
@@ -397,8 +393,8 @@ def build_image_document(image: StoredImage) -> Json:
         **{name: getattr(image, name) for name in (*IMAGE_FIELDS, "size", "virtual_size")},
         **dict.fromkeys(("checksum", "os_hash_algo", "os_hash_value")),
         "tags": sorted(image.tags),
-        "created_at": format_time_in_seconds(image.created_at),
-        "updated_at": format_time_in_seconds(image.updated_at),
+        "created_at": format_seconds(image.created_at),
+        "updated_at": format_seconds(image.updated_at),
         "self": path,
         "file": f"{path}/file",
         "schema": "/v2/schemas/image",
@@ -453,9 +449,7 @@ def upload(call: ApiCall, image_id: str) -> ApiResponse:
             "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return apply_change(
-        call, flavors_images.activate_empty_image, image_id, call.get_current_time()
-    )
+    return apply_change(call, flavors_images.activate_empty_image, image_id, call.read_clock())
 
 
 @blueprint.route(

@@ -126,7 +126,7 @@ class ApiCall:
         """Return the current options, after reading changed files again."""
         return self.services.scheduler.live.get_settings()
 
-    def get_current_time(self) -> datetime:
+    def read_clock(self) -> datetime:
         """Return the current time in naive UTC, the format of the tables."""
         return self.services.clock()
 

@@ -94,7 +94,7 @@ def normalize_uuid(text: str) -> str:
     return read_uuid(text) or text
 
 
-def format_time_in_seconds(moment: datetime | None) -> str | None:
+def format_seconds(moment: datetime | None) -> str | None:
     """Format a time as in the responses for servers and images."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 

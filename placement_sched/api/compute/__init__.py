@@ -131,4 +131,4 @@ def get_id(call: ApiCall, record: Service | Hypervisor) -> int | str:
 def get_state(call: ApiCall, service: Service) -> str:
     """Return the state of a service, ``up`` or ``down``."""
     down_time = call.settings.DEFAULT.service_down_time
-    return "up" if service.is_up(call.get_current_time(), down_time) else "down"
+    return "up" if service.is_up(call.read_clock(), down_time) else "down"

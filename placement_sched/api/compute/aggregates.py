@@ -63,9 +63,7 @@ def create(call: ApiCall) -> ApiResponse:
     """Create a host aggregate."""
     fields = call.body["aggregate"]
     zone = fields.get("availability_zone")
-    aggregate = call.write(
-        aggregates.create, str(uuid4()), fields["name"], zone, call.get_current_time()
-    )
+    aggregate = call.write(aggregates.create, str(uuid4()), fields["name"], zone, call.read_clock())
     document = _build_document(aggregate, call.version)
     # As in nova, the answer for a new aggregate lacks hosts and metadata.
     for key in ("hosts", "metadata"):
@@ -82,7 +80,7 @@ def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
 def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
-    fields, now = call.body["aggregate"], call.get_current_time()
+    fields, now = call.body["aggregate"], call.read_clock()
     return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
@@ -140,7 +138,7 @@ def cache_images(call: ApiCall, aggregate_id: str) -> ApiResponse:
 def _change(
     call: ApiCall, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
 ) -> ApiResponse:
-    number, now, policies = _parse_id(aggregate_id), call.get_current_time(), call.get_policies()
+    number, now, policies = _parse_id(aggregate_id), call.read_clock(), call.get_policies()
     return _answer(call, call.write(operation, number, change, now, policies))
 
 

@@ -37,7 +37,7 @@ def _build_document(zone: Zone, hosts: Json | None) -> Json:
 
 
 def _describe_hosts(call: ApiCall, zone: Zone) -> Json:
-    now, down_time = call.get_current_time(), call.settings.DEFAULT.service_down_time
+    now, down_time = call.read_clock(), call.settings.DEFAULT.service_down_time
     hosts: dict[str, Json] = {}
     for service in zone.services:
         hosts.setdefault(service.host, {})[service.binary] = {

@@ -108,7 +108,7 @@ def _build_page(
 def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
     flavor = call.write(
-        flavors_images.create_flavor, _parse_flavor(call.body["flavor"]), call.get_current_time()
+        flavors_images.create_flavor, _parse_flavor(call.body["flavor"]), call.read_clock()
     )
     return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
@@ -124,9 +124,7 @@ def show(call: ApiCall, flavor_id: str) -> ApiResponse:
 def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Change the description of a flavor, its only mutable field."""
     description = call.body["flavor"]["description"]
-    flavor = call.write(
-        flavors_images.describe_flavor, flavor_id, description, call.get_current_time()
-    )
+    flavor = call.write(flavors_images.describe_flavor, flavor_id, description, call.read_clock())
     return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
@@ -154,7 +152,7 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
     projects = call.write(
-        flavors_images.add_flavor_access, flavor_id, project, call.get_current_time(), public=public
+        flavors_images.add_flavor_access, flavor_id, project, call.read_clock(), public=public
     )
     return _answer_access(flavor_id, projects)
 
@@ -325,5 +323,5 @@ def _set_extra_specs(
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():
             extra_specs.check(key, value)
-    call.write(flavors_images.set_extra_specs, flavor_id, changes, call.get_current_time())
+    call.write(flavors_images.set_extra_specs, flavor_id, changes, call.read_clock())
     return ApiResponse(body=call.body)

@@ -89,7 +89,7 @@ def create(call: ApiCall) -> ApiResponse:
         project_id=call.identity.get_owner_id("project"),
         user_id=call.identity.get_owner_id("user"),
     )
-    call.write(services.create_group, group, call.get_current_time())
+    call.write(services.create_group, group, call.read_clock())
     return ApiResponse(body={"server_group": _build_document(group, call.version)})
 
 

@@ -33,7 +33,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
-from placement_sched.schemas.formats import format_time_in_seconds, normalize_uuid
+from placement_sched.schemas.formats import format_seconds, normalize_uuid
 from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import instances, server_groups, services
 from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
@@ -287,8 +287,8 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
         # A server that boots from a volume has an empty string.
         "image": _build_link(call, "images", image) if image else "",
         "flavor": _build_flavor(call, instance),
-        "created": format_time_in_seconds(instance.created_at),
-        "updated": format_time_in_seconds(instance.updated_at),
+        "created": format_seconds(instance.created_at),
+        "updated": format_seconds(instance.updated_at),
         "OS-EXT-AZ:availability_zone": zones.get(instance.host or "", ""),
         "OS-EXT-STS:power_state": derive_power_state(instance.vm_state),
         "OS-EXT-STS:task_state": instance.task_state,

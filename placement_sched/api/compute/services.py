@@ -97,7 +97,7 @@ def update(call: ApiCall, service_id: str) -> ApiResponse:
 def _change_by_uuid(
     call: ApiCall, connection: Connection, uuid: str, change: ServiceChange
 ) -> ApiResponse:
-    service = operations.update(connection, uuid, change, call.get_current_time())
+    service = operations.update(connection, uuid, change, call.read_clock())
     zones = aggregates.map_zones_by_service(connection, [service], call.settings)
     return ApiResponse(body={"service": _build_document(call, service, zones[service.id])})
 
@@ -115,7 +115,7 @@ def _change_by_name(
 ) -> ApiResponse:
     """Change a service, and answer as nova does: with its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
-    call.write(operations.update_by_name, host, binary, change, call.get_current_time())
+    call.write(operations.update_by_name, host, binary, change, call.read_clock())
     return ApiResponse(body={"service": {"host": host, "binary": binary, **fields}})
 
 

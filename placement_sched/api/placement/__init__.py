@@ -95,7 +95,7 @@ def find_latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime
         return None
     times = [record.updated_at or record.created_at for record in records]
     set_times = [time for time in times if time is not None]
-    return max(set_times) if set_times and len(set_times) == len(times) else call.get_current_time()
+    return max(set_times) if set_times and len(set_times) == len(times) else call.read_clock()
 
 
 def with_last_modified(

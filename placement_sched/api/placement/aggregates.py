@@ -70,9 +70,9 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     generation = call.body["resource_provider_generation"] if has_generation else None
     uuids = list(dict.fromkeys(map(canonicalize_uuid, body_uuids)))
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
-    aggregates.replace(connection, provider.id, uuids, call.get_current_time())
+    aggregates.replace(connection, provider.id, uuids, call.read_clock())
     if has_generation:
-        resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+        resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     else:
         resource_providers.keep_generation(connection, provider.id)
     return _build_response(call, uuids, provider.generation + 1)

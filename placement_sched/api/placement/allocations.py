@@ -247,7 +247,7 @@ def parse_claim(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> C
 def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiResponse:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
-    run(lambda connection: allocations.replace(connection, claims, call.get_current_time()))
+    run(lambda connection: allocations.replace(connection, claims, call.read_clock()))
     return ApiResponse(status=204)
 
 

@@ -150,8 +150,8 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     _check_reserved(call, new_inventories, uuid, _build_update_error(uuid))
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
     reject_unknown(connection, documents, prefix)
-    inventories.replace(connection, provider, new_inventories, call.get_current_time())
-    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+    inventories.replace(connection, provider, new_inventories, call.read_clock())
+    resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return _build_list_response(
         new_inventories, provider.generation + 1, placement.find_latest_change(call)
     )
@@ -164,8 +164,8 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Delete all inventories of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    inventories.replace(connection, provider, [], call.get_current_time())
-    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+    inventories.replace(connection, provider, [], call.read_clock())
+    resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return ApiResponse(status=204)
 
 
@@ -197,7 +197,7 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
             f"Unable to delete inventory of class {resource_class}: {error.detail}",
             code=ConcurrentUpdate.code,
         ) from None
-    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+    resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return ApiResponse(status=204)
 
 
@@ -243,8 +243,8 @@ def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
 def _write(
     call: ApiCall, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
 ) -> ApiResponse:
-    inventories.put(connection, {provider.id: [inventory]}, call.get_current_time())
-    resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+    inventories.put(connection, {provider.id: [inventory]}, call.read_clock())
+    resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return placement.with_last_modified(
         call, _show_document(inventory, provider.generation + 1), **more
     )

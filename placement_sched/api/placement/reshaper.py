@@ -74,7 +74,7 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
         ]
         for uuid, provider in providers.items()
     }
-    reshape(connection, inventories, claims, call.get_current_time())
+    reshape(connection, inventories, claims, call.read_clock())
     return ApiResponse(status=204)
 
 

@@ -63,7 +63,7 @@ def index(call: ApiCall) -> ApiResponse:
 def create(call: ApiCall) -> ApiResponse:
     """Create a custom resource class."""
     name = call.body["name"]
-    call.write(resource_classes.add, name, call.get_current_time())
+    call.write(resource_classes.add, name, call.read_clock())
     return ApiResponse(status=201, headers=_build_location_header(call, name))
 
 
@@ -89,7 +89,7 @@ def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     row = resource_classes.get_by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot update standard resource class {name}")
-    resource_classes.rename(connection, row, new_name, call.get_current_time())
+    resource_classes.rename(connection, row, new_name, call.read_clock())
     return ApiResponse(body=_as_document(call, new_name))
 
 
@@ -112,7 +112,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     status = 204
     if name not in resource_classes.map_ids(connection, [name]):
         with suppress(Duplicate):  # a concurrent request created it
-            resource_classes.add(connection, name, call.get_current_time())
+            resource_classes.add(connection, name, call.read_clock())
             status = 201
     return ApiResponse(status=status, headers=_build_location_header(call, name))
 

@@ -153,7 +153,7 @@ def create(call: ApiCall) -> ApiResponse:
         uuid=canonicalize_uuid(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
         name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid"),
-        now=call.get_current_time(),
+        now=call.read_clock(),
     )
     headers = {"Location": f"{call.url}/resource_providers/{provider.uuid}"}
     if not call.version.has(mv.POST_PROVIDER_BODY):
@@ -181,12 +181,10 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     if "parent_provider_uuid" in call.body:
         parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
         resource_providers.move(
-            connection, uuid, parent, anywhere=can_reparent, now=call.get_current_time()
+            connection, uuid, parent, anywhere=can_reparent, now=call.read_clock()
         )
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    resource_providers.rename(
-        connection, provider, name=call.body["name"], now=call.get_current_time()
-    )
+    resource_providers.rename(connection, provider, name=call.body["name"], now=call.read_clock())
     return _build_response(call, resource_providers.get_by_uuid(connection, uuid))
 
 

@@ -97,7 +97,7 @@ def ensure(call: ApiCall, name: str) -> ApiResponse:
 
 @run_in_transaction
 def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
-    status = 201 if traits.ensure(connection, name, call.get_current_time()) else 204
+    status = 201 if traits.ensure(connection, name, call.read_clock()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
     trait = traits.get_by_name(connection, name)
     return placement.with_last_modified(call, None, [trait], status=status, headers=headers)
@@ -140,14 +140,10 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     new_traits = _resolve_names(connection, call.body["traits"], current)
     if new_traits != current:
         resource_providers.bump_generation_from(
-            connection, provider_id, uuid, generation, call.get_current_time()
+            connection, provider_id, uuid, generation, call.read_clock()
         )
         traits.replace(
-            connection,
-            provider_id,
-            _list_ids(current),
-            _list_ids(new_traits),
-            call.get_current_time(),
+            connection, provider_id, _list_ids(current), _list_ids(new_traits), call.read_clock()
         )
         generation += 1
     return _build_response(call, new_traits, generation)
@@ -161,8 +157,8 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Remove all traits of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
     current = traits.list_by_provider(connection, provider.id)
-    if traits.replace(connection, provider.id, _list_ids(current), (), call.get_current_time()):
-        resource_providers.bump_generations(connection, [provider.id], call.get_current_time())
+    if traits.replace(connection, provider.id, _list_ids(current), (), call.read_clock()):
+        resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return ApiResponse(status=204)
 
 

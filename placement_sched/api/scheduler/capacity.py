@@ -91,7 +91,7 @@ def show(call: ApiCall) -> ApiResponse:
             code="scheduler.not_found",
         )
     return ApiResponse(
-        body={**result.answer, "age": round(result.compute_age(call.get_current_time()), 3)}
+        body={**result.answer, "age": round(result.compute_age(call.read_clock()), 3)}
     )
 
 

@@ -52,7 +52,7 @@ POST = Schemas(build_list_schema({"type": "object"}, maxItems=MAX_REPORTS))
 )
 def report_many(call: ApiCall) -> ApiResponse:
     """Record a list of reports, all or nothing, and count new and changed nodes."""
-    now = call.get_current_time()
+    now = call.read_clock()
     parsed = reports.parse_reports(call.body, call.settings, now)
     recorded = call.write(reports.record_reports, parsed, now, call.get_policies())
     counts = ("created", "changed", "unchanged")
@@ -64,7 +64,7 @@ def report_many(call: ApiCall) -> ApiResponse:
 )
 def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
-    now = call.get_current_time()
+    now = call.read_clock()
     uuid = formats.read(formats.parse_uuid, uuid, "uuid")
     if (
         "uuid" in call.body

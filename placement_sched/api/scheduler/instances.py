@@ -59,7 +59,7 @@ def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> 
     flavor = request.resolve_flavor(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
     return ApiResponse(
-        body=_as_document(operations.record(connection, instance, call.get_current_time()))
+        body=_as_document(operations.record(connection, instance, call.read_clock()))
     )
 
 

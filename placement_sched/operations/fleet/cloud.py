@@ -419,7 +419,7 @@ def build_patterns(names: Sequence[str]) -> str | list[str]:
     return patterns[0] if len(patterns) == 1 else patterns
 
 
-def build_natural_key(name: str) -> tuple[Any, ...]:
+def split_numbers(name: str) -> tuple[Any, ...]:
     """Return a sort key that is unique and puts ``cn2`` before ``cn10``."""
     # Every second part is a number.
     parts = enumerate(_NUMBER.split(name))

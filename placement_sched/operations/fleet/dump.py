@@ -20,12 +20,7 @@ from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import (
-    MergeState,
-    ProviderState,
-    State,
-    build_natural_key,
-)
+from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, split_numbers
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
@@ -63,9 +58,7 @@ def build_document(state: State, settings: Settings, now: datetime) -> Json:
     )
 
 
-def _select_differing(
-    item: object, default: object, names: Mapping[str, str], *always: str
-) -> Json:
+def _diff(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
     """Return the fields that differ from a default, and the fields in ``always``.
 
     ``names`` maps keys of the file to names of fields.
@@ -85,7 +78,7 @@ def _sort_keys(values: Mapping[str, Any]) -> Json:
     return dict(sorted(values.items()))
 
 
-def _build_explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
+def _build_id(key: str, value: str, kind: str, *names: str) -> Json:
     return {} if value == cloud.derive_uuid(kind, *names) else {key: value}
 
 
@@ -106,8 +99,8 @@ def _build_flavor(state: cloud.FlavorState) -> Json:
     flavor = state.flavor
     return {
         "name": flavor.name,
-        **_build_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
-        **_select_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
+        **_build_id("id", str(flavor.flavorid), "flavor", flavor.name),
+        **_diff(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
         **_drop_empty(extra_specs=_sort_keys(flavor.extra_specs), projects=sorted(state.projects)),
     }
 
@@ -115,7 +108,7 @@ def _build_flavor(state: cloud.FlavorState) -> Json:
 def _build_image(image: StoredImage) -> Json:
     return {
         "id": image.uuid,
-        **_select_differing(image, StoredImage(uuid=""), _IMAGE),
+        **_diff(image, StoredImage(uuid=""), _IMAGE),
         **_drop_empty(tags=sorted(image.tags), properties=_sort_keys(image.properties)),
     }
 
@@ -126,17 +119,17 @@ def _build_server_group(group: ServerGroup) -> Json:
         "uuid": group.uuid,
         "policy": group.policy,
         **_drop_empty(rules=dict(group.rules)),
-        **_select_differing(group, ServerGroup(policy=""), merge.OWNER),
+        **_diff(group, ServerGroup(policy=""), merge.OWNER),
     }
 
 
 def _build_aggregate(aggregate: HostAggregate) -> Json:
     return {
         "name": aggregate.name,
-        **_build_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
+        **_build_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **_drop_empty(
             metadata=_sort_keys(aggregate.metadata),
-            hosts=cloud.fold(sorted(aggregate.hosts, key=build_natural_key)),
+            hosts=cloud.fold(sorted(aggregate.hosts, key=split_numbers)),
         ),
     }
 
@@ -146,7 +139,7 @@ def _build_inventories(
 ) -> Json:
     """Return the inventories of a provider that differ from ``made``."""
     return {
-        name: _select_differing(item, _NEW_INVENTORY, _INVENTORY)
+        name: _diff(item, _NEW_INVENTORY, _INVENTORY)
         for name, item in sorted(provider.inventories.items())
         if not made or made.get(name) != item
     }
@@ -155,13 +148,13 @@ def _build_inventories(
 def _build_node_names(node: ComputeNode) -> dict[str, str]:
     host, name = node.host, node.hypervisor_hostname
     names = {"host": host, **({} if name == host else {"node": name})}
-    names |= _build_explicit_id("uuid", node.uuid, "node", host, name)
+    names |= _build_id("uuid", node.uuid, "node", host, name)
     return names if node.host_ip is None else {**names, "host_ip": node.host_ip}
 
 
 def _build_instance_names(instance: Instance) -> dict[str, str]:
     name = instance.display_name
-    names = {"name": name, **_build_explicit_id("uuid", instance.uuid, "instance", name)}
+    names = {"name": name, **_build_id("uuid", instance.uuid, "instance", name)}
     return names if instance.host is None else {**names, "host": instance.host}
 
 
@@ -170,7 +163,7 @@ def _build_service(service: Service, reported: datetime | None) -> Json:
         service = service._replace(disabled_reason=None)
     default = Service(0, "", service.host, compute_node.COMPUTE_BINARY, last_seen_up=reported)
     status = "disabled" if service.disabled else None
-    return {**_drop_empty(status=status), **_select_differing(service, default, _SERVICE)}
+    return {**_drop_empty(status=status), **_diff(service, default, _SERVICE)}
 
 
 def _build_owner(consumer: ConsumerClaim) -> Json:
@@ -185,16 +178,13 @@ class _Writer:
         self._aggregates = state.map_aggregates_by_host()
         self._ratios = state.map_ratios_by_host(merge_state.policies)
         self._disabled = state.find_disabled_hosts()
-        children = sorted(state.providers.values(), key=lambda child: build_natural_key(child.name))
+        children = sorted(state.providers.values(), key=lambda child: split_numbers(child.name))
         self._children = sql.group_rows((child.parent, child) for child in children)
 
     def build_hosts(self) -> list[Json]:
         nodes = sorted(
             self._state.nodes.values(),
-            key=lambda node: (
-                build_natural_key(node.host),
-                build_natural_key(node.hypervisor_hostname),
-            ),
+            key=lambda node: (split_numbers(node.host), split_numbers(node.hypervisor_hostname)),
         )
         return _share_entries((_build_node_names(node), self._build_host(node)) for node in nodes)
 
@@ -224,7 +214,7 @@ class _Writer:
         # The node of a report that has only sizes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derive_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._merge_state.defaults).node
-        report = _select_differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
+        report = _diff(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
         return dict(json.loads(json.dumps(report)))
 
     def _build_provider(self, provider: ProviderState, root: str = "") -> Json:
@@ -232,7 +222,7 @@ class _Writer:
         pattern = cloud.escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
-        uuid = _build_explicit_id("uuid", provider.uuid, "provider", provider.name)
+        uuid = _build_id("uuid", provider.uuid, "provider", provider.name)
         lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
         entry = {
             "name": pattern,
@@ -260,11 +250,9 @@ class _Writer:
         times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()
         objects = []
-        for service in sorted(
-            services, key=lambda item: (item.binary, build_natural_key(item.host))
-        ):
+        for service in sorted(services, key=lambda item: (item.binary, split_numbers(item.host))):
             reported = times.get(service.host) if service.is_compute else None
-            uuid = _build_explicit_id("uuid", service.uuid, "service", service.host, service.binary)
+            uuid = _build_id("uuid", service.uuid, "service", service.host, service.binary)
             entry = _build_service(service, reported)
             if entry or uuid or reported is None:
                 objects.append(({"host": service.host, **uuid}, entry))
@@ -273,7 +261,7 @@ class _Writer:
     def build_instances(self) -> list[Json]:
         instances = sorted(
             self._state.instances.values(),
-            key=lambda instance: (build_natural_key(instance.display_name), instance.uuid),
+            key=lambda instance: (split_numbers(instance.display_name), instance.uuid),
         )
         return _share_entries(
             (_build_instance_names(instance), self._build_instance(instance))
@@ -284,7 +272,7 @@ class _Writer:
         entry: Json = {} if instance.host is not None else {"host": None}
         if instance.node != self._merge_state.get_only_node(instance.host):
             entry["node"] = None if instance.node is None else cloud.escape(instance.node)
-        entry |= _select_differing(instance, merge.BLANK, merge.PLAIN)
+        entry |= _diff(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
             entry["server_group"] = instance.server_group
         if instance.flavor is not None:
