@@ -59,7 +59,7 @@ FLAVORS = ((1, 2048, 20), (2, 4096, 40), (4, 8192, 80))
 #: The version of nova 34.0.0's services. nova-scheduler rejects others.
 _NEW_COMPUTE = 74
 WARM_UP, LIMIT = 3, 1000
-#: The inventories of a host, as in ``tests.support.nova_clouds.node_row``.
+#: The inventories of a host, as in ``tests.support.nova_clouds.build_node_row``.
 STOCK = (
     (class_id("VCPU"), 32, 0, 16.0),
     (class_id("MEMORY_MB"), 65536, 512, 1.5),
@@ -102,8 +102,7 @@ class Scheduler:
     programs: Sequence[Program]
     conductor: Conductor
     hosts: list[str] = field(default_factory=list)
-    #: The CPU seconds of all selections.
-    spent: float = 0.0
+    cpu_seconds: float = 0.0
 
     def serves(self) -> bool:
         """Return whether the scheduler reads the queue of requests."""
@@ -139,7 +138,7 @@ class Scheduler:
             return_alternates=True,
         )
         ms = (time.perf_counter() - start) * 1000
-        self.spent += self.cpu_seconds() - cpu
+        self.cpu_seconds += self.cpu_seconds() - cpu
         self.hosts.append(answer[0][0]["nova_object.data"]["service_host"])
         return ms
 
@@ -347,7 +346,7 @@ def _measure(kind: str, databases: harness.Databases, options: Namespace) -> Non
             },
             options.requests,
             warm_up=WARM_UP,
-            clocks={each.name: lambda each=each: each.spent for each in schedulers},
+            clocks={each.name: lambda each=each: each.cpu_seconds for each in schedulers},
         )
         agreement = _compare_hosts(schedulers, options.hosts)
     rows = [(name, t.median, quantiles(t.ms, n=10)[-1], t.cpu_ms) for name, t in times.items()]

@@ -98,7 +98,7 @@ class Application(flask.Flask):
     session_interface = _NoSessions()
 
     def __init__(
-        self, services: Services, apis: Mapping[str, Api], beside: flask.Blueprint
+        self, services: Services, apis: Mapping[str, Api], monitoring: flask.Blueprint
     ) -> None:
         """Mount the APIs, and the routes for monitoring, which need no token."""
         super().__init__("placement_sched", static_folder=None)
@@ -110,7 +110,7 @@ class Application(flask.Flask):
         self._apis = apis
         # No request is redirected to a path with or without a slash at its end.
         self.url_map.merge_slashes = False
-        self.register_blueprint(beside)
+        self.register_blueprint(monitoring)
         for prefix, api in apis.items():
             self.register_blueprint(api, url_prefix=prefix or None)
         self._routes, self._public_paths = _group_routes(self._list_rules())

@@ -49,7 +49,7 @@ def make_blueprint(
     ``/`` is served only if ``apis`` has entries. ``home`` returns the answer of ``/`` to a browser,
     or None to list the APIs.
     """
-    beside = flask.Blueprint("beside", __name__)
+    monitoring = flask.Blueprint("monitoring", __name__)
 
     def index() -> Any:
         return home() or list_apis()
@@ -92,10 +92,10 @@ def make_blueprint(
     if apis:
         views["/"] = index
     for path, view in views.items():
-        beside.add_url_rule(
+        monitoring.add_url_rule(
             path, view_func=view, strict_slashes=False, provide_automatic_options=False
         )
-    return beside
+    return monitoring
 
 
 def _check_cache(services: Services) -> None:

@@ -3,7 +3,7 @@
 
 A console line follows ``$`` or ``#`` in a console block. ``test_commands.py`` runs the blocks of
 the class ``played``. ``deploy/page_reader.py`` types other lines for operators on a Debian, with
-replacements for some words. Further tests read lines from the page (``list_lines_that_tests_run``,
+replacements for some words. Further tests read lines from the page (``list_tested_console_lines``,
 ``test_typed_lines.py``). ``untyped_lines.txt`` lists the remaining lines, with reasons and with
 tests of equal requests. Lines of README.md, deploy/README.md and the heads of the files in
 ``deploy`` are included.

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
-from kombu import Connection
 from sqlalchemy import create_engine
 
 from placement_sched.app import Application, create_app
@@ -235,11 +234,6 @@ class NovaDeployment:
                 service.process.wait(timeout=30)
             except subprocess.TimeoutExpired:
                 service.kill()
-
-    def count_queued_messages(self) -> int:
-        with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
-            queue = connection.default_channel.queue_declare("scheduler", passive=True)
-            return int(queue.message_count)
 
     def is_queue_consumed(self) -> bool:
         return has_consumer(self.bus, "scheduler")

@@ -2,7 +2,6 @@
 """Decisions: recorded with the claim, limited in size, and deleted later."""
 
 from contextlib import contextmanager
-from datetime import datetime
 
 import pytest
 from sqlalchemy import text
@@ -25,8 +24,6 @@ from tests.support.scheduling import (
     make_uuid,
 )
 from tests.support.statements import record_statements
-
-DECISION_TIME = datetime(2026, 1, 1, 12, 0, 0)
 
 
 @pytest.fixture

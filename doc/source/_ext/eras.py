@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``era-*``: what nova's releases had, beside what is here now.
+"""``era-*``: plugins and options of nova's releases, and their counterparts here.
 
-What this service has comes from its code. What nova had is below, for Icehouse (2014.1), Stein
-(19), Train (20) and nova 34; ``tests/coexistence/test_nova_34_tables.py`` asks a nova 34 whether
-its column is true. Sources: "Description of scheduler configuration options" of the OpenStack
+The counterparts come from the code. The names in nova are below, for Icehouse (2014.1), Stein (19),
+Train (20) and nova 34. ``tests/coexistence/test_nova_34_tables.py`` compares the last column with
+nova 34. Sources: "Description of scheduler configuration options" of the OpenStack
 Configuration Reference, nova's "Filter Scheduler" of Stein and Train, its "Configuration Options"
 and its release notes.
 """
@@ -135,7 +135,7 @@ _NAMING_CLASSES = {
     ("filter_scheduler", "available_filters"),
     ("filter_scheduler", "weight_classes"),
 }
-#: Where a release had no such option.
+#: If a release had no such option.
 NONE = "—"
 UNSET = "unset"
 _EACH = 4
@@ -222,7 +222,7 @@ DEFAULTS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
 
 
 def options_here() -> Iterator[tuple[str, cfg.Opt]]:
-    """Yield group and option of all that says how requests are placed, in order of the groups."""
+    """Yield group and option of each option that affects scheduling, sorted by group."""
     for name in ("DEFAULT", "scheduler", "filter_scheduler", "metrics"):
         yield from ((name, option) for option in GROUPS[name])
         for group, options in list_opts():

@@ -138,7 +138,7 @@ class RequestFilterOrder(Generated):
 
 
 def _names(kind: type[BaseRequestFilter | BasePolicySelector]) -> str:
-    """Return every name by which a request filter or selector may be put in order."""
+    """Return every name that can order a request filter or selector."""
     return ", ".join(f"``{name}``" for name in (kind.name, *kind.aliases, kind.__name__))
 
 
@@ -151,7 +151,7 @@ def _switch(kind: type[BaseRequestFilter]) -> str:
 
 
 def older_names(group: str, option: cfg.Opt) -> Iterator[str]:
-    """Yield an option's other names, with their group where it is another."""
+    """Yield an option's other names, with their group if it differs."""
     for old in option.deprecated_opts:
         name = old.name or option.dest
         yield name if old.group in (None, group) else f"[{old.group}] {name}"

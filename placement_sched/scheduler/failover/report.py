@@ -3,8 +3,8 @@
 
 A failure is a host, or a domain of hosts, or a set of them, that fails. The steps, in order::
 
-    load      count the instances of each host by equal requests        failover_screen.py
-    screen    run each request once, and judge the failures by counts   failover_screen.py
+    load      count the instances of each host by equal requests        screen.py
+    screen    run each request once, and judge the failures by counts   screen.py
     simulate  place the instances of unclear failures, largest first    this module
     remain    further instances until a failure gets worse              this module
 

@@ -268,7 +268,7 @@ def set_decision(
 class InstanceRecord(NamedTuple):
     """The record of an instance, in a form that is fast to compare.
 
-    ``flavor_digest`` is the result of ``digest_of_flavor`` in
+    ``flavor_digest`` is the result of ``compute_digest`` in
     :mod:`placement_sched.store.compute.flavors`. Image and metadata are JSON, and times are ISO
     8601 texts. ``has_own_flavor`` is true if the record contains the flavor itself.
     """

@@ -18,12 +18,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from placement_sched.db.sql import SIZE, split_batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
-from placement_sched.model.provider import (
-    Inventory,
-    can_change_usage,
-    compute_capacity,
-    matches_units,
-)
+from placement_sched.model.provider import Inventory, can_change_usage, matches_units
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
@@ -126,16 +121,6 @@ _USED_INVENTORIES = (
     .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
     .where(*_PLACES)
 )
-_FREE = select(
-    _COLUMNS.resource_provider_id,
-    _COLUMNS.resource_class_id,
-    _COLUMNS.total,
-    _COLUMNS.reserved,
-    _COLUMNS.allocation_ratio,
-    _USED.label("used"),
-    _COLUMNS.max_unit,
-).where(*_PLACES)
-
 #: The ids of a provider and a class, which identify an inventory.
 InventoryIds = tuple[int, int]
 
@@ -260,23 +245,6 @@ def read(
             int(row.used),
         )
         for row in _iterate_rows(connection, _USED_INVENTORIES, places)
-    }
-
-
-def map_free_amounts(
-    connection: Connection, places: Iterable[InventoryIds]
-) -> dict[InventoryIds, tuple[int, int]]:
-    """Map inventories to their free amount and ``max_unit``.
-
-    The free amount is negative if usage exceeds the capacity. The result may contain other
-    inventories of the same providers. The function is faster than :func:`read`, because it creates
-    no inventory objects.
-    """
-    return {
-        (provider_id, class_id): (compute_capacity(total, reserved, ratio) - int(used), max_unit)
-        for provider_id, class_id, total, reserved, ratio, used, max_unit in _iterate_rows(
-            connection, _FREE, places
-        )
     }
 
 

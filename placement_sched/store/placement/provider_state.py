@@ -22,7 +22,6 @@ from placement_sched.db.sql import ArrayText, format_array, select_scalars_in_ba
 PROVIDERS_PER_STATEMENT = 10_000
 
 _PROVIDER, _INVENTORY, _USED, _TRAITS, _AGGREGATES = range(5)
-_SEVERAL = 5
 
 #: Number of provider ids per sum.
 BATCH = 1000
