@@ -110,7 +110,7 @@ REPORTED_CLASSES = tuple(RATIOS)
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
 #: The keys that a report may have.
 REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)
-#: Fields with a column of their own. All others are stored as one JSON value.
+#: Fields that have their own columns. The other fields are stored together as JSON.
 _COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
 _STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
 

@@ -131,7 +131,7 @@ def _package_of(path: Path) -> str:
 
 
 def _read_comments(path: Path, pattern: re.Pattern[str]) -> Iterator[CheckedText]:
-    """Yield the comments of a file. Lines that follow each other are one comment."""
+    """Yield the comments of a file. Adjacent lines form a single comment."""
     begin, words = 0, ""
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
         match = pattern.search(line)

@@ -120,7 +120,7 @@ def set_heartbeats(
     """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
-        # The common case. Cheaper with drivers that send a list of rows one by one.
+        # Usual. Some drivers send the rows of a list separately, which takes longer.
         statement = statement.values(last_seen_up=min(moments.values()), **also)
         sql.change_in_batches(connection, statement, key, sorted(moments))
     elif moments:
