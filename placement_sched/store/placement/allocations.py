@@ -207,9 +207,15 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     Increments no provider generation, as in OpenStack placement.
     """
     records = consumers.lock(connection, uuids)
+    missing = {uuid for uuid in uuids if uuid.lower() not in records}
+    # Another writer may create a missing consumer now: delete both its allocations and its record,
+    # or neither.
+    holding = {row.consumer for row in consumers.lock_current_amounts(connection, missing)}
+    created = {uuid for uuid in missing if uuid.lower() in holding}
+    records |= consumers.lock(connection, created)
     count = sum(
         connection.execute(_DELETE, {"consumers": batch}).rowcount
-        for batch in sql.split_batches(sorted(uuids))
+        for batch in sql.split_batches(sorted(set(uuids) - (missing - created)))
     )
     consumers.remove(connection, records.values())
     return count
@@ -327,6 +333,8 @@ def _prepare(
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
     current = consumers.lock_current_amounts(connection, [claim.consumer for claim in ordered])
+    # Those that another writer has created since they were locked above.
+    records |= consumers.lock(connection, {row.consumer for row in current} - records.keys())
     _check_generations(ordered, records, {claim.consumer for claim in current})
     check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}

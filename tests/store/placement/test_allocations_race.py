@@ -9,9 +9,11 @@ import os
 import random
 from collections import Counter
 from functools import partial
+from itertools import count
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import event
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
@@ -19,7 +21,11 @@ from placement_sched.model.provider import UNCHECKED, Inventory
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.store.placement.test_allocations import build_claim
+from tests.store.placement.test_allocations import (
+    build_claim,
+    build_vcpu_claim,
+    replace_allocations,
+)
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import NOW, make_provider
@@ -150,6 +156,42 @@ def test_random_concurrent_moves_end_without_overcommitted_providers_or_deadlock
     assert errors[None]
     for provider in providers:
         assert sum(list_used_amounts(database, provider)) <= 8
+
+
+def release_consumer(connection, consumer):
+    """Write a claim of no resources."""
+    allocations.replace(connection, [build_claim(consumer)], NOW)
+
+
+def delete_consumer(connection, consumer):
+    allocations.remove(connection, [consumer])
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+@pytest.mark.parametrize("release", [release_consumer, delete_consumer])
+def test_release_of_a_consumer_created_between_its_statements_is_complete(
+    database, settings, release
+):
+    provider = make_provider(database, VCPU=1000)
+    with Database(settings) as concurrent_writer:
+        for number in count(1):
+            consumer, executed = str(uuid4()), []
+
+            def create_consumer_at_statement(
+                *_, number=number, consumer=consumer, executed=executed
+            ):
+                executed.append(number)
+                if len(executed) == number:
+                    claim = build_vcpu_claim(provider, 1, consumer)
+                    replace_allocations(concurrent_writer, claim)
+
+            event.listen(database.writer, "before_cursor_execute", create_consumer_at_statement)
+            database.write(partial(release, consumer=consumer))
+            event.remove(database.writer, "before_cursor_execute", create_consumer_at_statement)
+            assert_invariants(database)
+            if len(executed) < number:
+                break
+    assert number > 2
 
 
 def list_used_amounts(database: Database, provider: str) -> list[int]:
