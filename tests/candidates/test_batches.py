@@ -124,6 +124,19 @@ def test_batch_size_of_trees_does_not_change_the_candidates(
     assert len(reported) == len(drawn.requests) == len(at_once.requests)
 
 
+def test_sparse_matching_trees_are_found_once_in_random_order(
+    sqlite_database, sqlite_settings, monkeypatch
+):
+    monkeypatch.setattr(batches, "_MIN_BATCH", 4)
+    cloud = _build_cloud_with_cards(60, range(0, 60, 10))
+    load_cloud(sqlite_database, cloud)
+    options = sqlite_settings.with_overrides({MAX_CANDIDATES: -1, **RANDOM_ORDER_OPTIONS})
+    for seed in range(10):
+        result = find_candidates(sqlite_database, CARDS_QUERY, options, seed=seed)
+        candidates = Counter(map(convert_candidate, result.requests))
+        assert candidates == Counter(find_all_candidates(cloud, CARDS_QUERY))
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, BREADTH_FIRST_OPTIONS, RANDOM_ORDER_OPTIONS],

@@ -50,8 +50,6 @@ from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
-#: Number of group members that get uuids in advance, so that no records are read.
-MEMBER_UUIDS = 512
 _NOVA_METHODS = ("host_passes", "_filter_one", "filter_all")
 #: More instances than any budget allows.
 _MAX_INSTANCES = 1_000_000
@@ -128,13 +126,6 @@ def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool
         has_overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
         for plugin in filters
     )
-
-
-def with_member_uuids(spec: RequestSpec) -> RequestSpec:
-    """Return the request with uuids for new members of its group, if any."""
-    if spec.instance_group is None:
-        return spec
-    return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(MEMBER_UUIDS)))
 
 
 def map_rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
@@ -270,7 +261,7 @@ def find_first_hosts(run: SchedulingRun) -> list[str]:
     """
     spec = run.filtered_request.spec
     progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.create_unlimited())
-    result = next(run.chooser.iterate_instances((spec.instance_uuids[0],), progress, number=1))
+    result = next(run.chooser.iterate_instances((str(uuid4()),), progress, number=1))
     hosts = list(dict.fromkeys(host.obj.host for host in result.ordered))
     return hosts if _chooses_at_random(run) else hosts[:1]
 
@@ -333,7 +324,9 @@ def count_capacity(
         raise Invalid("a rebuild needs no capacity", json_path="$.request_spec.scheduler_hints")
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.from_seconds(seconds)
-    request = replace(request, spec=with_member_uuids(request.spec))
+    if request.spec.instance_group is not None:
+        # Each counted instance is a new member.
+        request = replace(request, spec=replace(request.spec, instance_uuids=()))
     seed = DecisionSeed.draw(scheduler.random)
     doubts: list[str] = []
     try:

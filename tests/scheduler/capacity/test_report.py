@@ -113,7 +113,12 @@ def test_capacities_of_flavors_are_in_the_requested_order(cloud):
     assert sorted(list_capacities_of_flavors(all_flavors=True)) == [("large", 9), ("small", 12)]
 
 
-@pytest.mark.parametrize("options", [{}, {"placement__randomize_allocation_candidates": True}])
+BREADTH_FIRST = {"placement__allocation_candidates_generation_strategy": "breadth-first"}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, BREADTH_FIRST, {"placement__randomize_allocation_candidates": True}]
+)
 def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app, options):
     settings = make_settings(sqlite_url, scheduler__max_placement_results=2, **options)
     app = make_app(settings)
@@ -125,13 +130,40 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
     assert (answer["capacity"], answer["exact"]) == (10, True)
     app.post_json(NODES_PATH, [hosts[2] | down])
     answer = read_capacity(app)
-    if options:
+    if "placement__randomize_allocation_candidates" in options:
         assert answer["exact"] is False
         assert "may see fewer" in answer["inexact_because"][0]
     else:
         assert (answer["capacity"], answer["exact"]) == (2, True)
         assert answer["limited_by"][0]["reason"] == "limit"
         assert len(fill_cloud(app)) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "extra_specs"),
+    [
+        ({}, {"hw:cpu_policy": "dedicated"}),  # found by the second query, which requests VCPU
+        (BREADTH_FIRST, {"resources:CUSTOM_CELL": "1"}),
+    ],
+    ids=["fallback query", "several candidates of a host, breadth first"],
+)
+def test_capacity_is_inexact_if_the_order_of_limited_candidates_is_unknown(
+    sqlite_url, make_app, options, extra_specs
+):
+    app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2, **options))
+    hosts = [make_report(f"cn{number}", memory_mb=2048) for number in range(4)]
+    app.post_json(NODES_PATH, hosts)
+    for number in range(8):
+        uuid = make_uuid(100 + number)
+        add_provider(app, uuid, uuid, parent=uuid_of(f"cn{number % 4}"), CUSTOM_CELL=2)
+    request = {"flavor": make_flavor(extra_specs=extra_specs)}
+    assert read_capacity(app, **request)["exact"] is True
+    app.post_json(
+        NODES_PATH, [host | {"last_seen_up": "2020-01-01T00:00:00Z"} for host in hosts[:2]]
+    )
+    answer = read_capacity(app, **request)
+    assert answer["exact"] is False
+    assert "may see fewer" in answer["inexact_because"][0]
 
 
 def test_statement_count_of_a_capacity_query_does_not_depend_on_hosts(sqlite_app):
