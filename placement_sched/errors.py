@@ -116,6 +116,13 @@ class ConcurrentUpdate(Conflict):
     code = "placement.concurrent_update"
 
 
+class Overtaken(ConcurrentUpdate):
+    """Another writer changed rows between two statements.
+
+    A new transaction may succeed.
+    """
+
+
 class InUse(Conflict):
     """The resource cannot be deleted or changed, because another resource needs it."""
 

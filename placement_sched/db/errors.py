@@ -20,7 +20,14 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.engine import NO_QUORUM
-from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, format_one_line
+from placement_sched.errors import (
+    CommitUnknown,
+    Invalid,
+    Overtaken,
+    TooComplex,
+    Unavailable,
+    format_one_line,
+)
 from placement_sched.model.request_stats import get_request_stats
 
 #: The message if another writer holds a lock for too long.
@@ -198,7 +205,9 @@ def _is_about_database(failure: DBAPIError) -> bool:
 
 
 def is_worth_retrying(failure: Exception) -> bool:
-    """Return whether a new transaction may succeed after :class:`Unavailable`."""
+    """Return whether a new transaction may succeed after an error."""
+    if isinstance(failure, Overtaken):
+        return True
     if isinstance(failure, CommitUnknown):
         return False
     cause = failure.__cause__

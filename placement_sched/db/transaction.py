@@ -44,7 +44,13 @@ from placement_sched.db.errors import (
 )
 from placement_sched.db.failover import Histories, ServerEpoch
 from placement_sched.db.tables import commit_marks
-from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
+from placement_sched.errors import (
+    CapacityExceeded,
+    CommitUnknown,
+    Conflict,
+    Overtaken,
+    Unavailable,
+)
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.model.retry import call_with_retries
 
@@ -339,11 +345,12 @@ class Database:
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in a transaction, commit it, and return the result.
 
-        After a deadlock or a lost connection, ``work`` is repeated in a *new* transaction after a
-        short random pause, at most ``[placement] allocation_conflict_retry_count`` times. Any other
-        exception rolls back and is raised. If only the answer to COMMIT is lost, the result is read
-        from the transaction's mark. Raises :class:`Unavailable` if the database remains locked or
-        does not answer, and :class:`CommitUnknown` if the result of COMMIT cannot be determined.
+        After a deadlock, a lost connection or :class:`Overtaken`, ``work`` is repeated in a *new*
+        transaction after a short random pause, at most ``[placement]
+        allocation_conflict_retry_count`` times. Any other exception rolls back and is raised. If
+        only the answer to COMMIT is lost, the result is read from the transaction's mark. Raises
+        :class:`Unavailable` if the database remains locked or does not answer, and
+        :class:`CommitUnknown` if the result of COMMIT cannot be determined.
         """
         return self.retry(lambda: self._write_once(work))
 
@@ -373,7 +380,7 @@ class Database:
         return call_with_retries(
             work,
             max_attempts or self._max_retries + 1,
-            on=Unavailable,
+            on=(Unavailable, Overtaken),
             when=is_worth_retrying,
             between=self._wait_before_retry,
         )

@@ -18,9 +18,8 @@ from placement_sched.db.tables import (
     resource_providers,
     users,
 )
-from placement_sched.errors import ConcurrentUpdate
+from placement_sched.errors import Overtaken
 from placement_sched.model.provider import ConsumerClaim
-from placement_sched.model.retry import MAX_ATTEMPTS, call_with_retries
 from placement_sched.store.placement.capacity import InventoryIds
 
 PROJECT, USER, CONSUMER_TYPE, PROVIDER = "project", "user", "consumer_type", "provider"
@@ -179,25 +178,14 @@ def create(
     distinguishes them from consumers that clients create again within the same second.
 
     A consumer created concurrently is returned with its current generation. Raises
-    :class:`ConcurrentUpdate` if others create and delete a consumer faster than it can be locked.
+    :class:`Overtaken` if another writer deletes such a consumer before it is locked.
     """
-    records: dict[str, Record] = {}
     times = {"created_at": now, "updated_at": now if decided else None}
-
-    def list_missing() -> list[str]:
-        return [uuid for uuid in sorted(owners_by_uuid) if uuid not in records]
-
-    def create_missing() -> dict[str, Record]:
-        records.update(_insert(connection, {u: owners_by_uuid[u] for u in list_missing()}, times))
-        records.update(lock(connection, list_missing()))
-        if list_missing():
-            raise ConcurrentUpdate(
-                f"Concurrent updates of the same consumer: {MAX_ATTEMPTS} attempts failed."
-            )
-        return records
-
-    # Other writers may delete a new consumer before it is locked.
-    return call_with_retries(create_missing)
+    records = _insert(connection, owners_by_uuid, times)
+    records |= lock(connection, owners_by_uuid.keys() - records.keys())
+    if missing := sorted(owners_by_uuid.keys() - records.keys()):
+        raise Overtaken(f"Concurrent updates of consumer {missing[0]}. Try again.")
+    return records
 
 
 def _insert(

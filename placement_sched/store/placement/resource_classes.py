@@ -10,9 +10,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, select, text
 
 from placement_sched.db import sql
 from placement_sched.db.tables import inventories, resource_classes
-from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
+from placement_sched.errors import Duplicate, Error, InUse, NotFound, Overtaken
 from placement_sched.model.provider import ResourceClass
-from placement_sched.model.retry import call_with_retries
 from placement_sched.store import change_counters
 
 #: The change counter held by writers of inventories of custom classes, against their deletion.
@@ -87,27 +86,21 @@ def list_classes(connection: Connection) -> tuple[ResourceClass, ...]:
 
 
 def add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class, or raise :class:`Duplicate` if the name is already used."""
+    """Create a custom class with the next free id.
+
+    Raises :class:`Duplicate` if the name is already used, and :class:`Overtaken` if OpenStack
+    placement, which takes no lock, uses the id concurrently.
+    """
     # Ids of custom classes are consecutive: writers lock the first row.
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
-    # Writers without our lock may use the next id.
-    call_with_retries(lambda: _add(connection, name, now))
-
-
-def _add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class with the next free id.
-
-    Raises :class:`ConcurrentUpdate` if OpenStack placement, which has no such lock, uses the id
-    concurrently.
-    """
     if name in map_ids(connection, [name]):
         raise _build_duplicate_error(f"Conflicting resource class already exists: {name}")
     highest = connection.scalar(select(func.max(_COLUMNS.id)))
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
     if not sql.try_insert(connection, resource_classes, row):
-        raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created. Try again.")
+        raise Overtaken(f"Concurrent requests kept {name} from being created. Try again.")
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import event
 from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
 from placement_sched.model.provider import UNCHECKED, Inventory
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
@@ -192,6 +193,35 @@ def test_release_of_a_consumer_created_between_its_statements_is_complete(
             if len(executed) < number:
                 break
     assert number > 2
+
+
+# The failed insert on MariaDB locks the existing row.
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_claim_is_repeated_if_its_consumer_is_created_and_deleted_between_its_statements(
+    database, settings
+):
+    provider = make_provider(database, VCPU=8)
+    claim = build_vcpu_claim(provider, 1, generation=None)
+    replace_allocations(database, build_vcpu_claim(provider, 1))  # creates the project and user
+    with Database(settings) as concurrent_writer:
+        changes = iter(
+            [
+                partial(allocations.replace, claims=[claim], now=NOW),
+                partial(delete_consumer, consumer=claim.consumer),
+            ]
+        )
+        executed = []
+
+        def change_consumer_from_its_insert_on(_connection, _cursor, statement, *_):
+            executed.append(statement)
+            has_inserted = any(" INTO consumers" in each for each in executed)
+            if has_inserted and (change := next(changes, None)):
+                concurrent_writer.write(change)
+
+        event.listen(database.writer, "before_cursor_execute", change_consumer_from_its_insert_on)
+        replace_allocations(database, claim)
+    assert list_used_amounts(database, provider) == [1, 1]
+    assert get_request_stats().retries == 1
 
 
 def list_used_amounts(database: Database, provider: str) -> list[int]:
