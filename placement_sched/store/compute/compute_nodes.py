@@ -43,7 +43,7 @@ _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
 #: The columns of a report whose change increments the version.
 _REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
-_HOSTS = select(_COLUMNS.host)
+_LOCKED_HOSTS = select(_COLUMNS.host).order_by(_COLUMNS.id).with_for_update()
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
 #: The change counter for the set of nodes and their names. It also rises for other changes.
@@ -206,7 +206,8 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    hosts = set(sql.select_scalars_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted))
+    # Locked, or a node that moves to another host before its deletion would stay in caches.
+    hosts = set(sql.select_scalars_in_batches(connection, _LOCKED_HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
         change_counters.bump_hosts(connection, hosts)

@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes
+from tests.support.concurrency import run_before_each_statement
 from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.statements import record_statements
 
@@ -126,6 +129,32 @@ def test_node_recreated_after_deletion_has_a_new_version(database):
     write_nodes(database, build_reported_node(1, vcpus=16))
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version != before.version
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_deletion_of_a_node_that_has_just_moved_changes_the_version_of_its_new_host(
+    database, settings
+):
+    part, versions = change_counters.compute_host_part("cn2"), []
+
+    def read_version():
+        with database.read() as connection:
+            return change_counters.map_host_versions(connection)[part]
+
+    def move_node():
+        write_nodes(concurrent_writer, build_reported_node(host="cn2"))
+        versions.append(read_version())
+
+    def delete_node():
+        write_nodes(concurrent_writer, build_reported_node(host="cn1"))
+        database.write(lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]))
+
+    with Database(settings) as concurrent_writer:
+        for _ in run_before_each_statement(database, delete_node, move_node):
+            with database.read() as connection:
+                is_deleted = not compute_nodes.list_by_uuids(connection, [node_uuid(1)])
+            assert not is_deleted or read_version() > versions[-1]
+    assert len(versions) > 1
 
 
 def test_versions_of_existing_compute_nodes_are_returned(database):

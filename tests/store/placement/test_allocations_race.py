@@ -9,11 +9,9 @@ import os
 import random
 from collections import Counter
 from functools import partial
-from itertools import count
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import event
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
@@ -27,6 +25,7 @@ from tests.store.placement.test_allocations import (
     build_vcpu_claim,
     replace_allocations,
 )
+from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import NOW, make_provider
@@ -173,26 +172,19 @@ def delete_consumer(connection, consumer):
 def test_release_of_a_consumer_created_between_its_statements_is_complete(
     database, settings, release
 ):
-    provider = make_provider(database, VCPU=1000)
+    provider, consumers = make_provider(database, VCPU=1000), []
+
+    def create_consumer():
+        replace_allocations(concurrent_writer, build_vcpu_claim(provider, 1, consumers[-1]))
+
+    def release_new_consumer():
+        consumers.append(str(uuid4()))
+        database.write(partial(release, consumer=consumers[-1]))
+
     with Database(settings) as concurrent_writer:
-        for number in count(1):
-            consumer, executed = str(uuid4()), []
-
-            def create_consumer_at_statement(
-                *_, number=number, consumer=consumer, executed=executed
-            ):
-                executed.append(number)
-                if len(executed) == number:
-                    claim = build_vcpu_claim(provider, 1, consumer)
-                    replace_allocations(concurrent_writer, claim)
-
-            event.listen(database.writer, "before_cursor_execute", create_consumer_at_statement)
-            database.write(partial(release, consumer=consumer))
-            event.remove(database.writer, "before_cursor_execute", create_consumer_at_statement)
+        for _ in run_before_each_statement(database, release_new_consumer, create_consumer):
             assert_invariants(database)
-            if len(executed) < number:
-                break
-    assert number > 2
+    assert len(consumers) > 2
 
 
 # The failed insert on MariaDB locks the existing row.
