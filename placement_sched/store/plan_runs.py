@@ -156,7 +156,7 @@ def purge(connection: Connection, before: datetime, limit: int) -> None:
     """Delete the ``limit`` oldest runs that are not running and last changed before a time."""
     is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
     query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
-    uuids = connection.scalars(query).all()
+    uuids = connection.scalars(query.with_for_update()).all()  # none of them is resumed now
     sql.change_in_batches(connection, delete(plan_moves), _MOVES.run_uuid, uuids)
     sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
 
