@@ -218,34 +218,21 @@ class InstanceSync:
             groups = self._map_groups(living)
             records = self._build_records(living.values(), recorded, groups, totals)
             totals.add_read_count(_NOUN, len(records))
-            self._add([each for each in records if each.uuid not in recorded], totals, dry=dry)
+            new = [each for each in records if each.uuid not in recorded]
             unchanged = {
                 each.uuid
                 for each in records
                 if not find_changed_columns(recorded.get(each.uuid), each)
             }
-            self.reconcile(recorded.keys() - unchanged, totals, flavors=True, dry=dry)
+            if dry or self._write({}, new, ()):
+                _add_differences(new, {}, totals)
+                unchanged |= {each.uuid for each in new}
+            differing = recorded.keys() | {each.uuid for each in new}
+            self.reconcile(differing - unchanged, totals, flavors=True, dry=dry)
             done(len(records))
         if not dry:
             for cell in self._cells.every:
                 cell.instances_read = started
-
-    def _add(self, records: Sequence[NewRecord], totals: SyncTotals, *, dry: bool) -> None:
-        """Record new instances, which join their groups if the groups still exist."""
-        for record in records:
-            totals.add_difference(_NOUN, record.uuid, (), new=True)
-        if records and not dry:
-            texts, rows = _map_flavors(records), [record.build_row() for record in records]
-            groups = {row["server_group"] for row in rows} - {None}
-
-            def add(connection: Connection) -> None:
-                # A group that was deleted after it was read must not get members.
-                server_groups.lock_many(connection, groups)
-                deleted = groups - server_groups.find_existing_uuids(connection, groups)
-                flavor_store.keep_embedded(connection, texts)
-                instances.add(connection, [_drop_deleted_group(row, deleted) for row in rows])
-
-            self._database.write(add)
 
     def follow(self, cell: FollowedCell, totals: SyncTotals) -> None:
         """Record instances of a cell that were written since the cell was last read."""
@@ -275,15 +262,14 @@ class InstanceSync:
         home: FollowedCell | None = None,
         flavors: bool = False,
         dry: bool = False,
-    ) -> frozenset[str]:
+    ) -> None:
         """Compare instances and record the differences.
 
         ``home`` is the cell that is read first. With ``flavors``, flavors are read even if the
         record has the same ``instance_type_id``, which nova changes together with the flavor.
-        Returns the uuids of the instances that live in a cell.
         """
         if not uuids:
-            return frozenset()
+            return
         for _ in range(_TRIES):
             with self._database.read() as connection:
                 recorded = {
@@ -301,14 +287,9 @@ class InstanceSync:
             gone = self._find_deleted(missing, result)
             if dry or self._write(recorded, differing, gone):
                 break
-        for record in differing:
-            existing = recorded.get(record.uuid)
-            totals.add_difference(
-                _NOUN, record.uuid, find_changed_columns(existing, record), new=existing is None
-            )
+        _add_differences(differing, recorded, totals)
         for uuid in gone:
             totals.add_deleted(_NOUN, uuid)
-        return frozenset(result.living)
 
     def _look_up(
         self,
@@ -473,16 +454,18 @@ class InstanceSync:
         }
         if any(recorded[record.uuid].has_own_flavor for record in existing):
             fields.add("flavor")
+        places = {key: recorded[key].place_and_state for key in uuids if key in recorded}
+        places |= {row["uuid"]: instances.PlaceAndState.from_row(row) for row in new}
 
         def write(connection: Connection) -> bool:
-            server_groups.lock_many(connection, groups)
-            locked = instances.lock_by_uuid(connection, uuids)
-            if locked != {key: recorded[key].place_and_state for key in uuids if key in recorded}:
-                return False
-            if groups != server_groups.find_existing_uuids(connection, groups):
+            # A group that was deleted after it was read must not get members.
+            if groups != server_groups.lock_many(connection, groups):
                 return False
             flavor_store.keep_embedded(connection, texts)
-            instances.change(connection, new)
+            # Another writer may record a new instance now: locked are the rows of either.
+            instances.add(connection, new)
+            if places != instances.lock_by_uuid(connection, uuids):
+                return False
             instances.change(connection, [record.select_columns(fields) for record in existing])
             instances.remove(connection, gone)
             return True
@@ -506,9 +489,13 @@ def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
     return instance._replace(**too_long) if too_long else instance
 
 
-def _drop_deleted_group(row: dict[str, Any], deleted: Collection[str]) -> dict[str, Any]:
-    """Remove the server group from a row if the group was deleted."""
-    return {**row, "server_group": None} if row["server_group"] in deleted else row
+def _add_differences(
+    records: Iterable[NewRecord], recorded: Mapping[str, InstanceRecord], totals: SyncTotals
+) -> None:
+    for record in records:
+        existing = recorded.get(record.uuid)
+        fields = find_changed_columns(existing, record)
+        totals.add_difference(_NOUN, record.uuid, fields, new=existing is None)
 
 
 def _map_flavors(records: Iterable[NewRecord]) -> dict[str, str]:

@@ -295,7 +295,7 @@ class InstanceRecord(NamedTuple):
     @property
     def place_and_state(self) -> "PlaceAndState":
         """Return the values of the record that other writers change."""
-        return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
+        return PlaceAndState.from_row(self._asdict())
 
 
 def list_records_between(
@@ -324,6 +324,11 @@ class PlaceAndState(NamedTuple):
     task_state: str | None
     server_group: str | None
     decision_uuid: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "PlaceAndState":
+        """Select the values from a row by column."""
+        return cls._make(row[name] for name in cls._fields)
 
 
 _PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fields)).order_by(

@@ -138,12 +138,13 @@ def lock(connection: Connection, uuid: str) -> bool:
     return connection.scalar(query) is not None
 
 
-def lock_many(connection: Connection, uuids: Collection[str]) -> None:
-    """Lock groups like :func:`lock`, oldest first."""
-    query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
-    ids = list(sql.select_scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
+def lock_many(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+    """Lock groups like :func:`lock`, oldest first, and return the uuids of existing groups."""
+    query = _UUIDS.order_by(_GROUPS.id).with_for_update()
+    existing = list(sql.select_scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
     if sql.is_certification_based(connection):
-        sql.change_in_batches(connection, _TOUCH, _GROUPS.id, ids)
+        sql.change_in_batches(connection, _TOUCH, _GROUPS.uuid, existing)
+    return frozenset(existing)
 
 
 def find_existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[str]:

@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy import Engine, event, select
 
 from placement_sched.db import tables
+from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.nova.sync import instances as instance_sync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
+from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
 from tests.support.nova_clouds import build_flavor_json
 
@@ -48,6 +50,28 @@ def record_claim(database):
         database.write(lambda connection: instances.record(connection, records, now or utcnow()))
 
     return write_claim
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_claim_recorded_while_nova_is_read_keeps_its_decision(
+    follower, nova, database, settings, read_instances
+):
+    nova.add_host("cn1")
+    follower.sync_all()
+    uuids = []
+
+    def claim_instance():
+        record = build_claimed_instance(uuids[-1])
+        concurrent_writer.write(lambda connection: instances.record(connection, [record], utcnow()))
+
+    def read_new_instance():
+        uuids.append(nova.add_instance("cn1"))
+        follower.read_instances(uuids[-1:])
+
+    with Database(settings) as concurrent_writer:
+        for _ in run_before_each_statement(database, read_new_instance, claim_instance):
+            assert read_instances()[uuids[-1]].decision_uuid == str(UUID(int=1))
+    assert len(uuids) > 3
 
 
 @pytest.mark.all_databases
