@@ -131,44 +131,29 @@ def record_shadow_verdicts(
 
 
 def list_pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
-    """Return the results without a verdict, sorted by decision and position."""
-    query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.verdict == PENDING)
-    order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
-    return tuple(map(_build_shadow_result, connection.execute(query.order_by(*order))))
+    """Return the results without a verdict, oldest first."""
+    return _list_shadow_results(connection, _SHADOW_COLUMNS.verdict == PENDING)
 
 
 def list_shadow_results(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
     """Return the results of a decision, sorted by position."""
-    query = _SHADOW_RESULTS.where(_SHADOW_COLUMNS.decision_uuid == uuid).order_by(
-        _SHADOW_COLUMNS.position
-    )
-    return tuple(map(_build_shadow_result, connection.execute(query)))
+    return _list_shadow_results(connection, _SHADOW_COLUMNS.decision_uuid == uuid)
 
 
 def list_shadow_results_since(
     connection: Connection, moment: datetime | None
 ) -> tuple[ShadowResult, ...]:
     """Return the results of requests since a time (None: all), oldest first."""
-    query = (
-        _SHADOW_RESULTS
-        if moment is None
-        else _SHADOW_RESULTS.where(_SHADOW_COLUMNS.created_at >= moment)
-    )
+    conditions = () if moment is None else (_SHADOW_COLUMNS.created_at >= moment,)
+    return _list_shadow_results(connection, *conditions)
+
+
+def _list_shadow_results(
+    connection: Connection, *conditions: sql.Condition
+) -> tuple[ShadowResult, ...]:
     order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
-    return tuple(map(_build_shadow_result, connection.execute(query.order_by(*order))))
-
-
-def purge_shadow_results(
-    connection: Connection, decision_uuids: Sequence[str], before: datetime | None
-) -> None:
-    """Delete the results of decisions, and failed results older than ``before``."""
-    sql.change_in_batches(
-        connection, delete(shadow_results), _SHADOW_COLUMNS.decision_uuid, decision_uuids
-    )
-    if before is None:
-        return
-    is_failed = (_SHADOW_COLUMNS.verdict == FAILED, _SHADOW_COLUMNS.created_at < before)
-    connection.execute(delete(shadow_results).where(*is_failed))
+    rows = connection.execute(_SHADOW_RESULTS.where(*conditions).order_by(*order))
+    return tuple(map(_build_shadow_result, rows))
 
 
 def _build_shadow_result(row: Row[Any]) -> ShadowResult:
@@ -367,15 +352,19 @@ def purge(
     """Delete the ``limit`` oldest decisions before a time.
 
     Returns the number of deleted decisions. ``wanted`` restricts the deletion to matching
-    decisions. The shadow results of the deleted decisions are also deleted.
+    decisions. The shadow results of the deleted decisions are also deleted, and without ``wanted``
+    failed shadow results of that time.
     """
     expired = replace(wanted or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
-    sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
-    purge_shadow_results(connection, oldest, before if wanted is None else None)
-    sql.change_in_batches(connection, delete(decision_notices), _NOTICES.decision_uuid, oldest)
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
+    # After the decision, which record_notice locks.
+    for table in (decision_places, shadow_results, decision_notices):
+        sql.change_in_batches(connection, delete(table), table.c.decision_uuid, oldest)
+    if wanted is None:
+        is_failed = (_SHADOW_COLUMNS.verdict == FAILED, _SHADOW_COLUMNS.created_at < before)
+        connection.execute(delete(shadow_results).where(*is_failed))
     return len(oldest)
 
 
@@ -482,7 +471,10 @@ def notice_of(connection: Connection, uuid: str) -> Notice | None:
 
 
 def record_notice(connection: Connection, notice: Notice, now: datetime) -> None:
-    """Record the state of a notice."""
+    """Record the state of a notice, unless its decision was deleted."""
+    decision = select(_COLUMNS.id).where(_COLUMNS.uuid == notice.decision)
+    if connection.scalar(decision.with_for_update(read=True)) is None:
+        return
     row = {
         "decision_uuid": notice.decision,
         "attempts": notice.attempts,

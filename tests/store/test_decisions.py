@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from placement_sched.db.transaction import Database
 from placement_sched.model import shadow_result
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import (
@@ -21,6 +22,7 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions
 from tests.operations.test_periodic import NOW, build_decision
 from tests.scheduler.test_decisions import count_table_rows
+from tests.support.concurrency import run_before_each_statement
 from tests.support.scheduling import make_uuid
 from tests.support.statements import run_query
 
@@ -92,6 +94,27 @@ def test_failed_decision_is_not_notified_after_a_later_request(database, later, 
         database, build_failed_decision(30, 1, 7, 8), build_failed_decision(20, 2, 8, 9, **later)
     )
     assert find_failed_decisions_to_notify(database) == [uuids[number] for number in waiting]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_notice_recorded_while_its_decision_is_deleted_is_deleted_or_not_recorded(
+    database, settings
+):
+    decision = build_failed_decision(5, 1)
+
+    def record_notice():
+        notice = Notice(decision.uuid, 1, ("a",))
+        concurrent_writer.write(lambda connection: decisions.record_notice(connection, notice, NOW))
+
+    def purge_new_decision():
+        record_decisions(concurrent_writer, decision)
+        return database.write(lambda connection: decisions.purge(connection, NOW, 10))
+
+    with Database(settings) as concurrent_writer:
+        purged = run_before_each_statement(database, purge_new_decision, record_notice)
+        for count in purged:
+            assert count == 1
+            assert count_table_rows(database, "sched_decision_notices") == 0
 
 
 def test_failed_decision_with_a_delivered_notice_is_not_found(database):
