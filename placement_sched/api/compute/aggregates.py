@@ -26,7 +26,7 @@ from placement_sched.schemas.parts import (
     build_object_schema,
     make_nullable,
 )
-from placement_sched.store.compute.host_aggregates import list_aggregates
+from placement_sched.store.compute.host_aggregates import read_snapshot
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
 
@@ -54,7 +54,7 @@ IMAGES = Schemas(wrap_schema("cache", _IMAGES))
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
 def index(call: ApiCall) -> ApiResponse:
     """List the host aggregates."""
-    rows = call.read(list_aggregates)
+    rows = call.read(read_snapshot)
     return ApiResponse(body={"aggregates": [_build_document(row, call.version) for row in rows]})
 
 

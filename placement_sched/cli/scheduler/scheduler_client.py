@@ -130,7 +130,7 @@ class DirectScheduler(SchedulerApi):
     def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names."""
         with self._scheduler.database.read() as connection:
-            return {row.uuid: row.name for row in host_aggregates.list_aggregates(connection)}
+            return {row.uuid: row.name for row in host_aggregates.read_snapshot(connection)}
 
     def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""

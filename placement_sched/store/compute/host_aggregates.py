@@ -7,7 +7,18 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Connection, Select, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
@@ -55,33 +66,9 @@ _ADVANCE_SEQUENCE = select(
 )
 
 
-def list_aggregates(
-    connection: Connection, aggregate_id: int | None = None
-) -> tuple[HostAggregate, ...]:
-    """Return all aggregates, or the aggregate with this id, with timestamps, sorted by id."""
-
-    def select_rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
-        query = select(aggregate_column, *columns).order_by(aggregate_column)
-        return connection.execute(
-            query if aggregate_id is None else query.where(aggregate_column == aggregate_id)
-        )
-
-    aggregate_rows = select_rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
-    hosts = sql.group_rows(select_rows(_HOSTS.aggregate_id, _HOSTS.host))
-    metadata = sql.nest_rows(select_rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
-    return tuple(
-        HostAggregate(
-            **row._asdict(),
-            hosts=frozenset(hosts.get(row.id, ())),
-            metadata=dict(sorted(metadata.get(row.id, {}).items())),
-        )
-        for row in aggregate_rows
-    )
-
-
 def find_by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
     """Return an aggregate, or None."""
-    return next(iter(list_aggregates(connection, aggregate_id)), None)
+    return next(iter(read_snapshot(connection, aggregate_id)), None)
 
 
 def find_id(connection: Connection, name: str) -> int | None:
@@ -89,30 +76,37 @@ def find_id(connection: Connection, name: str) -> int | None:
     return connection.scalar(select(_AGGREGATES.id).where(_AGGREGATES.name == name))
 
 
-def read_snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates without timestamps, sorted by id.
+def read_snapshot(
+    connection: Connection, aggregate_id: int | None = None
+) -> tuple[HostAggregate, ...]:
+    """Return all aggregates, or the aggregate with this id, sorted by id.
 
     They are read with a single statement. With several statements, a reader that commits each
     statement could combine aggregates and hosts of different moments.
     """
+
+    def select_rows(aggregate: Column[int], kind: str, *columns: ColumnElement[Any]) -> Select[Any]:
+        query = select(aggregate, literal(kind), *columns)
+        return query if aggregate_id is None else query.where(aggregate == aggregate_id)
+
+    no_times = (sa.null(), sa.null())
     query = sa.union_all(
-        select(_AGGREGATES.id, literal("name"), _AGGREGATES.uuid, _AGGREGATES.name),
-        select(_HOSTS.aggregate_id, literal("host"), _HOSTS.host, literal("")),
-        select(_METADATA.aggregate_id, literal("tag"), _METADATA.key, _METADATA.value),
+        select_rows(_AGGREGATES.id, "name", *(_AGGREGATES[name] for name in _ATTRIBUTES)),
+        select_rows(_HOSTS.aggregate_id, "host", _HOSTS.host, literal(""), *no_times),
+        select_rows(_METADATA.aggregate_id, "tag", _METADATA.key, _METADATA.value, *no_times),
     )
-    columns: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    for aggregate_id, kind, key, value in connection.execute(query):
-        columns[aggregate_id][kind][key] = value
+    columns: dict[int, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
+    for key, kind, text, *values in connection.execute(query):
+        columns[key][kind][text] = values
     return tuple(
         HostAggregate(
-            id=aggregate_id,
-            uuid=uuid,
-            name=name,
-            hosts=frozenset(columns[aggregate_id]["host"]),
-            metadata=dict(sorted(columns[aggregate_id]["tag"].items())),
+            **dict(zip(_ATTRIBUTES, (uuid, *values), strict=True)),
+            id=key,
+            hosts=frozenset(columns[key]["host"]),
+            metadata={name: value for name, (value, *_) in sorted(columns[key]["tag"].items())},
         )
-        for aggregate_id in sorted(columns)
-        for uuid, name in columns[aggregate_id]["name"].items()
+        for key in sorted(columns)
+        for uuid, values in columns[key]["name"].items()
     )
 
 

@@ -12,8 +12,7 @@ def read_aggregates(database):
     def read_aggregates_by_name():
         with database.read() as connection:
             return {
-                aggregate.name: aggregate
-                for aggregate in host_aggregates.list_aggregates(connection)
+                aggregate.name: aggregate for aggregate in host_aggregates.read_snapshot(connection)
             }
 
     return read_aggregates_by_name
