@@ -8,7 +8,6 @@ other. Any other comparison or union of two tables' texts uses :func:`is_same_uu
 """
 
 import codecs
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -116,13 +115,6 @@ class Characters(NamedTuple):
         if value is None or (value.isascii() and (self.has_nul or "\0" not in value)):
             return None
         return next((letter for letter in value if not self._has(letter)), None)
-
-    def find_unstorable_text(self, texts: Mapping[str, str | None]) -> tuple[str, str] | None:
-        """Return the key of the first text that cannot be stored, with the character, or None."""
-        for name, value in texts.items():
-            if (letter := self.find_unstorable(value)) is not None:
-                return name, letter
-        return None
 
     def replace_unstorable(self, value: str) -> str:
         """Replace each character that cannot be stored with a placeholder."""

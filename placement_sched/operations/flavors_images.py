@@ -54,7 +54,7 @@ def get_flavor(connection: Connection, flavorid: str, project_id: str | None = N
     if flavor is None or not (
         project_id is None
         or flavor.is_public
-        or flavor_store.is_for(connection, _get_row_id(flavor), project_id)
+        or project_id in flavor_store.list_projects(connection, _get_row_id(flavor))
     ):
         raise NotFound(f"Flavor {flavorid} could not be found.")
     return flavor
@@ -71,7 +71,7 @@ def create_flavor(connection: Connection, flavor: Flavor, now: datetime) -> Flav
         raise Duplicate(f"Flavor with ID {flavorid} already exists.")
     if flavor_store.find_flavorid(connection, flavor.name) is not None:
         raise Duplicate(f"Flavor with name {flavor.name} already exists.")
-    flavor_store.add(connection, flavor, now)
+    flavor_store.add_many(connection, [flavor], now)
     return get_flavor(connection, flavorid)
 
 
@@ -135,7 +135,7 @@ def add_flavor_access(
     row_id = _lock_flavor(connection, flavorid)
     if not public and get_flavor(connection, flavorid).is_public:
         raise Conflict("Can not add access to a public flavor.")
-    if flavor_store.is_for(connection, row_id, project_id):
+    if project_id in flavor_store.list_projects(connection, row_id):
         raise Conflict(
             f"Flavor access already exists for flavor {flavorid} and project {project_id} "
             "combination."

@@ -412,8 +412,9 @@ class Healer:
         with self.database.read() as connection:
             if wanted.instance is not None:
                 instances.get_by_uuid(connection, wanted.instance)
-            if wanted.cell_uuid and not compute_nodes.is_cell(connection, wanted.cell_uuid):
-                raise NotFound(f"no compute node is in a cell {wanted.cell_uuid}")
+            cell_uuid = wanted.cell_uuid
+            if cell_uuid and cell_uuid not in compute_nodes.map_uuids_by_cell(connection):
+                raise NotFound(f"no compute node is in a cell {cell_uuid}")
         return (
             self._iterate_unallocated(None) if wanted.instance is None else iter([wanted.instance])
         )

@@ -33,7 +33,7 @@ def add_flavor(database, name, *required, private=False):
     specs = {f"trait:{trait}": "required" for trait in required}
 
     def write_rows(connection):
-        flavors.add(connection, Flavor(flavorid=name, name=name, is_public=not private), NOW)
+        flavors.add_many(connection, [Flavor(flavorid=name, name=name, is_public=not private)], NOW)
         number = flavors.find_by_flavorid(connection, name).id
         flavors.set_extra_specs(connection, number, specs, NOW)
 

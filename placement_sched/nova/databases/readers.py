@@ -194,9 +194,11 @@ _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPU
 # For nova too, a service without a heartbeat was last seen when its record was created.
 _SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
 _SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down")
-_SERVICES: Select[Any] = select(
-    *(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _SEEN
-).where(*_IS_COMPUTE)
+_SERVICES: Select[Any] = (
+    select(*(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _SEEN)
+    .where(*_IS_COMPUTE)
+    .order_by(_SERVICES_COLUMNS.id)
+)
 #: Number and highest id of the services, then of the compute nodes, in a cell. It changes whenever
 #: a row is added or deleted.
 CellRowCounts = tuple[int, int, int, int]
@@ -288,13 +290,12 @@ def _get_data(wrapped: Any) -> Json:
     return data
 
 
-def list_services(connection: Connection) -> tuple[Service, ...]:
-    """Return all compute services, sorted by nova's id."""
-    return _build_services(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
-
-
-def list_services_by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
-    """Return the existing compute services of hosts."""
+def list_services(
+    connection: Connection, hosts: Collection[str] | None = None
+) -> tuple[Service, ...]:
+    """Return the compute services of hosts (None: of all hosts)."""
+    if hosts is None:
+        return _build_services(connection.execute(_SERVICES).all())
     return _build_services(
         sql.select_in_batches(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts)
     )

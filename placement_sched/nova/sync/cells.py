@@ -176,12 +176,12 @@ class NovaCells:
 
         Such a text is reported as an issue. ``texts`` are by name, as in messages.
         """
-        if (missing := self.characters.find_unstorable_text(texts)) is None:
-            return False
-        noun, character = missing
-        reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        totals.add_issue(place, f"{reason}, so it is left out")
-        return True
+        for noun, value in texts.items():
+            if (character := self.characters.find_unstorable(value)) is not None:
+                reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
+                totals.add_issue(place, f"{reason}, so it is left out")
+                return True
+        return False
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:

@@ -109,8 +109,9 @@ class Follower:
     def _check_mappings(self, totals: SyncTotals) -> None:
         """Report the hosts that nova cannot use because it maps them to no cell."""
         with self.database.read() as connection:
-            recorded = compute_nodes.map_cells_of_all_hosts(connection)
-        for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
+            names = compute_nodes.map_names_by_uuid(connection)
+        recorded_hosts = {host for host, _ in names.values()}
+        for host in sorted(recorded_hosts - self._cells.mapped_hosts.keys()):
             reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
             totals.add_issue(f"host {host}", reason)
 

@@ -135,10 +135,7 @@ class ServiceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                if hosts is None:
-                    rows = readers.list_services(connection)
-                else:
-                    rows = readers.list_services_by_hosts(connection, hosts)
+                rows = readers.list_services(connection, hosts)
             for service in rows:
                 reason = self._cells.find_failure(cell, service.host) or _find_issue(
                     service, accepted

@@ -31,12 +31,6 @@ def list_closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
     )
 
 
-def find_by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
-    """Return the cell with this uuid, or None."""
-    row = connection.execute(_CELLS.where(_COLUMNS.uuid == uuid)).one_or_none()
-    return None if row is None else _build_cell(row)
-
-
 def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
     """Set the names and disabled flags of cells, but not their reachability."""
     rows = [

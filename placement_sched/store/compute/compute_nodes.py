@@ -167,12 +167,6 @@ def map_uuids_by_name(
     return {(host, node): uuid for host, node, uuid in rows}
 
 
-def is_cell(connection: Connection, cell_uuid: str) -> bool:
-    """Return whether any node reports this cell."""
-    query = select(_COLUMNS.id).where(_COLUMNS.cell_uuid == cell_uuid).limit(1)
-    return connection.execute(query).first() is not None
-
-
 def is_last(connection: Connection, node: ComputeNode) -> bool:
     """Return whether the node is the only node of its host."""
     query = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
@@ -186,11 +180,6 @@ def map_cells_of_hosts(
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
     return {host: set(cells) for host, cells in sql.group_rows(rows).items()}
-
-
-def map_cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
-    """Map all hosts with a node to their cell uuid."""
-    return dict(map(tuple, connection.execute(select(_COLUMNS.host, _COLUMNS.cell_uuid))))
 
 
 def map_uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:

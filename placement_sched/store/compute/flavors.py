@@ -64,14 +64,6 @@ def find_flavorid(connection: Connection, name: str) -> str | None:
     return connection.scalar(select(_FLAVORS.flavorid).where(_FLAVORS.name == name))
 
 
-def add(connection: Connection, flavor: Flavor, now: datetime) -> None:
-    """Create a flavor, without its extra specs.
-
-    The id and the name must not be in use. The caller checks this.
-    """
-    connection.execute(insert(flavors), {**_build_row(flavor), "created_at": now})
-
-
 def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
     """Create flavors and their extra specs.
 
@@ -181,12 +173,6 @@ def map_projects(connection: Connection) -> dict[int, set[str]]:
     for row_id, project in connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id)):
         projects[row_id].add(project)
     return projects
-
-
-def is_for(connection: Connection, row_id: int, project_id: str) -> bool:
-    """Return whether a project is in the access list of a flavor."""
-    query = select(_PROJECTS.flavor_id).filter_by(flavor_id=row_id, project_id=project_id)
-    return connection.scalar(query) is not None
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:

@@ -105,10 +105,9 @@ def set_last_seen(connection: Connection, moments: Mapping[int, datetime], now: 
 def record_service_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
     """Record that a service other than nova-compute is up, and create it if necessary."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
-    heartbeat = {"last_seen_up": now, "updated_at": now}
-    sql.insert_missing(connection, services, [{**row, **heartbeat, "created_at": now}])
-    is_service = and_(_COLUMNS.host == host, _COLUMNS.binary == binary)
-    connection.execute(update(services).where(is_service).values(heartbeat))
+    row |= {"last_seen_up": now, "created_at": now, "updated_at": now}
+    changing = ("last_seen_up", "updated_at")
+    sql.insert_or_update(connection, services, [row], key=("host", "binary"), changing=changing)
 
 
 def set_heartbeats(

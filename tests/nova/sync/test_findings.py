@@ -16,7 +16,7 @@ def get_issue_reasons_by_place(findings):
 
 def read_recorded_nodes(database):
     with database.read() as connection:
-        return set(compute_nodes.map_cells_of_all_hosts(connection))
+        return {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
 
 
 def find_cloud_faults(database, settings, findings):

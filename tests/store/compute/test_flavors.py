@@ -22,7 +22,8 @@ def add_flavor(database):
 
     def insert_flavor(flavorid, name, extra_specs=None, **fields):
         def write_flavor_and_extra_specs(connection):
-            store.add(connection, Flavor(flavorid=flavorid, name=name, **fields), NOW)
+            flavor = Flavor(flavorid=flavorid, name=name, **fields)
+            store.add_many(connection, [flavor], NOW)
             number = store.find_by_flavorid(connection, flavorid).id
             store.set_extra_specs(connection, number, extra_specs or {}, NOW)
             return number
@@ -118,8 +119,8 @@ def list_flavor_ids(database):
                 rxtx_factor=factor,
                 description=text,
             )
-            store.add(connection, flavor, NOW + timedelta(seconds=place % 2))
-        store.add(connection, Flavor(flavorid="p", name="private", is_public=False), NOW)
+            store.add_many(connection, [flavor], NOW + timedelta(seconds=place % 2))
+        store.add_many(connection, [Flavor(flavorid="p", name="private", is_public=False)], NOW)
         number = store.find_by_flavorid(connection, "p").id
         store.add_project(connection, number, "shop", NOW)
 
