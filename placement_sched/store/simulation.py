@@ -10,13 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from placement_sched.db import sql, tables
-from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
-from placement_sched.model.provider import Inventory, Provider, compute_capacity
-from placement_sched.store.compute import compute_nodes, host_aggregates
+from placement_sched.model.provider import Inventory, Provider
+from placement_sched.store.compute import compute_nodes, host_aggregates, hosts
 from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement import resource_classes as classes
 
@@ -222,36 +221,10 @@ class HostLoad(NamedTuple):
 
 
 def list_loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return the load of each node per resource class, in two statements."""
-    nodes, inventory, allocation = tables.compute_nodes, tables.inventories.c, tables.allocations.c
-    root = tables.resource_providers.alias("root")
-    class_names = {key: name for name, key in classes.map_ids(connection, names).items()}
-    query = (
-        select(
-            nodes.c.host,
-            nodes.c.uuid,
-            _PROVIDERS.id,
-            inventory.resource_class_id,
-            inventory.total,
-            inventory.reserved,
-            inventory.allocation_ratio,
-        )
-        .join(root, is_same_uuid(root.c.uuid, nodes.c.uuid))
-        .join(tables.resource_providers, _PROVIDERS.root_provider_id == root.c.id)
-        .join(tables.inventories, inventory.resource_provider_id == _PROVIDERS.id)
-        .where(inventory.resource_class_id.in_(sorted(class_names)))
-        .order_by(nodes.c.host, nodes.c.uuid, inventory.resource_class_id)
-    )
-    of_class = allocation.resource_class_id.in_(sorted(class_names))
-    keys = (allocation.resource_provider_id, allocation.resource_class_id)
-    sums = select(*keys, func.sum(allocation.used)).where(of_class).group_by(*keys)
-    used = {(owner, key): int(amount) for owner, key, amount in connection.execute(sums)}
-    loads_by_place: dict[tuple[str, str, str], HostLoad] = {}
-    for host, uuid, provider, class_id, total, reserved, ratio in connection.execute(query):
-        place = (host, uuid, class_names[class_id])
-        load = loads_by_place.get(place, HostLoad(*place, capacity=0, used=0))
-        loads_by_place[place] = load._replace(
-            capacity=load.capacity + compute_capacity(total, reserved, ratio),
-            used=load.used + used.get((provider, class_id), 0),
-        )
-    return list(loads_by_place.values())
+    """Return the load of each node per resource class, sorted by host."""
+    amounts = hosts.sum_amounts(connection, None, names)
+    return [
+        HostLoad(node.host, node.uuid, name, capacity, used)
+        for node in hosts.list_served_nodes(connection)
+        for name, (capacity, used) in amounts.get(node.root_id, {}).items()
+    ]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, select
+from sqlalchemy import Connection, Select, and_, bindparam, exists, func, select
 
 from placement_sched.db import sql, tables
 from placement_sched.db.collations import is_same_uuid
@@ -114,29 +114,33 @@ def find_roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
     return frozenset(root for root, trait in connection.execute(query) if trait == name)
 
 
-def sum_amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
-    """Map root ids to capacity and usage, summed over each tree, in two statements."""
+def sum_amounts(
+    connection: Connection, roots: Roots, classes: Collection[str] | None = None
+) -> dict[int | None, TreeAmounts]:
+    """Map root ids to capacity and usage of classes (None: all), summed over each tree.
+
+    Executes two statements.
+    """
+    names = resource_classes.map_names_by_id(connection)
     columns = inventories.c
-    used = build_used_sum(columns.resource_provider_id, columns.resource_class_id)
-    sums = _limit_to_roots(
-        connection,
+    capacity = func.sum(build_whole_capacity(connection, inventories))
+    used = func.sum(build_used_sum(columns.resource_provider_id, columns.resource_class_id))
+    rows = (
         select(
             _ROOT.label("root"),
             columns.resource_class_id.label("class_id"),
-            _cast_to_bigint(func.sum(build_whole_capacity(connection, inventories))).label(
-                "capacity"
-            ),
-            _cast_to_bigint(func.sum(used)).label("used"),
+            sa.cast(capacity, sa.BigInteger).label("capacity"),
+            sa.cast(used, sa.BigInteger).label("used"),
         )
         .join(resource_providers, _PROVIDERS.id == columns.resource_provider_id)
-        .group_by(_ROOT, columns.resource_class_id),
-        roots,
-    ).subquery()
-    result_columns = (sums.c.class_id, sums.c.capacity, sums.c.used)
-    query = select(sums.c.root, sql.build_json_rows(connection, result_columns)).group_by(
-        sums.c.root
+        .group_by(_ROOT, columns.resource_class_id)
     )
-    names = resource_classes.map_names_by_id(connection)
+    if classes is not None:
+        class_ids = [class_id for class_id, name in names.items() if name in classes]
+        rows = rows.where(columns.resource_class_id.in_(class_ids))
+    sums = _limit_to_roots(connection, rows, roots).subquery().c
+    amounts = sql.build_json_rows(connection, (sums.class_id, sums.capacity, sums.used))
+    query = select(sums.root, amounts).group_by(sums.root)
     return {
         root: {
             names[class_id]: (capacity, used_amount)
@@ -217,10 +221,6 @@ def _sum_used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str,
 
 def _limit_to_roots(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:
     return query if roots is None else query.where(sql.build_in_condition(connection, _ROOT, roots))
-
-
-def _cast_to_bigint(amount: ColumnElement[Any]) -> ColumnElement[int]:
-    return sa.cast(amount, sa.BigInteger)
 
 
 _TRAIT_ID = select(traits.c.id).where(traits.c.name == bindparam("trait")).scalar_subquery()
