@@ -97,8 +97,8 @@ class Follower:
                 lambda cell: self._nodes.reconcile_all(cell, totals, counter, dry=dry),
                 totals=totals,
             )
-            self._aggregates.reconcile_all(totals, dry=dry)
-            self._groups.reconcile_all(totals, dry=dry)
+            self._aggregates.follow(totals, is_full=True, dry=dry)
+            self._groups.follow(totals, is_full=True, dry=dry)
             self._instances.reconcile_all(totals, instances, counter, dry=dry)
             self._check_mappings(totals)
             if not dry:

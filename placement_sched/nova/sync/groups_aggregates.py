@@ -34,19 +34,10 @@ class GroupSync:
         self._fingerprint: object = None
         self._newest_member: int | None = None
 
-    def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
-        """Compare all groups, and record the differences.
-
-        Raises :class:`NovaDatabaseUnavailable`.
-        """
-        with self._cells.read_api() as connection:
-            fingerprint = readers.read_groups_fingerprint(connection)
-        self._reconcile(totals, dry=dry)
-        if not dry:
-            self._fingerprint = fingerprint
-
-    def follow(self, totals: SyncTotals) -> tuple[str, ...]:
-        """Sync groups if nova's tables have changed.
+    def follow(
+        self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False
+    ) -> tuple[str, ...]:
+        """Record differences if nova's tables have changed, or always with ``is_full``.
 
         Raises :class:`NovaDatabaseUnavailable`. Returns the uuids of the instances that joined a
         group since the last call.
@@ -56,10 +47,10 @@ class GroupSync:
             newest = readers.find_newest_member(connection)
             previous = newest if self._newest_member is None else self._newest_member
             joined = readers.list_members_since(connection, previous) if newest > previous else ()
-        if fingerprint != self._fingerprint:
-            self._reconcile(totals, dry=False)
-            self._fingerprint = fingerprint
-        self._newest_member = newest
+        if is_full or fingerprint != self._fingerprint:
+            self._reconcile(totals, dry=dry)
+        if not dry:
+            self._fingerprint, self._newest_member = fingerprint, newest
         return joined
 
     def _reconcile(self, totals: SyncTotals, *, dry: bool) -> None:
@@ -118,26 +109,16 @@ class AggregateSync:
         self._database = cells.database
         self._fingerprint: readers.TablesFingerprint | None = None
 
-    def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
-        """Compare all aggregates and record the differences.
+    def follow(self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False) -> None:
+        """Record differences if nova's tables have changed, or always with ``is_full``.
 
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
             fingerprint = readers.read_fingerprint(connection)
-        self.reconcile(totals, dry=dry)
+        if is_full or fingerprint != self._fingerprint:
+            self.reconcile(totals, dry=dry)
         if not dry:
-            self._fingerprint = fingerprint
-
-    def follow(self, totals: SyncTotals) -> None:
-        """Sync aggregates if nova's tables have changed.
-
-        Raises :class:`NovaDatabaseUnavailable`.
-        """
-        with self._cells.read_api() as connection:
-            fingerprint = readers.read_fingerprint(connection)
-        if fingerprint != self._fingerprint:
-            self.reconcile(totals)
             self._fingerprint = fingerprint
 
     def reconcile(
