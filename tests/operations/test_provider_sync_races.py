@@ -74,7 +74,7 @@ def set_provider_trait(database, dice, nodes, number):
     node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
     with database.read() as connection:
         provider = resource_providers.get_by_uuid(connection, node)
-        had = [trait.id for trait in traits.list_by_provider(connection, provider.id)]
+        had = [trait.id for trait in traits.get_provider_traits(connection, provider.uuid).traits]
 
     def replace_traits(connection):
         traits.add_missing(connection, [trait], NOW)

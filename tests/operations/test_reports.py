@@ -54,7 +54,7 @@ def read_provider(database, number=1):
 
 def read_inventories(database, number=1):
     with database.read() as connection:
-        rows = inventories.list_by_provider(connection, read_provider(database, number).id)
+        _, rows = inventories.get_by_provider_uuid(connection, node_uuid(number))
     return {
         inventory.resource_class: (inventory.total, inventory.reserved, inventory.allocation_ratio)
         for inventory in rows
@@ -63,7 +63,7 @@ def read_inventories(database, number=1):
 
 def read_traits(database, number=1):
     with database.read() as connection:
-        rows = traits.list_by_provider(connection, read_provider(database, number).id)
+        rows = traits.get_provider_traits(connection, node_uuid(number)).traits
     return {trait.name for trait in rows}
 
 
@@ -106,7 +106,7 @@ def test_report_creates_node_service_provider_and_inventories(database, send_rep
         (service,) = services.search(connection)
         (disk,) = [
             inventory
-            for inventory in inventories.list_by_provider(connection, provider.id)
+            for inventory in inventories.get_by_provider_uuid(connection, provider.uuid)[1]
             if inventory.resource_class == "DISK_GB"
         ]
     assert (service.host, service.binary, service.last_seen_up) == ("cn1", "nova-compute", NOW)

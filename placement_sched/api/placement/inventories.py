@@ -101,7 +101,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     inventory = read_inventory(name, call.body)
     _check_reserved(call, [inventory], uuid, prefix)
     reject_unknown(connection, [name], prefix)
-    if _find_class(inventories.list_by_provider(connection, provider.id), name):
+    if _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
     location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
     return _write(call, connection, provider, inventory, status=201, headers={"Location": location})
@@ -123,7 +123,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     inventory = read_inventory(resource_class, call.body)
     _check_reserved(call, [inventory], uuid, _build_update_error(uuid))
     resource_classes.get_by_name(connection, resource_class)
-    if not _find_class(inventories.list_by_provider(connection, provider.id), resource_class):
+    if not _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], resource_class):
         raise Invalid(
             f"No inventory record with resource class for resource provider {uuid}: "
             f"No inventory of class {resource_class} found."
@@ -187,7 +187,7 @@ def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
 def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    if not _find_class(inventories.list_by_provider(connection, provider.id), resource_class):
+    if not _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], resource_class):
         raise NotFound(f"No inventory of class {resource_class} found for delete")
     try:
         inventories.remove(connection, {provider.id: {resource_class}})

@@ -156,7 +156,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Remove all traits of a provider."""
     provider = resource_providers.lock_by_uuid(connection, uuid)
-    current = traits.list_by_provider(connection, provider.id)
+    current = traits.get_provider_traits(connection, uuid).traits
     if traits.replace(connection, provider.id, _list_ids(current), (), call.read_clock()):
         resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return ApiResponse(status=204)

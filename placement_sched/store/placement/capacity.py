@@ -5,8 +5,8 @@ The same rule in Python is in :mod:`placement_sched.model.provider`. A property 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -110,6 +110,12 @@ def _build_capacity(owned: sa.FromClause) -> ColumnElement[float]:
     return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
 
 
+#: The fields of an inventory that are columns of its table, except times.
+AMOUNTS = tuple(
+    field.name
+    for field in fields(Inventory)
+    if field.name not in {"resource_class", "created_at", "updated_at"}
+)
 _COLUMNS = inventories.c
 _USED = build_used_sum(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 _PLACES = (
@@ -117,7 +123,14 @@ _PLACES = (
     _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
 )
 _USED_INVENTORIES = (
-    select(inventories, resource_classes.c.name, _USED.label("used"))
+    select(
+        _COLUMNS.resource_provider_id,
+        _COLUMNS.resource_class_id,
+        _USED,
+        resource_classes.c.name,
+        *(_COLUMNS[name] for name in AMOUNTS),
+    )
+    .select_from(inventories)
     .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
     .where(*_PLACES)
 )
@@ -231,29 +244,15 @@ def read(
 
     The result may contain other inventories of the same providers.
     """
-    return {
-        (row.resource_provider_id, row.resource_class_id): UsedInventory(
-            Inventory(
-                resource_class=row.name,
-                total=row.total,
-                reserved=row.reserved,
-                min_unit=row.min_unit,
-                max_unit=row.max_unit,
-                step_size=row.step_size,
-                allocation_ratio=row.allocation_ratio,
-            ),
-            int(row.used),
-        )
-        for row in _iterate_rows(connection, _USED_INVENTORIES, places)
-    }
-
-
-def _iterate_rows(
-    connection: Connection, statement: sa.Select[Any], places: Iterable[InventoryIds]
-) -> Iterator[Any]:
-    """Yield the rows of a statement for pairs of provider and class."""
     inventory_ids = set(places)
     class_ids = sorted({class_id for _, class_id in inventory_ids})
     provider_ids = sorted({provider_id for provider_id, _ in inventory_ids})
-    for batch in split_batches(provider_ids, SIZE - len(class_ids)):
-        yield from connection.execute(statement, {"providers": batch, "classes": class_ids}).all()
+    return {
+        (provider_id, class_id): UsedInventory(
+            Inventory(resource_class=name, **dict(zip(AMOUNTS, amounts, strict=True))), int(used)
+        )
+        for batch in split_batches(provider_ids, SIZE - len(class_ids))
+        for provider_id, class_id, used, name, *amounts in connection.execute(
+            _USED_INVENTORIES, {"providers": batch, "classes": class_ids}
+        ).all()
+    }

@@ -14,18 +14,13 @@ from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import InUse, Invalid
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
-from placement_sched.store.placement.capacity import InventoryIds
+from placement_sched.store.placement.capacity import AMOUNTS, InventoryIds
 from placement_sched.store.placement.resource_providers import UuidQuery
 
 _COLUMNS = inventories.c
-_AMOUNTS = tuple(
-    field.name
-    for field in dataclasses.fields(Inventory)
-    if field.name not in {"resource_class", "created_at", "updated_at"}
-)
 # Reading each attribute by name takes three times as long.
-_amounts_in = attrgetter(*_AMOUNTS)
-_FIELDS = ("resource_class", *_AMOUNTS, "created_at", "updated_at")
+_amounts_in = attrgetter(*AMOUNTS)
+_FIELDS = ("resource_class", *AMOUNTS, "created_at", "updated_at")
 
 _INVENTORIES: Select[Any] = select(inventories, resource_classes.c.name).join(
     resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id
@@ -59,14 +54,6 @@ class HeldInventory(NamedTuple):
 
 #: Existing inventories by provider id and class name.
 HeldByPlace = Mapping[tuple[int, str], HeldInventory]
-
-
-def list_by_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
-    """Return the inventories of a provider."""
-    rows = connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
-    return tuple(
-        _build_inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in rows
-    )
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
@@ -206,12 +193,12 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
             "resource_class_id": class_ids[inventory.resource_class],
             "created_at": now,
             "updated_at": now,
-            **{name: getattr(inventory, name) for name in _AMOUNTS},
+            **{name: getattr(inventory, name) for name in AMOUNTS},
         }
         for provider_id, inventory in pairs
     ]
     key = ("resource_provider_id", "resource_class_id")
-    changing = (*_AMOUNTS, "updated_at")
+    changing = (*AMOUNTS, "updated_at")
     sql.insert_or_update(connection, inventories, rows, key=key, changing=changing)
 
 
@@ -292,6 +279,6 @@ def _make_comparable(connection: Connection, inventory: Inventory) -> Inventory:
     return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
 
 
-def _build_inventory(row: Row[Any], **times: Any) -> Inventory:
-    amounts = dict(zip(_AMOUNTS, _amounts_in(row), strict=True))
-    return Inventory(resource_class=row.name, **amounts, **times)
+def _build_inventory(row: Row[Any]) -> Inventory:
+    amounts = dict(zip(AMOUNTS, _amounts_in(row), strict=True))
+    return Inventory(resource_class=row.name, **amounts)

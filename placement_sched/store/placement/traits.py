@@ -24,9 +24,6 @@ _ON_PROVIDERS, _PROVIDERS = resource_provider_traits.c, tables.resource_provider
 _FIELDS = (traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at)
 _TRAITS: Select[tuple[int, str, datetime, datetime]] = select(*_FIELDS).order_by(traits.c.id)
 _OF_NAMES = _TRAITS.where(traits.c.name.in_(bindparam("names", expanding=True)))
-_OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id).where(
-    _ON_PROVIDERS.resource_provider_id == bindparam("provider")
-)
 # One statement for the provider and its traits: two statements take nearly twice as long.
 _WITH_TRAITS = resource_providers.UuidQuery.from_query(
     select(
@@ -141,11 +138,6 @@ def remove(connection: Connection, trait: Trait) -> None:
         result = connection.execute(delete(traits).where(traits.c.id == trait.id))
     if not result.rowcount:  # another request has deleted it
         raise _build_not_found(trait.name)
-
-
-def list_by_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
-    """Return the traits of a provider."""
-    return tuple(map(Trait._make, connection.execute(_OF_PROVIDER, {"provider": provider_id})))
 
 
 def replace(

@@ -48,7 +48,7 @@ class CloudWithPolicy:
         """Read the ratio in the database. A request could apply the changed file."""
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.get_by_uuid(connection, uuid_of(host))
-            rows = inventories.list_by_provider(connection, provider.id)
+            _, rows = inventories.get_by_provider_uuid(connection, provider.uuid)
         return next(row.allocation_ratio for row in rows if row.resource_class == "VCPU")
 
     def add_host_to_aggregate_with_policy(self, policy):

@@ -245,7 +245,7 @@ def test_deletion_removes_all_rows_of_a_provider_and_is_rejected_for_a_parent(da
     assert rejection.value.code == "placement.resource_provider.cannot_delete_parent"
     remove_provider(database, child)
     with database.read() as connection:
-        assert inventories.list_by_provider(connection, child.id) == ()
+        assert inventories.map_by_provider_id(connection, [child.id]) == {}
         assert aggregates.list_by_provider(connection, child.id) == ()
     with pytest.raises(NotFound):
         read_provider(database, child)
