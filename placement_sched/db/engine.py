@@ -37,6 +37,7 @@ KEEPALIVE_OPTIONS = {
     "keepalives_count": ("TCP_KEEPCNT", 3),
     "tcp_user_timeout": ("TCP_USER_TIMEOUT", 10_000),
 }
+LIBPQ_KEEPALIVE_OPTIONS = {name: number for name, (_, number) in KEEPALIVE_OPTIONS.items()}
 
 #: Begins a transaction on SQLite. IMMEDIATE takes the write lock before the first read, so that a
 #: claim never uses rows that another writer is about to change.
@@ -258,19 +259,20 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         "sql_mode": None if is_postgresql else options.mysql_sql_mode,
     }
     if is_postgresql:
-        arguments |= {name: number for name, (_, number) in KEEPALIVE_OPTIONS.items()}
+        arguments |= LIBPQ_KEEPALIVE_OPTIONS
     arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
     if is_postgresql:
         settings = _build_postgresql_settings(url, options, read_timeout)
         words = [f"-c {name}={value}" for name, value in settings.items()]
-        arguments["options"] = " ".join([*words, _get_url_options(url)]).rstrip()
+        arguments["options"] = " ".join([*words, get_url_options(url)]).rstrip()
         # A pooler may give each transaction another session, without the prepared statements.
         # db/sql.py prepares statements if the connection has its own session.
         arguments["prepare_threshold"] = None
     return arguments
 
 
-def _get_url_options(url: URL) -> str:
+def get_url_options(url: URL) -> str:
+    """Return the ``options`` of libpq in a URL, or an empty string."""
     options = url.query.get("options", "")
     return options if isinstance(options, str) else options[-1]
 
@@ -283,7 +285,7 @@ def _build_postgresql_settings(
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
         settings["statement_timeout"] = read_timeout * 1000
-    return {name: value for name, value in settings.items() if name not in _get_url_options(url)}
+    return {name: value for name, value in settings.items() if name not in get_url_options(url)}
 
 
 def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:

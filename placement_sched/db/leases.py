@@ -17,21 +17,12 @@ from time import monotonic
 from oslo_log import log
 from sqlalchemy import text
 
+from placement_sched.db import sql
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Error, format_error
 
 LOG = log.getLogger(__name__)
 
-_NOW = {
-    "postgresql": "timezone('UTC', clock_timestamp())",
-    "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now')",
-    "mysql": "UTC_TIMESTAMP(6)",
-}
-_LATER = {
-    "postgresql": "timezone('UTC', clock_timestamp()) + make_interval(secs => {})",
-    "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '+{} seconds')",
-    "mysql": "UTC_TIMESTAMP(6) + INTERVAL {} SECOND",
-}
 # A lease that expires later than any process could set was taken before the clock of the database
 # was set back. A live holder renews it.
 _RENEW = (
@@ -98,15 +89,14 @@ class Lease:
                 LOG.debug("lease %s: %s", self._name, format_error(failure))
 
     def _run(self, connection: Connection, statement: str) -> bool:
-        dialect = connection.dialect.name
-        ignores = dialect == "mysql"
-        sql = statement.format(
-            now=_NOW[dialect],
-            later=_LATER[dialect].format(self._seconds),
+        ignores = connection.dialect.name == "mysql"
+        query = statement.format(
+            now=sql.build_time(connection),
+            later=sql.build_time(connection, self._seconds),
             # A smaller change of the clock must not take the lease from a live holder.
-            much_later=_LATER[dialect].format(2 * self._seconds),
+            much_later=sql.build_time(connection, 2 * self._seconds),
             ignore=" IGNORE" * ignores,
             nothing=" ON CONFLICT DO NOTHING" * (not ignores),
         )
         parameters = {"name": self._name, "holder": self._holder}
-        return connection.execute(text(sql), parameters).rowcount > 0
+        return connection.execute(text(query), parameters).rowcount > 0

@@ -43,6 +43,12 @@ AT_ONCE = 1000
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 
+#: The time of the database in UTC, plus a number of seconds.
+_TIMES = {
+    "postgresql": "timezone('UTC', clock_timestamp()) + make_interval(secs => {})",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '{} seconds')",
+    "mysql": "UTC_TIMESTAMP(6) + INTERVAL {} SECOND",
+}
 _JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
 
 Rows = Sequence[Mapping[str, Any]]
@@ -78,6 +84,11 @@ def has_skip_locked(connection: Connection) -> bool:
     is_mariadb: bool = getattr(dialect, "is_mariadb", False)
     oldest: tuple[int, ...] = (10, 6) if is_mariadb else (8, 0, 1)
     return tuple(dialect.server_version_info or ()) >= oldest
+
+
+def build_time(connection: Connection, seconds: float = 0) -> str:
+    """Build the SQL expression for the time of the database in UTC, plus some seconds."""
+    return _TIMES.get(connection.dialect.name, _TIMES["mysql"]).format(seconds)
 
 
 def split_batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:

@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, ev
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
-from placement_sched.db import engine, triggers
+from placement_sched.db import engine, sql, triggers
 from placement_sched.db.engine import count_statements, limit_connection_silence
 from placement_sched.db.errors import (
     CAPACITY,
@@ -99,7 +99,6 @@ _FIND_OLD_MARKS = text(
     "(created_at < :done AND done = 1 OR created_at < :rejected) OR created_at > :ahead "
     "ORDER BY id LIMIT :most"
 )
-_NOW = {"postgresql": "SELECT timezone('UTC', now())", "mysql": "SELECT UTC_TIMESTAMP(6)"}
 
 #: Opens a connection that commits each statement.
 _Read = Callable[[], AbstractContextManager[Connection]]
@@ -200,7 +199,7 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
     most once a minute. ``last`` is the time that the previous call returned. With None nothing is
     deleted.
     """
-    now: datetime = connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one()
+    now: datetime = connection.scalar(text(f"SELECT {sql.build_time(connection)}"))
     if last is None:
         return now
     done_age, rejected_age = (

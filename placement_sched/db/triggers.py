@@ -15,6 +15,7 @@ from oslo_log import log
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from placement_sched.db import sql
 from placement_sched.db.errors import get_error_code
 from placement_sched.model.names import shorten_names
 
@@ -42,14 +43,6 @@ _CASCADING_KEYS = sa.text(
     "WHERE constraint_schema = DATABASE() AND table_name IN :tables AND "
     "(update_rule NOT IN ('RESTRICT', 'NO ACTION') OR delete_rule NOT IN ('RESTRICT', 'NO ACTION'))"
 ).bindparams(sa.bindparam("tables", expanding=True))
-
-
-#: The SQL expression for the current time in UTC.
-_NOW = {
-    "postgresql": "timezone('UTC', clock_timestamp())",
-    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
-    "mysql": "UTC_TIMESTAMP(6)",
-}
 
 _LIST_TRIGGERS: Mapping[str, str] = {
     "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
@@ -84,7 +77,7 @@ class _Trigger(NamedTuple):
 
 def write_entry(connection: Connection, value: int) -> None:
     """Write :data:`EVERYTHING` or :data:`LONG` to the change log."""
-    now = _NOW.get(connection.dialect.name, _NOW["mysql"])
+    now = sql.build_time(connection)
     connection.exec_driver_sql(
         f"INSERT INTO sched_provider_changes (provider_id, created_at) VALUES ({value}, {now})"  # noqa: S608
     )

@@ -13,7 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.db.engine import parse_url, replace_closed_connections, use_own_connections
+from placement_sched.db.engine import (
+    LIBPQ_KEEPALIVE_OPTIONS,
+    get_url_options,
+    parse_url,
+    replace_closed_connections,
+    use_own_connections,
+)
 from placement_sched.db.errors import connect
 from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
@@ -173,20 +179,16 @@ def make_reader(url: URL) -> Engine:
         arguments: dict[str, Any] = {"timeout": READ_SECONDS}
         begin = ("PRAGMA query_only = ON",)
     elif kind == "postgresql":
-        url_options = url.query.get("options", "")
         options = (
             f"-c default_transaction_read_only=on -c statement_timeout={READ_SECONDS * 1000} "
-            f"-c jit=off {url_options if isinstance(url_options, str) else url_options[-1]}"
+            f"-c jit=off {get_url_options(url)}"
         )
         arguments = {
             "options": options.rstrip(),
             # A pooler may run each statement in another session, without prepared statements.
             "prepare_threshold": None,
-            "tcp_user_timeout": READ_SECONDS * 1000,
             # A host that has vanished sends nothing: only keepalive probes detect it.
-            "keepalives_idle": 5,
-            "keepalives_interval": 2,
-            "keepalives_count": 3,
+            **LIBPQ_KEEPALIVE_OPTIONS,
         }
     else:
         arguments = {"read_timeout": READ_SECONDS, "write_timeout": READ_SECONDS}

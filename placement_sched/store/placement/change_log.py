@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.db.sql import FrequentStatement
+from placement_sched.db.sql import FrequentStatement, build_time
 from placement_sched.db.tables import provider_changes
 from placement_sched.db.triggers import (
     EVERYTHING,
@@ -71,12 +71,6 @@ _STATEMENTS = {
     )
 }
 _NEWEST = sa.select(sa.func.max(_COLUMNS.id))
-#: The current time of the database in UTC, less a number of seconds.
-_SECONDS_AGO = {
-    "postgresql": "timezone('UTC', clock_timestamp()) - make_interval(secs => :seconds)",
-    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || :seconds || ' seconds')",
-}
-_SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +247,7 @@ def _find_last_id_before(connection: Connection, seconds: float) -> int:
 
     This id is less than the id of the newest row. Rows with higher ids may still be uncommitted.
     """
-    cutoff = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
-    is_old = sa.text(f"created_at < {cutoff}").bindparams(seconds=seconds)
+    is_old = sa.text(f"created_at < {build_time(connection, -seconds)}")
     last = sa.select(_COLUMNS.id).where(is_old).order_by(_COLUMNS.id.desc()).limit(1)
     newest = connection.scalar(_NEWEST) or 1
     return min(connection.scalar(last) or 0, newest - 1)
