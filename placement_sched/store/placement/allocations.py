@@ -372,18 +372,6 @@ def _write(
     providers.bump_generations(connection, bumped, now)
 
 
-def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
-    """Lock the existing consumers of claims and their allocations, and check the generations.
-
-    Raises :class:`ConcurrentUpdate` for a generation conflict.
-    """
-    ordered = sorted(claims, key=lambda claim: claim.consumer)
-    uuids = [claim.consumer for claim in ordered]
-    records = consumers.lock(connection, uuids)
-    current = consumers.lock_current_amounts(connection, uuids)
-    _check_generations(ordered, records, {row.consumer for row in current})
-
-
 def check_names(requested: Iterable[str], existing: Container[str]) -> None:
     """Reject claims that request a provider that does not exist.
 
@@ -464,7 +452,9 @@ def lock_reshape(
     raises :class:`Invalid` for an unknown provider, and :class:`ConcurrentUpdate` for a generation
     conflict of a provider or consumer.
     """
-    consumers.lock(connection, [claim.consumer for claim in claims])
+    ordered = sorted(claims, key=lambda claim: claim.consumer)
+    uuids = [claim.consumer for claim in ordered]
+    records = consumers.lock(connection, uuids)
     requested = {uuid for claim in claims for uuid in claim.allocations}
     candidates = resource_providers.map_by_uuid(connection, requested.union(generations))
     locked = resource_providers.lock(connection, [provider.id for provider in candidates.values()])
@@ -485,7 +475,8 @@ def lock_reshape(
                 f"resource provider generation conflict for provider {uuid}: "
                 f"actual: {actual}, given: {expected}"
             )
-    check_generations(connection, claims)
+    current = consumers.lock_current_amounts(connection, uuids)
+    _check_generations(ordered, records, {row.consumer for row in current})
     check_names(sorted(requested), existing)
     return {uuid: existing[uuid] for uuid in generations}
 
