@@ -283,5 +283,6 @@ def remove_node(connection: Connection, uuid: str) -> None:
         with suppress(NotFound):
             resource_providers.remove(connection, uuid)
     compute_nodes.remove_many(connection, [uuid])
-    if service and service.host == node.host and compute_nodes.is_last(connection, node):
+    remaining = compute_nodes.map_uuids_by_name(connection, [node.host])
+    if service and service.host == node.host and not remaining:
         services.remove(connection, [service.id])

@@ -22,6 +22,7 @@ from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations import Progress
 from placement_sched.store.compute import compute_nodes
+from placement_sched.store.compute.instances import list_names_on_hosts
 
 LOG = log.getLogger(__name__)
 
@@ -255,7 +256,9 @@ class Follower:
 
         Only differences are read from nova.
         """
-        if differing := self._instances.find_recorded_on(host) ^ set(uuids):
+        with self.database.read() as connection:
+            recorded = {each.uuid for each in list_names_on_hosts(connection, [host])}
+        if differing := recorded ^ set(uuids):
             self.read_instances(differing)
 
     def close(self) -> None:

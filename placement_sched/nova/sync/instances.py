@@ -472,11 +472,6 @@ class InstanceSync:
 
         return self._database.write(write)
 
-    def find_recorded_on(self, host: str) -> frozenset[str]:
-        """Return the uuids of the instances that are recorded on a host."""
-        with self._database.read() as connection:
-            return instances.list_uuids_on_host(connection, host)
-
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
     """Remove metadata that are too long from an instance, and report an issue."""

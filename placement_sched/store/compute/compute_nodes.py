@@ -167,12 +167,6 @@ def map_uuids_by_name(
     return {(host, node): uuid for host, node, uuid in rows}
 
 
-def is_last(connection: Connection, node: ComputeNode) -> bool:
-    """Return whether the node is the only node of its host."""
-    query = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
-    return connection.execute(query.limit(1)).first() is None
-
-
 def map_cells_of_hosts(
     connection: Connection, hosts: Collection[str]
 ) -> dict[str, set[str | None]]:

@@ -356,11 +356,6 @@ def _parse_kept(text: str) -> InstanceRecord:
     return record._replace(flavor_digest=compute_digest(flavor), has_own_flavor=True)
 
 
-def list_uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
-    """Return the uuids of the instances recorded on a host."""
-    return frozenset(connection.scalars(select(_COLUMNS.uuid).where(_COLUMNS.host == host)))
-
-
 def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Create instances, except instances that another request has recorded since.
 
