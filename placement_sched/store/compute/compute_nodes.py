@@ -211,11 +211,13 @@ def map_changed_columns(
     }
     differing = {}
     for row in map(build_row, nodes):
-        old = stored.get(row["uuid"])
-        names = tuple(c for c in _REPORTED if old is None or row[c] != getattr(old, c))
-        if names:
+        if names := _list_changed(row, stored.get(row["uuid"])):
             differing[row["uuid"]] = names
     return differing
+
+
+def _list_changed(row: Mapping[str, Any], old: Row[Any] | None) -> tuple[str, ...]:
+    return tuple(c for c in _REPORTED if old is None or row[c] != getattr(old, c))
 
 
 def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
@@ -249,25 +251,20 @@ def write(
     if after is not None and after != {uuid: row.version for uuid, row in stored.items()}:
         raise _build_concurrent_update("reported")
     new = [row for uuid, row in rows.items() if uuid not in stored]
-    changed = [
-        row
+    columns = {
+        uuid: names
         for uuid, row in rows.items()
-        if uuid in stored and any(row[key] != getattr(stored[uuid], key) for key in _REPORTED)
-    ]
+        if uuid in stored and (names := _list_changed(row, stored[uuid]))
+    }
+    changed = [row for uuid, row in rows.items() if uuid in columns]
+    all_columns = {name for names in columns.values() for name in names}
     _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
-    _change(connection, changed, stored, now)
-    came_from = {
-        row["uuid"]: stored[row["uuid"]].host
-        for row in changed
-        if row["host"] != stored[row["uuid"]].host
-    }
-    is_renamed = any(
-        row["hypervisor_hostname"] != stored[row["uuid"]].hypervisor_hostname for row in changed
-    )
-    if new or came_from or is_renamed:
+    _change(connection, changed, stored, all_columns, now)
+    came_from = {uuid: stored[uuid].host for uuid, names in columns.items() if "host" in names}
+    if new or not all_columns.isdisjoint({"host", "hypervisor_hostname"}):
         services.bump_enabled_nodes(connection)
-    reported_uuids = {row["uuid"] for row in (*new, *changed)}
+    reported_uuids = {row["uuid"] for row in new} | columns.keys()
     moments = {
         node.uuid: node.last_seen_up
         for node in nodes
@@ -281,7 +278,7 @@ def write(
     change_counters.bump_hosts(connection, changed_hosts)
     return WrittenReports(
         created=frozenset(row["uuid"] for row in new),
-        changed=frozenset(row["uuid"] for row in changed),
+        changed=frozenset(columns),
         came_from=came_from,
     )
 
@@ -349,15 +346,11 @@ def _change(
     connection: Connection,
     rows: Sequence[Mapping[str, Any]],
     old_rows: Mapping[str, Row[Any]],
+    differing: Collection[str],
     now: datetime,
 ) -> None:
     if not rows:
         return
-    differing = [
-        key
-        for key in _REPORTED
-        if any(row[key] != getattr(old_rows[row["uuid"]], key) for row in rows)
-    ]
     values = [
         {
             "b_uuid": row["uuid"],
