@@ -28,7 +28,7 @@ from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, C
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.caches import NodeHistory
-from placement_sched.scheduler.decisions import compute_request_digest, make_decision
+from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.request import REQUEST_PATH
@@ -78,11 +78,7 @@ class Claims:
     node_history: NodeHistory
 
     def find_existing_claim(
-        self,
-        spec: RequestSpec,
-        document: Mapping[str, Any],
-        claiming: ClaimMode,
-        ids: RequestIds = NO_REQUEST,
+        self, spec: RequestSpec, digest: str, claiming: ClaimMode, ids: RequestIds = NO_REQUEST
     ) -> SchedulingResult | None:
         """Return the result of an equal request with allocations, or None.
 
@@ -99,7 +95,6 @@ class Claims:
             )
         if not existing:
             return None
-        digest = compute_request_digest(spec, document)
         if claiming is ClaimMode.ADDED:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
             return SchedulingResult(dict(earlier.answer)) if earlier else None

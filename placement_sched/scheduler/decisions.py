@@ -23,7 +23,6 @@ from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel
-from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 
@@ -82,7 +81,7 @@ def make_decision(
 
     ``changes`` are the simulated changes of the cloud, or none.
     """
-    uuid, spec, body = run.seed.decision, run.request.spec, run.request.whole
+    uuid, spec, body = run.seed.decision, run.request.spec, run.request.document
     policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
     answer: Json = {
         "decision": uuid,
@@ -97,7 +96,7 @@ def make_decision(
         uuid=uuid,
         outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
         project_id=spec.project_id,
-        digest=compute_request_digest(spec, run.request.document),
+        digest=run.request.digest,
         request=body,
         answer=answer,
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
@@ -151,15 +150,6 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
             raise errors.Invalid(
                 f"{name}: too large to record: more than {MAX_RECORDED_OPTIONS_BYTES} bytes of JSON"
             )
-
-
-def compute_request_digest(spec: RequestSpec, document: Mapping[str, Any]) -> str:
-    """Return a digest that identifies equal requests.
-
-    The form of the list of instances does not matter.
-    """
-    body = {key: value for key, value in document.items() if key != "num_instances"}
-    return results.compute_digest({**body, "instance_uuids": list(spec.instance_uuids)})
 
 
 def build_result(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:

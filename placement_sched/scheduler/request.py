@@ -24,6 +24,7 @@ from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooCom
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.clock import Clock
+from placement_sched.model.decision import compute_digest
 from placement_sched.model.document import Document, Json
 from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
@@ -165,8 +166,10 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
 class SchedulingRequest:
     """A request: spec, policy, and the policy's settings and plugins.
 
-    ``document`` is the request spec as the caller sent it. ``whole`` is the same with stored
-    objects in place of their names. ``alternates`` is the number of alternates for each instance.
+    ``document`` is the request spec to record, with stored objects in place of their names.
+    ``digest`` identifies equal requests. ``names_group`` is true if the request names a stored
+    server group, whose members can change: a group object in the request has the members and hosts
+    that the caller lists. ``alternates`` is the number of alternates for each instance.
     ``policies`` are all policies that hosts may have. ``aggregates`` are the host aggregates, if
     the choice of the policy has read them. ``overrides`` and ``named_policy`` are set by an
     explanation. ``path`` is the JSON path of the document in the body of the call, and
@@ -177,7 +180,8 @@ class SchedulingRequest:
     settings: Settings
     plugins: Plugins
     document: Document = field(default_factory=dict)
-    whole: Document = field(default_factory=dict)
+    digest: str = ""
+    names_group: bool = False
     chosen: registry.ChosenPolicy | None = None
     policies: registry.Policies | None = None
     aggregates: Aggregates | None = None
@@ -186,16 +190,6 @@ class SchedulingRequest:
     named_policy: str | None = None
     path: str = REQUEST_PATH
     is_together: bool = False
-
-    @property
-    def names_group(self) -> bool:
-        """Return whether the request names a stored server group.
-
-        Its members can change. A group object in the request has the members and hosts that the
-        caller lists.
-        """
-        document = self.document
-        return isinstance(document.get("instance_group"), str) or _has_group_hint(document)
 
     @property
     def joined_group(self) -> str | None:
@@ -231,27 +225,23 @@ class RequestReader:
         document is invalid, and :class:`NotFound` if a named flavor or image is not stored.
         """
         whole = self._resolve_names(document)
-        running = self.live.get_settings()
-        settings = self._apply_overrides(running, overrides)
         original = parse_request_spec(whole)
         if not original.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
+        policies = registry.get_policies(self.live.get_settings(), self.clock)
+        chosen, aggregates = self._choose(original, policies, policy)
+        settings = self._apply_overrides(chosen.policy.settings, overrides)
         spec = derive_defaults(original, whole, settings)
-        policies = registry.get_policies(running, self.clock)
-        chosen, aggregates = self._choose(spec, policies, policy)
-        under_policy = self._apply_overrides(chosen.policy.settings, overrides)
-        if under_policy is not settings:
-            settings = under_policy
-            spec = derive_defaults(original, whole, settings)
         plugins = get_plugins(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confine(spec),
             settings=settings,
             plugins=plugins.select_for_rebuild() if spec.is_rebuild else plugins,
-            document=document,
-            whole=whole,
+            document=whole,
+            digest=compute_request_digest(spec.instance_uuids, document),
+            names_group=_names_group(document),
             chosen=chosen,
             policies=policies,
             aggregates=aggregates,
@@ -296,16 +286,15 @@ class RequestReader:
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
         """Read the current members of the request's server group into the request."""
         request = replace(request, aggregates=None)
-        if not request.names_group:
+        if (uuid := request.joined_group) is None:
             return request
-        whole = self._resolve_names(request.document)
-        spec = replace(
-            derive_defaults(parse_request_spec(whole), whole, request.settings),
-            instance_uuids=request.spec.instance_uuids,
-            requested_networks=request.spec.requested_networks,
-        )
-        spec = request.chosen.confine(spec) if request.chosen else spec
-        return replace(request, whole=whole, spec=spec)
+        with self.database.read() as connection:
+            stored = _get_group(connection, uuid)
+            own = request.spec.instance_uuids
+            group = server_groups.with_members(connection, stored, without=own)
+        document = {**request.document, "instance_group": group.as_document()}
+        spec = replace(request.spec, instance_group=group)
+        return replace(request, document=document, spec=spec)
 
     def _resolve_names(self, document: Document) -> Document:
         if not _has_names(document):
@@ -401,7 +390,8 @@ def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
     total = 0
     for request in requests:
         instances = len(request.spec.instance_uuids)
-        sizes = {name: len(orjson.dumps(request.whole.get(name))) for name in ("flavor", "image")}
+        recorded = {name: request.document.get(name) for name in ("flavor", "image")}
+        sizes = {name: len(orjson.dumps(value)) for name, value in recorded.items()}
         size = sum(sizes.values())
         total += size * instances
         if total > MAX_RECORDED_BYTES:
@@ -411,6 +401,15 @@ def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
                 f"more than {MAX_RECORDED_BYTES} in total",
                 json_path=f"$.request_spec.{larger}",
             )
+
+
+def compute_request_digest(uuids: Iterable[str], document: Document) -> str:
+    """Return a digest that identifies equal requests for these instances.
+
+    The form of the list of instances does not matter.
+    """
+    body = {key: value for key, value in document.items() if key != "num_instances"}
+    return compute_digest({**body, "instance_uuids": list(uuids)})
 
 
 def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
@@ -441,7 +440,11 @@ def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[R
 
 def _has_names(document: Document) -> bool:
     has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
-    return has_name or isinstance(document.get("instance_group"), str) or _has_group_hint(document)
+    return has_name or _names_group(document)
+
+
+def _names_group(document: Document) -> bool:
+    return isinstance(document.get("instance_group"), str) or _has_group_hint(document)
 
 
 def _look_up_names(connection: Connection, document: Document) -> Document:
@@ -461,11 +464,7 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
         whole["image"] = _get_image(connection, image)
     group = None
     if isinstance(uuid := whole.get("instance_group"), str):
-        group = server_groups.find_by_uuid(
-            connection, formats.read(formats.parse_uuid, uuid, _GROUP_PATH)
-        )
-        if group is None:
-            raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
+        group = _get_group(connection, formats.read(formats.parse_uuid, uuid, _GROUP_PATH))
     elif _has_group_hint(whole):
         group = _get_hinted_group(connection, whole)
     if group is not None:
@@ -510,6 +509,13 @@ def _get_image(connection: Connection, name: str) -> Document:
             json_path="$.request_spec.image",
         )
     return candidates[0].as_request_image()
+
+
+def _get_group(connection: Connection, uuid: str) -> ServerGroup:
+    group = server_groups.find_by_uuid(connection, uuid)
+    if group is None:
+        raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
+    return group
 
 
 def _get_hinted_group(connection: Connection, document: Document) -> ServerGroup:

@@ -81,6 +81,7 @@ from placement_sched.scheduler.request import (
     RequestReader,
     SchedulingRequest,
     check_recorded,
+    compute_request_digest,
 )
 from placement_sched.scheduler.resource_request import find_candidates
 from placement_sched.scheduler.selection import (
@@ -243,7 +244,8 @@ class Scheduler:
                         request = self.reader.read(document, alternates=alternates)
                     except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
                         spec = self.reader.read_instances(document)
-                        claimed = self.claims.find_existing_claim(spec, document, claiming, ids)
+                        digest = compute_request_digest(spec.instance_uuids, document)
+                        claimed = self.claims.find_existing_claim(spec, digest, claiming, ids)
                         if claimed is None:
                             raise
                         results[path] = claimed
@@ -262,7 +264,7 @@ class Scheduler:
     def _find_claim(
         self, request: SchedulingRequest, claiming: ClaimMode, ids: RequestIds
     ) -> SchedulingResult | None:
-        return self.claims.find_existing_claim(request.spec, request.document, claiming, ids)
+        return self.claims.find_existing_claim(request.spec, request.digest, claiming, ids)
 
     def _select_and_claim(
         self, requests: Sequence[SchedulingRequest], claiming: ClaimMode, ids: RequestIds

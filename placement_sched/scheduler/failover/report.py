@@ -474,7 +474,7 @@ def _read_flavors(analysis: Analysis) -> list[_Flavor]:
 
 def _build_instance(request: SchedulingRequest) -> MovingInstance:
     values: dict[str, Any] = dict.fromkeys(each.name for each in fields(Instance))
-    values |= {"uuid": str(uuid4()), "display_name": "", "flavor": request.whole["flavor"]}
+    values |= {"uuid": str(uuid4()), "display_name": "", "flavor": request.document["flavor"]}
     return MovingInstance(Instance(**values), {"flavor": values["flavor"]})
 
 

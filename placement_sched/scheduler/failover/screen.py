@@ -435,7 +435,7 @@ def _screen_request(
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
     return RequestOnHosts(
-        size=compute_flavor_size(request.whole["flavor"]),
+        size=compute_flavor_size(request.document["flavor"]),
         flavor=spec.flavor.name or "",
         fits=fits,
         candidates=len(candidates.requests),
