@@ -2,16 +2,14 @@
 """Runs of request filters, requested names and host filters."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from time import perf_counter
-from typing import Any, TypeVar
 
 import orjson
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
-from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.names import canonicalize_uuid
@@ -30,7 +28,6 @@ from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
 _ReasonOf = Callable[[HostState], Rejection | None]
-T = TypeVar("T")
 #: Fields that a request filter may not change.
 _READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
 
@@ -164,17 +161,16 @@ def iterate_rejections(
     The reports include the changes that would let the host pass, for the first instance. Raises
     :class:`PluginFailed` if a filter raises.
     """
-    for name, reason_of in _iterate_name_stages(spec, closed_cells):
-        rejection = reason_of(host)
-        if rejection is not None:
-            report = _split_by_verdict(name, [host], [rejection])[1]
-            yield _with_changes(report, (change_by_name(name, host, spec),))
-    for plugin in filters:
-        for report in run_filters((plugin,), [host], spec).reports:
-            if report.rejected:
-                with calling(plugin):
-                    changes = tuple(plugin.suggested_changes(host, spec))
-                yield _with_changes(report, changes)
+    for name, plugin, (rejection,) in _iterate_stages([host], spec, filters, closed_cells):
+        if rejection is None:
+            continue
+        if plugin is None:
+            changes: tuple[SuggestedChange, ...] = (change_by_name(name, host, spec),)
+        else:
+            with calling(plugin):
+                changes = tuple(plugin.suggested_changes(host, spec))
+        rejected = Rejected(host.host, host.nodename, rejection.reason, changes)
+        yield FilterReport(name=name, before=1, after=0, rejected=(rejected,))
 
 
 def list_rejections(
@@ -188,34 +184,41 @@ def list_rejections(
     Each stage runs once on all hosts, including hosts that other stages reject, for the first
     instance. Raises :class:`PluginFailed` if a filter raises.
     """
-    rejections: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
+    reasons: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
+    for name, _, rejections in _iterate_stages(hosts, spec, filters, closed_cells):
+        for reasons_of_host, rejection in zip(reasons, rejections, strict=True):
+            if rejection is not None:
+                reasons_of_host.append((name, rejection))
+    return reasons
+
+
+def _iterate_stages(
+    hosts: Sequence[HostState],
+    spec: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    closed_cells: Mapping[str, str],
+) -> Iterator[tuple[str, BaseHostFilter | None, Sequence[Rejection | None]]]:
+    """Yield the name, the filter, if any, and each host's rejection of each stage in turn."""
     for name, reason_of in _iterate_name_stages(spec, closed_cells):
-        for host, reasons in zip(hosts, rejections, strict=True):
-            if (rejection := reason_of(host)) is not None:
-                reasons.append((name, rejection))
+        yield name, None, list(map(reason_of, hosts))
     for plugin in filters:
+        name = type(plugin).__name__
         with calling(plugin):
             runs = plugin.run_filter_for_index(0)
             verdicts = get_filter(plugin).verdicts(hosts, spec) if runs else None
-        if verdicts is None:
-            continue
-        for host, reasons, verdict in zip(hosts, rejections, verdicts, strict=True):
-            if isinstance(verdict, Rejection):
-                reasons.append((type(plugin).__name__, verdict))
-            elif verdict is not None:
-                apply_passed(verdict, host, type(plugin).__name__)
-    return rejections
+            if verdicts is None:
+                continue
+            rejections = [each if isinstance(each, Rejection) else None for each in verdicts]
+            for host, verdict in zip(hosts, verdicts, strict=True):
+                if not isinstance(verdict, Rejection | None):
+                    apply_passed(verdict, host, name)
+        yield name, plugin, rejections
 
 
 def list_stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
     """List the stages that can reject a host of an open cell, in order."""
     by_name = [name for name, _ in _iterate_name_stages(spec, {})]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
-
-
-def _with_changes(report: FilterReport, changes: tuple[SuggestedChange, ...]) -> FilterReport:
-    rejected = tuple([replace(entry, changes=changes) for entry in report.rejected])
-    return replace(report, rejected=rejected)
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
@@ -372,13 +375,12 @@ def run_request_filters(
     """
     reports: list[RequestFilterReport] = []
     rejections: list[Rejection] = []
-    recording = _RecordingContext(context)
     for plugin in filters:
         started = perf_counter()
         outcome = None
-        with calling(plugin, recording.failures):
+        with calling(plugin):
             if plugin.enabled(plugin.settings):
-                outcome = plugin.apply(spec, recording)
+                outcome = plugin.apply(spec, context)
                 check_result(spec, outcome)
         rejection = outcome if isinstance(outcome, Rejection) else None
         reports.append(
@@ -410,30 +412,6 @@ def find_trait_source(kind: str, trait: str, reports: Sequence[RequestFilterRepo
         if trait in report.changes.get(kind, ()):
             return f"request filter {report.name}"
     return f"$.request_spec.request_level_params.{kind}"
-
-
-class _RecordingContext:
-    """Context whose own errors are not attributed to request filters."""
-
-    def __init__(self, context: RequestFilterContext) -> None:
-        self._context = context
-        self.failures: list[BaseException] = []
-
-    def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        return self._call(self._context.host_aggregates)
-
-    def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        return self._call(self._context.provider_aggregates, uuids)
-
-    def is_trait_of_all_nodes(self, trait: str) -> bool:
-        return self._call(self._context.is_trait_of_all_nodes, trait)
-
-    def _call(self, method: Callable[..., T], *arguments: Any) -> T:
-        try:
-            return method(*arguments)
-        except Exception as failure:
-            self.failures.append(failure)
-            raise
 
 
 def check_result(spec: RequestSpec, outcome: object) -> None:

@@ -5,7 +5,7 @@ import importlib
 import logging
 import pkgutil
 import sysconfig
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -102,18 +102,17 @@ def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
 class calling(in_effect):  # noqa: N801 - a context manager is named so
     """Run code of a plugin under its settings, and name it in errors.
 
-    Two kinds of errors are raised unchanged: subclasses of :class:`~placement_sched.errors.Error`,
-    and errors in ``blameless``, which the plugin did not cause. Any other error is raised as
-    :class:`~placement_sched.errors.PluginFailed`. Its traceback is logged at level error, or at
-    level debug within :func:`tolerate_failures`.
+    Subclasses of :class:`~placement_sched.errors.Error` and errors of the database are raised
+    unchanged. Any other error is raised as :class:`~placement_sched.errors.PluginFailed`. Its
+    traceback is logged at level error, or at level debug within :func:`tolerate_failures`.
     """
 
-    __slots__ = ("_blameless", "_kind")
+    __slots__ = ("_kind",)
 
-    def __init__(self, plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -> None:
+    def __init__(self, plugin: SchedulerPlugin) -> None:
         """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
-        self._kind, self._blameless = type(plugin), blameless
+        self._kind = type(plugin)
 
     def __exit__(
         self,
@@ -126,7 +125,8 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         if failure is None or isinstance(failure, errors.Error):
             return
         is_of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
-        if not is_of_plugin or failure in self._blameless:
+        # A plugin reads aggregates and instances when it needs them.
+        if not is_of_plugin or type(failure).__module__.startswith("sqlalchemy."):
             return
         path = get_class_path(self._kind)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR

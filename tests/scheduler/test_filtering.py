@@ -10,6 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from placement_sched.config.conf import CONF
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
@@ -485,14 +486,22 @@ def test_error_for_a_forbidden_root_trait_names_the_request_filter():
         run_request_filters([TraitRequiringFilter()], spec, CloudWithAnAggregate())
 
 
-@pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
-def test_failure_to_read_the_cloud_is_not_reported_as_request_filter_failure(failure):
+@pytest.mark.parametrize(
+    "failure", [OperationalError("SELECT 1", {}, Exception("gone")), Unavailable("locked")]
+)
+def test_failure_to_read_the_cloud_is_not_reported_as_plugin_failure(failure):
     class FailingCloud:
         def host_aggregates(self):
             raise failure
 
-    with pytest.raises(type(failure), match=str(failure)):
+    class InstanceReadingFilter(BaseHostFilter):
+        def host_passes(self, _host, _spec):
+            raise failure
+
+    with pytest.raises(type(failure), match=r"gone|locked"):
         run_request_filters([AggregateConfiningFilter()], DEFAULT_SPEC, FailingCloud())
+    with pytest.raises(type(failure), match=r"gone|locked"):
+        run_filters([InstanceReadingFilter()], HOSTS, DEFAULT_SPEC)
 
 
 @pytest.mark.parametrize(
