@@ -31,13 +31,7 @@ from placement_sched.scheduler.explain.verdicts import build_verdicts, map_repor
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
-from placement_sched.scheduler.simulation import (
-    ChangedAggregate,
-    ChangedInventory,
-    CloudChange,
-    DrainedHosts,
-    RemovedHosts,
-)
+from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import decisions, simulation
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
@@ -410,18 +404,15 @@ def plan_drain(
     """
     # First: with invalid overrides every host would seem to reject the instances.
     scheduler.reader.check_overrides(overrides)
-    if any(isinstance(change, RemovedHosts) for change in changes[:-1]):
+    if any(change.kind == "remove" for change in changes[:-1]):
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
         scheduler.simulate(changes, lambda _scheduler, _scratch: None)
     with scheduler.source.read() as connection:
         affected = _find_affected_hosts(connection, changes)
     rejected = _find_rejected_before(scheduler, affected)
     # Hosts are drained while their instances move, before they are removed.
-    draining = [
-        DrainedHosts(at=each.at, hosts=each.hosts) if isinstance(each, RemovedHosts) else each
-        for each in changes
-    ]
-    drained = {host for each in draining if isinstance(each, DrainedHosts) for host in each.hosts}
+    draining = [replace(each, kind="drain") if each.kind == "remove" else each for each in changes]
+    drained = {host for each in draining if each.kind == "drain" for host in each.value}
 
     capacities = _count_capacities(scheduler, flavors)
 
@@ -481,15 +472,13 @@ def _find_affected_hosts(connection: Connection, changes: Sequence[CloudChange])
     """Return the hosts whose instances may no longer fit after the changes."""
     hosts: set[str] = set()
     for change in changes:
-        match change:
-            case ChangedInventory():
-                hosts.add(change.host)
-            case ChangedAggregate():
-                hosts.update(change.add_hosts, change.remove_hosts)
-                for aggregate in (
-                    host_aggregates.read_snapshot(connection) if change.metadata else ()
-                ):
-                    hosts |= aggregate.hosts if aggregate.name == change.name else frozenset()
+        value = change.value
+        if change.kind == "inventory":
+            hosts.add(value["host"])
+        elif change.kind == "aggregate":
+            hosts.update(value["add_hosts"], value["remove_hosts"])
+            for aggregate in host_aggregates.read_snapshot(connection) if value["metadata"] else ():
+                hosts |= aggregate.hosts if aggregate.name == value["name"] else frozenset()
     return hosts
 
 

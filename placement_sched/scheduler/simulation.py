@@ -5,7 +5,7 @@ The compute service of a drained host is disabled, and its root provider has the
 COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice
@@ -38,63 +38,23 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 DRAINED = "drained in this simulation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainedHosts:
-    """Hosts that get no new instances. A plan moves their instances away."""
+@dataclass(frozen=True, slots=True)
+class CloudChange:
+    """A change of the cloud, and its JSON path.
 
-    at: str
-    hosts: tuple[str, ...]
+    ``kind`` is a key of :data:`CHANGE_KINDS`, and ``value`` conforms to the schema of the kind:
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedHosts:
-    """Removed hosts with providers, whose instances a plan moves first."""
-
-    at: str
-    hosts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddedHosts:
-    """New, empty and enabled hosts like an existing host."""
-
-    at: str
-    like: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedInventory:
-    """A changed inventory of a host, or of a named provider in its tree.
-
-    None keeps a value, and a total of 0 removes the inventory.
+    * ``drain``: hosts that get no new instances. A plan moves their instances away.
+    * ``remove``: hosts that are removed with their providers. A plan moves their instances first.
+    * ``add``: new, empty and enabled hosts like an existing host.
+    * ``inventory``: values of an inventory of a host, or of a named provider in its tree. A missing
+      value stays, and a total of 0 removes the inventory.
+    * ``aggregate``: other hosts and metadata of an aggregate. None removes a metadata key.
     """
 
     at: str
-    host: str
-    resource_class: str
-    provider: str | None = None
-    total: int | None = None
-    reserved: int | None = None
-    allocation_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedAggregate:
-    """An aggregate with other hosts and metadata.
-
-    None removes a metadata key.
-    """
-
-    at: str
-    name: str
-    add_hosts: tuple[str, ...]
-    remove_hosts: tuple[str, ...]
-    metadata: Mapping[str, str | None]
-
-
-#: A change. ``at`` is its JSON path.
-CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | ChangedAggregate
+    kind: str
+    value: Any
 
 
 def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
@@ -104,11 +64,11 @@ def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     too many hosts are added.
     """
     changes = tuple(
-        _parse_change(key, value, f"$.changes[{position}]")
+        _read_change(kind, value, f"$.changes[{position}]")
         for position, document in enumerate(documents or ())
-        for key, value in document.items()
+        for kind, value in document.items()
     )
-    copies = sum(change.count for change in changes if isinstance(change, AddedHosts))
+    copies = sum(change.value.get("count", 1) for change in changes if change.kind == "add")
     if copies > MAX_HOST_COPIES:
         raise Invalid(
             f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", json_path="$.changes"
@@ -116,37 +76,21 @@ def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     return changes
 
 
-def _parse_change(key: str, value: Any, at: str) -> CloudChange:
-    path = f"{at}.{key}"
-    match key:
-        case "drain":
-            return DrainedHosts(at=path, hosts=_deduplicate_names(value))
-        case "remove":
-            return RemovedHosts(at=path, hosts=_deduplicate_names(value))
-        case "add":
-            return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
-        case "inventory":
-            if not value.keys() & {"total", "reserved", "allocation_ratio"}:
-                raise Invalid(
-                    "the inventory has no changes: give a total, for example", json_path=path
-                )
-            return ChangedInventory(at=path, **value)
-        case "aggregate":
-            return ChangedAggregate(
-                at=path,
-                name=value["name"],
-                add_hosts=_deduplicate_names(value.get("add_hosts", ())),
-                remove_hosts=_deduplicate_names(value.get("remove_hosts", ())),
-                metadata=value.get("metadata", {}),
-            )
-    raise Invalid(
-        f"there is no change {key!r}{suggest_name('change', key, CHANGE_KINDS, alike=0.4)}",
-        json_path=at,
-    )
+def _read_change(kind: str, value: Any, at: str) -> CloudChange:
+    if kind not in CHANGE_KINDS:
+        suggestion = suggest_name("change", kind, CHANGE_KINDS, alike=0.4)
+        raise Invalid(f"there is no change {kind!r}{suggestion}", json_path=at)
+    path = f"{at}.{kind}"
+    if kind == "inventory" and not value.keys() & {"total", "reserved", "allocation_ratio"}:
+        raise Invalid("the inventory has no changes: give a total, for example", json_path=path)
+    if kind == "aggregate":
+        lists = {name: _deduplicate(value.get(name, ())) for name in ("add_hosts", "remove_hosts")}
+        value = {"metadata": {}, **value, **lists}
+    return CloudChange(path, kind, _deduplicate(value) if isinstance(value, list) else value)
 
 
-def _deduplicate_names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _deduplicate(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
 
 
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
@@ -199,18 +143,18 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
     connection = scratch.connection
     for change in changes:
         scratch.check()
-        match change:
-            case DrainedHosts():
-                get_nodes(connection, change.hosts, change.at)
-                simulation.disable(connection, change.hosts, DISABLED, DRAINED, now)
-            case RemovedHosts():
-                nodes = get_nodes(connection, change.hosts, change.at)
-                simulation.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
-            case AddedHosts():
+        match change.kind:
+            case "drain":
+                get_nodes(connection, change.value, change.at)
+                simulation.disable(connection, change.value, DISABLED, DRAINED, now)
+            case "remove":
+                nodes = get_nodes(connection, change.value, change.at)
+                simulation.remove_hosts(connection, change.value, [node.uuid for node in nodes])
+            case "add":
                 _add(scratch, change, now)
-            case ChangedInventory():
+            case "inventory":
                 _change_inventory(connection, change, now)
-            case ChangedAggregate():
+            case "aggregate":
                 _change_aggregate(connection, change, now)
 
 
@@ -236,18 +180,17 @@ def _build_unknown_name(noun: str, name: str, names: Collection[str], at: str) -
     return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=at)
 
 
-def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> None:
-    connection = scratch.connection
-    nodes = compute_nodes.list_by_names(connection, hosts=[change.like], nodes=())
+def _add(scratch: ScratchTransaction, change: CloudChange, now: datetime) -> None:
+    connection, like = scratch.connection, change.value["like"]
+    nodes = compute_nodes.list_by_names(connection, hosts=[like], nodes=())
     if not nodes:
-        raise _build_unknown_host(connection, change.like, f"{change.at}.like")
-    aggregates = [
-        each for each in host_aggregates.read_snapshot(connection) if change.like in each.hosts
-    ]
+        raise _build_unknown_host(connection, like, f"{change.at}.like")
+    aggregates = [each for each in host_aggregates.read_snapshot(connection) if like in each.hosts]
     trees = {node.uuid: simulation.list_tree_providers(connection, [node.uuid]) for node in nodes}
     names = compute_nodes.list_names(connection)
-    numbered = ((number, f"{change.like}+{number}") for number in count(1))
-    free = islice(((number, host) for number, host in numbered if host not in names), change.count)
+    numbered = ((number, f"{like}+{number}") for number in count(1))
+    unused = ((number, host) for number, host in numbered if host not in names)
+    free = islice(unused, change.value.get("count", 1))
     added: list[str] = []
     while batch := dict(islice(free, _BATCH_SIZE)):
         scratch.check()
@@ -278,81 +221,69 @@ def _map_copied_names(
     }
 
 
-def _change_inventory(connection: Connection, change: ChangedInventory, now: datetime) -> None:
-    nodes = compute_nodes.list_by_names(connection, hosts=[change.host], nodes=())
+def _change_inventory(connection: Connection, change: CloudChange, now: datetime) -> None:
+    host, name = change.value["host"], change.value["resource_class"]
+    nodes = compute_nodes.list_by_names(connection, hosts=[host], nodes=())
     if not nodes:
-        raise _build_unknown_host(connection, change.host, f"{change.at}.host")
-    if change.resource_class not in (classes := resource_classes.list_names(connection)):
-        raise _build_unknown_name(
-            "resource class", change.resource_class, classes, f"{change.at}.resource_class"
-        )
+        raise _build_unknown_host(connection, host, f"{change.at}.host")
+    if name not in (classes := resource_classes.list_names(connection)):
+        raise _build_unknown_name("resource class", name, classes, f"{change.at}.resource_class")
     tree = simulation.list_tree_providers(connection, [node.uuid for node in nodes])
     inventory_rows = inventories.map_by_provider_id(connection, [each.id for each in tree])
     provider = _select_provider(change, tree, inventory_rows)
-    old = inventory_rows.get(provider.id, {}).get(change.resource_class)
+    old = inventory_rows.get(provider.id, {}).get(name)
     new = _change_values(old, change)
     if new.total and new.reserved > new.total:
         raise Invalid(f"{new.reserved} reserved are more than the total", json_path=change.at)
     simulation.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
-    if change.resource_class in REPORTED_TOTALS:
+    if name in REPORTED_TOTALS:
         nodes_now = [_update_report(node, new) for node in reported]
         simulation.change_nodes(connection, nodes_now)
 
 
 def _select_provider(
-    change: ChangedInventory,
-    tree: Sequence[Provider],
-    inventory_rows: dict[int, dict[str, Inventory]],
+    change: CloudChange, tree: Sequence[Provider], inventory_rows: dict[int, dict[str, Inventory]]
 ) -> Provider:
     """Return the provider whose inventory is to change.
 
     It is the named provider, else the provider with the resource class, else the root.
     """
-    if change.provider is not None:
-        named = [provider for provider in tree if change.provider in {provider.uuid, provider.name}]
+    host, resource_class = change.value["host"], change.value["resource_class"]
+    if (wanted := change.value.get("provider")) is not None:
+        named = [provider for provider in tree if wanted in {provider.uuid, provider.name}]
         if not named:
-            known_names = {provider.name for provider in tree}
-            raise _build_unknown_name(
-                "provider", change.provider, known_names, f"{change.at}.provider"
-            )
+            existing = {provider.name for provider in tree}
+            raise _build_unknown_name("provider", wanted, existing, f"{change.at}.provider")
         return named[0]
-    owners = [each for each in tree if change.resource_class in inventory_rows.get(each.id, {})]
+    owners = [each for each in tree if resource_class in inventory_rows.get(each.id, {})]
     if len(owners) > 1:
         names = ", ".join(provider.name for provider in owners)
         raise Invalid(
-            f"several providers of host {change.host} have {change.resource_class}: name one of "
+            f"several providers of host {host} have {resource_class}: name one of "
             f"them as provider: {names}",
             json_path=change.at,
         )
     roots = [provider for provider in tree if provider.parent_uuid is None]
     if not owners and not roots:
-        raise Invalid(f"host {change.host} has no resource provider", json_path=f"{change.at}.host")
+        raise Invalid(f"host {host} has no resource provider", json_path=f"{change.at}.host")
     return next(iter(owners or roots))
 
 
-def _change_values(old: Inventory | None, change: ChangedInventory) -> Inventory:
+def _change_values(old: Inventory | None, change: CloudChange) -> Inventory:
+    value = change.value
+    name, total = value["resource_class"], value.get("total", old.total if old else 0)
     if old is None:
-        if not change.total:
-            raise Invalid(
-                f"host {change.host} has no {change.resource_class}: give a total",
-                json_path=change.at,
-            )
-        old = Inventory(
-            resource_class=change.resource_class, total=change.total, max_unit=change.total
-        )
-    total = old.total if change.total is None else change.total
+        if not total:
+            raise Invalid(f"host {value['host']} has no {name}: give a total", json_path=change.at)
+        old = Inventory(resource_class=name, total=total, max_unit=total)
     # A max_unit equal to the total follows the total, any other stays.
     is_unlimited = old.max_unit >= old.total
-    values: dict[str, Any] = {
-        "reserved": change.reserved,
-        "allocation_ratio": change.allocation_ratio,
-    }
     return replace(
         old,
         total=total,
         max_unit=total if is_unlimited else min(old.max_unit, total) or 1,
-        **{name: value for name, value in values.items() if value is not None},
+        **{name: value[name] for name in ("reserved", "allocation_ratio") if name in value},
     )
 
 
@@ -374,32 +305,34 @@ def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
     return changed
 
 
-def _change_aggregate(connection: Connection, change: ChangedAggregate, now: datetime) -> None:
+def _change_aggregate(connection: Connection, change: CloudChange, now: datetime) -> None:
+    name, metadata = change.value["name"], change.value["metadata"]
+    added, removed = change.value["add_hosts"], change.value["remove_hosts"]
     by_name = {each.name: each for each in host_aggregates.read_snapshot(connection)}
-    aggregate = by_name.get(change.name)
+    aggregate = by_name.get(name)
     if aggregate is None:
-        raise _build_unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
-    nodes = get_nodes(connection, change.add_hosts, f"{change.at}.add_hosts")
-    for position, host in enumerate(change.remove_hosts):
+        raise _build_unknown_name("aggregate", name, by_name, f"{change.at}.name")
+    nodes = get_nodes(connection, added, f"{change.at}.add_hosts")
+    for position, host in enumerate(removed):
         if host not in aggregate.hosts:
             at = f"{change.at}.remove_hosts[{position}]"
-            raise _build_unknown_name(f"host of aggregate {change.name}", host, aggregate.hosts, at)
-    host_aggregates.change_metadata(connection, aggregate.id, change.metadata, now)
-    new_hosts = [host for host in change.add_hosts if host not in aggregate.hosts]
+            raise _build_unknown_name(f"host of aggregate {name}", host, aggregate.hosts, at)
+    host_aggregates.change_metadata(connection, aggregate.id, metadata, now)
+    new_hosts = [host for host in added if host not in aggregate.hosts]
     host_aggregates.add_hosts(connection, aggregate.id, new_hosts, now)
-    for host in change.remove_hosts:
+    for host in removed:
         host_aggregates.remove_host(connection, aggregate.id, host)
     simulation.change_members(
         connection,
         aggregate.uuid,
         added=host_aggregates.find_provider_ids(connection, {node.host for node in nodes}),
-        removed=host_aggregates.find_provider_ids(connection, change.remove_hosts),
+        removed=host_aggregates.find_provider_ids(connection, removed),
         now=now,
     )
     _check_zones(host_aggregates.read_snapshot(connection), change)
 
 
-def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) -> None:
+def _check_zones(aggregates: Iterable[HostAggregate], change: CloudChange) -> None:
     """Reject a host in two availability zones, as nova does.
 
     Raises :class:`Invalid`.
