@@ -123,11 +123,7 @@ class Claims:
         now = self.clock()
         selected = [_DecidedRun.from_run(run, ids) for run in runs]
         claimed = self.database.claim(
-            lambda connection: (
-                [self._claim(connection, selected[0], claiming, now)]
-                if len(selected) == 1
-                else self._claim_together(connection, selected, now)
-            )
+            lambda connection: self._claim(connection, selected, claiming, now)
         )
         if any(new is not old for new, old in zip(claimed, selected, strict=True)):
             get_request_stats().conflicts[MOVED] += 1
@@ -163,68 +159,55 @@ class Claims:
         self.database.write(lambda connection: decisions.record(connection, decision, now))
 
     def _claim(
-        self, connection: Connection, selected: _DecidedRun, claiming: ClaimMode, now: datetime
-    ) -> _DecidedRun:
-        """Allocate each instance, and record instances and decision.
+        self,
+        connection: Connection,
+        selected: Sequence[_DecidedRun],
+        claiming: ClaimMode,
+        now: datetime,
+    ) -> Sequence[_DecidedRun]:
+        """Allocate the instances of all runs, and record instances and decisions.
 
         With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
         same instance uuids cannot be overwritten. With ``ClaimMode.ADDED``, the allocations are
         added to the existing allocations, which must not change after they are read here, and
-        existing records of instances are retained.
+        existing records of instances are retained. Each run is recorded before the next run joins
+        its server group and its spread is checked, because the later run was evaluated with the
+        instances of the earlier runs.
         """
-        uuids = selected.run.request.spec.instance_uuids
-        is_added = claiming is ClaimMode.ADDED
         existing: Sequence[Allocation] = ()
-        if is_added:
-            existing = allocations.list_by_consumers(connection, uuids)
-            recorded = decisions.map_by_instance(connection, uuids) if existing else {}
-            digest, ids = selected.decision.digest, selected.decision.request_ids
-            if existing and _find_added(uuids, recorded, existing, digest, ids):
-                raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
+        if is_added := claiming is ClaimMode.ADDED:
+            existing = _read_existing(connection, selected[0])
         claimed = self._allocate(connection, selected, existing, now)
-        _record(connection, claimed, now, is_added=is_added)
-        _lock_zones(connection, claimed.run)
-        return claimed
-
-    def _claim_together(
-        self, connection: Connection, selected: Sequence[_DecidedRun], now: datetime
-    ) -> Sequence[_DecidedRun]:
-        """Allocate several runs, and record instances and decisions.
-
-        Each run is recorded before the next run joins its server group and its spread is checked,
-        because the later run was evaluated with the instances of the earlier runs.
-        """
-        claims = [claim for run, _ in selected for claim in self._build_claims(run)]
-        try:
-            allocations.replace(connection, claims, now, decided=True)
-        except errors.Invalid as error:
-            # A provider is gone: a concurrent change.
-            raise ConcurrentUpdate(error.detail) from error
-        groups = {group for run, _ in selected if (group := _find_group_to_lock(run)) is not None}
+        groups = {group for run, _ in claimed if (group := _find_group_to_lock(run)) is not None}
         if len(groups) > 1:  # in an order that does not depend on the order of the requests
             server_groups.lock_many(connection, groups)
-        for claimed in selected:
-            _record(connection, claimed, now)
-        for run, _ in selected:
+        for decided in claimed:
+            _record(connection, decided, now, is_added=is_added)
+        for run, _ in claimed:
             _lock_zones(connection, run)
-        return selected
+        return claimed
 
     def _allocate(
         self,
         connection: Connection,
-        selected: _DecidedRun,
+        selected: Sequence[_DecidedRun],
         existing: Sequence[Allocation],
         now: datetime,
-    ) -> _DecidedRun:
-        """Allocate the selection, or a fallback, on top of ``existing``."""
+    ) -> Sequence[_DecidedRun]:
+        """Allocate the selections on top of ``existing``.
+
+        For a single instance, this may be a fallback.
+        """
         by_consumer = group_rows((allocation.consumer.uuid, allocation) for allocation in existing)
-        claims = [_merge(by_consumer, claim) for claim in self._build_claims(selected.run)]
-        fallbacks = selected.run.find_fallback(_MAX_FALLBACKS)
+        claims = [
+            _merge(by_consumer, claim) for run, _ in selected for claim in self._build_claims(run)
+        ]
+        first, (run, decision) = claims[0], selected[0]
         try:
             if len(claims) > 1:
                 allocations.replace(connection, claims, now, decided=True)
                 return selected
-            first = claims[0]
+            fallbacks = run.find_fallback(_MAX_FALLBACKS)
             others = (
                 _merge(
                     by_consumer, replace(first, allocations=_map_amounts(each.allocation_request))
@@ -237,8 +220,7 @@ class Claims:
             raise ConcurrentUpdate(error.detail) from error
         if not number:
             return selected
-        run = selected.run.use_fallback(fallbacks[number - 1])
-        return _DecidedRun.from_run(run, selected.decision.request_ids)
+        return [_DecidedRun.from_run(run.use_fallback(fallbacks[number - 1]), decision.request_ids)]
 
     def _build_claims(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
         """Yield the claim of each instance, whose consumer must not exist yet."""
@@ -257,9 +239,20 @@ class Claims:
             )
 
 
-def _record(
-    connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool = False
-) -> None:
+def _read_existing(connection: Connection, selected: _DecidedRun) -> Sequence[Allocation]:
+    """Read the allocations of the instances that a move adds to.
+
+    Raises :class:`ConcurrentUpdate` if a concurrent request has already added them.
+    """
+    uuids, decision = selected.run.request.spec.instance_uuids, selected.decision
+    existing = allocations.list_by_consumers(connection, uuids)
+    recorded = decisions.map_by_instance(connection, uuids) if existing else {}
+    if existing and _find_added(uuids, recorded, existing, decision.digest, decision.request_ids):
+        raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
+    return existing
+
+
+def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool) -> None:
     run, decision = claimed
     if run.request.names_group:
         with errors.relocate_errors(REQUEST_PATH, run.request.path):
