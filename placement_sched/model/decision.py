@@ -302,18 +302,23 @@ def find_differences(then: Json, now: Json) -> Iterator[RunDifference]:
         _map_search,
         _map_filters,
         _map_weighers,
+        _map_weights,
         _map_selections,
     ):
         values_then, values_now = facts(then), facts(now)
         for name in {**values_then, **values_now}:
-            if name.startswith(_STEP) and not both_have_steps:
+            old, new = values_then.get(name), values_now.get(name)
+            if old == new or (name.startswith(_STEP) and not both_have_steps):
                 continue
             if is_outline and (name == _QUERY or facts is _map_request_filters):
                 continue
-            if values_then.get(name) != values_now.get(name):
-                yield RunDifference(name, values_then.get(name), values_now.get(name))
-        if facts is _map_weighers:
-            yield from _find_weight_differences(then, now)
+            if facts is _map_weights:
+                if old is None or new is None:  # the host is recorded in a single run only
+                    continue
+                names = [key for key in {**old, **new} if old.get(key, 0.0) != new.get(key, 0.0)]
+                old, new = ({key: each.get(key, 0.0) for key in names} for each in (old, new))
+            if old != new:
+                yield RunDifference(name, old, new)
 
 
 def _get_funnel(run: Json) -> Json:
@@ -396,32 +401,18 @@ def _map_weighers(run: Json) -> _Facts:
     return {**facts, "first hosts": [_format_node(host["host"], host["node"]) for host in hosts]}
 
 
-def _find_weight_differences(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield the weights that differ among hosts recorded in both runs."""
-    weights_then, weights_now = (
-        {
-            _format_node(host["host"], host["node"]): {
-                "weight": host["weight"],
-                **{name: weight["weighted"] for name, weight in host["weights"].items()},
-            }
-            for host in run.get("best") or ()
+def _map_weights(run: Json) -> _Facts:
+    """Return the weights of each recorded host.
+
+    A weigher that gives no weight to any of these hosts is not listed.
+    """
+    return {
+        f"weights of {_format_node(host['host'], host['node'])}": {
+            "weight": host["weight"],
+            **{name: weight["weighted"] for name, weight in host["weights"].items()},
         }
-        for run in (then, now)
-    )
-    for name in weights_then:
-        if name not in weights_now or weights_then[name] == weights_now[name]:
-            continue
-        # A weigher that gives no weight to any of these hosts is not listed.
-        pairs = {
-            key: (weights_then[name].get(key, 0.0), weights_now[name].get(key, 0.0))
-            for key in {**weights_then[name], **weights_now[name]}
-        }
-        unequal = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-        if unequal:
-            values_then, values_now = (
-                {key: pair[index] for key, pair in unequal.items()} for index in (0, 1)
-            )
-            yield RunDifference(f"weights of {name}", values_then, values_now)
+        for host in run.get("best") or ()
+    }
 
 
 def _map_selections(run: Json) -> _Facts:
