@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers
-from placement_sched.candidates.combine import FreeCapacity
+from placement_sched.candidates.columns import (
+    Mask,
+    ProviderColumns,
+    RowNumbers,
+    truncate_capacities,
+)
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.request import ResolvedNames, Search, Topology, check_names
 from placement_sched.candidates.tree_index import TreeIndex
@@ -167,39 +171,12 @@ class ProviderSource(ABC):
         with self.open_columns(whole=True) as (cloud, shape):
             return _list_ids(cloud, constraints.find_serving_roots(shape, search, after)[:limit])
 
-    def read_free_capacity(
-        self, places: Collection[tuple[int, int]]
-    ) -> Mapping[tuple[int, int], FreeCapacity]:
-        """Return the remaining capacity of pairs of provider and class id.
-
-        The result may contain other combinations of these providers and classes.
-        """
-        free: dict[tuple[int, int], FreeCapacity] = {}
-        ids = {provider for provider, _ in places}
-        with self.open_columns(ids) as (cloud, _):
-            rows = np.sort(cloud.find_rows(ids))
-            for class_id in sorted({class_id for _, class_id in places}):
-                columns = cloud.classes.get(class_id)
-                if columns is None:
-                    continue
-                has_inventory, values = columns.select_values(rows, "capacity", "used", "max_unit")
-                for key, capacity, used, max_unit in zip(
-                    _list_ids(cloud, rows[has_inventory]),
-                    *(column.tolist() for column in values),
-                    strict=True,
-                ):
-                    free[key, class_id] = FreeCapacity(int(capacity) - used, max_unit)
-        return free
-
     def read_free_columns(
         self, providers: Sequence[int], classes: Collection[int]
-    ) -> Mapping[int, NDArray[np.float64]]:
-        """Map each class to the providers' remaining capacity, or 0.
-
-        The values are whole numbers, and exact below 2**53.
-        """
+    ) -> Mapping[int, NDArray[np.int64]]:
+        """Map each class to the providers' remaining capacity, or 0."""
         ids = np.fromiter(providers, np.int64, len(providers))
-        free_by_class = {class_id: np.zeros(len(ids)) for class_id in classes}
+        free_by_class = {class_id: np.zeros(len(ids), np.int64) for class_id in classes}
         with self.open_columns(providers) as (cloud, _):
             exists, rows = cloud.find_existing_rows(ids)
             indexes = np.flatnonzero(exists)
@@ -207,7 +184,7 @@ class ProviderSource(ABC):
                 if (columns := cloud.classes.get(class_id)) is None:
                     continue
                 has_inventory, (capacity, used) = columns.select_values(rows, "capacity", "used")
-                column[indexes[has_inventory]] = np.trunc(capacity) - used
+                column[indexes[has_inventory]] = truncate_capacities(capacity) - used
         return free_by_class
 
     def read_contents(self, ids: Collection[int]) -> ProviderContents:

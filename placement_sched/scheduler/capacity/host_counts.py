@@ -14,17 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, get_candidates
 
 #: An option to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
 AllocationOption = tuple[tuple[int, int], ...]
-
-#: Below this limit a float represents every integer exactly.
-_MAX_EXACT_FLOAT = 2.0**53
 
 
 class LimitReason(NamedTuple):
@@ -68,15 +63,8 @@ class FreeCapacity:
         used = {name for layout in layouts for amounts in layout.amounts for name in amounts}
         names = sorted(used, key=classes.__getitem__)
         ids = [provider.id for provider in candidates.providers]
-        free: list[int] = []
-        columns = source.read_free_columns(ids, [classes[name] for name in names]) if ids else {}
-        for class_id, column in columns.items():
-            if (np.abs(column) < _MAX_EXACT_FLOAT).all():
-                free += column.astype(np.int64).tolist()
-            else:
-                exact_free = source.read_free_capacity([(key, class_id) for key in ids])
-                amounts = [exact_free.get((key, class_id)) for key in ids]
-                free += [each.amount if each else 0 for each in amounts]
+        columns = source.read_free_columns(ids, [classes[name] for name in names])
+        free = [amount for column in columns.values() for amount in column.tolist()]
         rows = {provider.uuid: row for row, provider in enumerate(candidates.providers)}
         firsts = {name: index * len(ids) for index, name in enumerate(names)}
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])

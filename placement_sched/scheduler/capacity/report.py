@@ -217,7 +217,7 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
     for name, class_id in names.items():
         free = np.maximum(columns[class_id], 0).tolist()
         for root, amount in zip(root_of.values(), free, strict=True):
-            free_by_root[root][name] += int(amount)
+            free_by_root[root][name] += amount
     return free_by_root
 
 
