@@ -630,30 +630,15 @@ class HostReport(NamedTuple):
 def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
     """Return the entries of ``hosts`` in the given order.
 
-    Hosts with equal weights of a weigher share the JSON objects, because there are few distinct
-    values.
+    Hosts that share a weight share its JSON object, because there are few distinct weights.
     """
     reports = [host for host in hosts if view.shows(host.host, host.node)]
-    if not reports:
-        return []
-    shared: Json = {}
-    differing: list[tuple[str, list[Json]]] = []
-    for name in reports[0].weights:
-        column = [host.weights[name] for host in reports]
-        shared[name] = column[0].as_json()
-        if column.count(column[0]) < len(column):
-            entries = {
-                id(weight): weight.as_json()
-                for weight in {id(weight): weight for weight in column}.values()
-            }
-            differing.append((name, [entries[id(weight)] for weight in column]))
-    documents = []
-    for index, host in enumerate(reports):
-        weights = shared.copy()
-        for name, objects in differing:
-            weights[name] = objects[index]
-        documents.append(host.with_weights(weights))
-    return documents
+    weights = {id(weight): weight for host in reports for weight in host.weights.values()}
+    entries = {key: weight.as_json() for key, weight in weights.items()}
+    return [
+        host.with_weights({name: entries[id(weight)] for name, weight in host.weights.items()})
+        for host in reports
+    ]
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
