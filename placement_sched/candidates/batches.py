@@ -14,7 +14,7 @@ SQL statement and the limit is high, only such trees are read from the start.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, repeat
+from itertools import count, islice, pairwise, repeat
 from math import ceil
 from random import Random
 from typing import Any
@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.combine import Combination, WorkBudget, iterate_combinations
-from placement_sched.candidates.request import Search
+from placement_sched.candidates.combine import Combination, ProviderTree, iterate_combinations
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 
@@ -52,47 +51,18 @@ _MAX_SHAPES = 1000
 _Numbers = NDArray[np.int64]
 
 
-class _MeteredBudget(WorkBudget):
-    """The budget of a search, with a count of the steps spent through it."""
-
-    def __init__(self, budget: WorkBudget) -> None:
-        self._budget = budget
-        self.spent = 0
-
-    def consume(self, steps: int) -> None:
-        self._budget.consume(steps)
-        self.spent += steps
-
-
 @dataclass(slots=True)
 class _Shape:
-    """The combinations of all trees of the same shape, found as far as needed.
-
-    ``steps[n]`` are the steps that a tree costs for its first n combinations. Finding combinations
-    spends the steps for a single tree.
-    """
+    """The combinations of all trees of the same shape, found as far as needed."""
 
     pending: Iterator[Combination]
-    meter: _MeteredBudget
-    prices: Sequence[int]
-    steps: list[int] = field(default_factory=lambda: [0])
     combinations: list[Combination] = field(default_factory=list)
 
     def find(self, limit: int | None) -> int:
         """Find up to ``limit`` combinations (None: all), and return their number."""
         cached = self.combinations
-        while limit is None or len(cached) < limit:
-            combination = next(self.pending, None)
-            if combination is None:
-                self.steps[-1] = self.meter.spent
-                break
-            cached.append(combination)
-            self.meter.consume(self.compute_price(combination))
-            self.steps.append(self.meter.spent)
+        cached += islice(self.pending, None if limit is None else max(limit - len(cached), 0))
         return len(cached) if limit is None else min(len(cached), limit)
-
-    def compute_price(self, combination: Combination) -> int:
-        return self.prices[len(set(combination))]
 
 
 @dataclass(slots=True)
@@ -190,20 +160,32 @@ class CandidateBatches:
         return batch.shapes[number]
 
     def _build_shape(self, trees: ProviderTrees, number: int) -> _Shape:
-        tree, search = trees.build_tree(number), self.reader.search
+        tree = trees.build_tree(number)
         if (random := self.random) is not None:
             options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
-        meter = _MeteredBudget(self.reader.budget)
-        return _Shape(
-            iterate_combinations(tree, search.rules, meter), meter, compute_step_prices(search)
+        return _Shape(self._yield_combinations(tree))
+
+    def _yield_combinations(self, tree: ProviderTree) -> Iterator[Combination]:
+        """Yield the combinations of a tree, and pay for a candidate of each."""
+        budget, price = self.reader.budget, self._price
+        for combination in iterate_combinations(tree, self.reader.search.rules, budget):
+            budget.consume(price)
+            yield combination
+
+    @property
+    def _price(self) -> int:
+        """Return the cost of a candidate in steps."""
+        slots = sum(
+            _SLOT + len(slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
+            for slot in self.reader.search.slots
         )
+        return (_CANDIDATE + _PROVIDER + slots) // CHARACTERS_PER_STEP
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
 
-        Returns whether any combination was found. A tree costs at most the same steps as a search
-        in this tree alone.
+        Returns whether any combination was found.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)
@@ -216,7 +198,7 @@ class CandidateBatches:
     def _count_combinations(self, batch: _Batch, first: int, end: int | None) -> _Numbers:
         """Return the number of combinations to take from each tree.
 
-        The cost of these combinations is subtracted from the work budget.
+        The cost of these candidates is subtracted from the work budget.
         """
         lacking, shape_numbers = self.lacking, batch.shape_numbers
         counts_by_shape = np.zeros(len(batch.firsts), np.int64)
@@ -227,19 +209,15 @@ class CandidateBatches:
             if lacking is not None and total >= lacking:
                 break
             shape, limit = self._get_shape(batch, number), end
-            spent_before = shape.meter.spent
-            if lacking is not None:
-                limit = min(first + lacking - total, first + lacking if end is None else end)
+            if lacking is not None and end is None:
+                limit = first + lacking - total
+            paid -= len(shape.combinations)
             counts_by_shape[number] = max(shape.find(limit) - first, 0)
-            paid += shape.meter.spent - spent_before
+            paid += len(shape.combinations)
         counts = counts_by_shape[shape_numbers]
         if lacking is not None:
-            ends = np.cumsum(counts)
-            reached = int(np.searchsorted(ends, lacking)) + 1
-            counts = np.clip(lacking - (ends - counts), 0, counts)
-            shape_numbers = shape_numbers[:reached]
-        cost = _compute_cost(batch.shapes, shape_numbers, counts[: len(shape_numbers)], first)
-        self.reader.budget.consume(max(cost - paid, 0))
+            counts = np.clip(lacking - (np.cumsum(counts) - counts), 0, counts)
+        self.reader.budget.consume(max(int(counts.sum()) - paid, 0) * self._price)
         return counts
 
     def _take_distinct(self, batch: _Batch, first: int, end: int | None) -> bool:
@@ -248,27 +226,24 @@ class CandidateBatches:
         Several trees may have the same combination if it consists of sharing providers alone.
         """
         pairs: list[tuple[int, int]] = []
-        has_any, spend, lacking = False, self.reader.budget.consume, self.lacking
+        has_any, lacking, budget, price = False, self.lacking, self.reader.budget, self._price
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds
         for tree, number in enumerate(batch.shape_numbers.tolist()):
-            shape, place, start = self._get_shape(batch, number), first, int(bounds[tree])
-            while (end is None or place < end) and len(pairs) != lacking:
-                was_computed = place < len(shape.combinations)
-                if shape.find(place + 1) <= place:
+            shape, start = self._get_shape(batch, number), int(bounds[tree])
+            for place in count(first) if end is None else range(first, end):
+                is_paid = place >= len(shape.combinations)
+                if len(pairs) == lacking or shape.find(place + 1) <= place:
                     break
-                has_any, combination = True, shape.combinations[place]
-                rows = [start + position for position in combination]
-                cost = shape.steps[place + 1] - shape.steps[place] if was_computed else 0
+                has_any = True
+                rows = [start + position for position in shape.combinations[place]]
                 if is_sharer[rows].all():
                     key = tuple(ids[rows].tolist())
                     if key in self._shared_combinations:
-                        spend(max(cost - shape.compute_price(combination), 0))
-                        place += 1
+                        budget.consume(1)
                         continue
                     self._shared_combinations.add(key)
-                spend(cost)
+                budget.consume(1 if is_paid else price)
                 pairs.append((tree, place))
-                place += 1
         selected = np.array(pairs, np.int64).reshape(-1, 2)
         self._add_candidates(batch, selected[:, 0], selected[:, 1])
         return has_any
@@ -376,28 +351,3 @@ class CandidateBatches:
             return _MAX_BATCH
         expected = self.lacking * checked / max(len(self.requests), 1)
         return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)
-
-
-def compute_step_prices(search: Search) -> Sequence[int]:
-    """Return the cost of a candidate in steps for each number of providers."""
-    # An upper bound: slots that the same provider serves share their amounts.
-    fixed = _CANDIDATE + sum(
-        _SLOT + len(slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
-        for slot in search.slots
-    )
-    return [
-        (fixed + _PROVIDER * number) // CHARACTERS_PER_STEP
-        for number in range(len(search.slots) + 1)
-    ]
-
-
-def _compute_cost(shapes: Sequence[_Shape], numbers: _Numbers, counts: _Numbers, first: int) -> int:
-    width = int(counts.max(initial=0)) + 1
-    groups, sizes = np.unique(numbers * width + counts, return_counts=True)
-    cost = 0
-    for group, size in zip(groups.tolist(), sizes.tolist(), strict=True):
-        index, count = divmod(group, width)
-        steps = shapes[index].steps
-        last = len(steps) - 1
-        cost += size * (steps[min(first + count, last)] - (steps[min(first, last)] if first else 0))
-    return cost

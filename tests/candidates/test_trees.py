@@ -156,13 +156,13 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
     assert len(_find_grouped_candidates(sqlite_database, query, options, batch=25).requests) == 71
 
 
-def test_search_cost_of_a_tree_is_independent_of_other_trees(sqlite_database, sqlite_settings):
+def test_search_of_equal_trees_costs_less_than_of_different_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _build_hosts_with_cards(30, 3))
     together, alone = (
         _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS_QUERY, alike)
         for alike in (True, False)
     )
-    assert together == alone > 1000
+    assert 500 < together < alone
 
 
 def _find_smallest_sufficient_budget(database, options, query, alike):
