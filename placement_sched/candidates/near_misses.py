@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import combinations
-from operator import itemgetter, or_
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
@@ -95,8 +95,8 @@ def find_near_misses(
                 reader = TreeReader(source, looser, budget, for_explanation=True)
                 checks = reader.read(roots).check(budget)
                 if helped := tuple(root for root, serves in checks if serves):
-                    names = [term.name for term in dropped]
-                    misses.append(NearMiss.from_terms(names, len(helped), helped))
+                    names = tuple(term.name for term in dropped)
+                    misses.append(NearMiss(names, len(helped), helped))
             if misses:
                 break
     except TooComplex:
@@ -118,13 +118,12 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
     patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
     names = [(stage.kind, stage.detail) for stage in checked.stages]
     misses = []
-    for number, pattern in enumerate(patterns):
+    # Patterns with earlier constraints come first.
+    for number in reversed(range(len(patterns))):
         roots = tuple(ids[nearest[inverse.ravel() == number]].tolist())
-        terms = [names[index] for index in np.flatnonzero(pattern).tolist()]
-        misses.append(
-            (np.flatnonzero(pattern).tolist(), NearMiss.from_terms(terms, len(roots), roots))
-        )
-    return NearMisses.from_misses(miss for _, miss in sorted(misses, key=itemgetter(0)))
+        terms = tuple(names[index] for index in np.flatnonzero(patterns[number]).tolist())
+        misses.append(NearMiss(terms, len(roots), roots))
+    return NearMisses.from_misses(misses)
 
 
 class _Term(NamedTuple):

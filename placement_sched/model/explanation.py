@@ -125,41 +125,23 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A constraint that keeps a search without candidates from finding hosts.
+    """Constraints that keep a search without candidates from finding hosts.
 
-    Without the constraint, the search would find ``hosts`` hosts. ``others`` are further
-    constraints, as ``(constraint, detail)``, that must be dropped together with it. ``roots`` are
-    the ids of the root providers of the hosts.
+    Without these constraints, given as ``(constraint, detail)``, the search would find ``hosts``
+    hosts. ``roots`` are the ids of the root providers of the hosts.
     """
 
-    constraint: str
-    detail: str
+    terms: tuple[tuple[str, str], ...]
     hosts: int
-    others: tuple[tuple[str, str], ...] = ()
     roots: tuple[int, ...] = field(default=(), compare=False, repr=False)
-
-    @classmethod
-    def from_terms(
-        cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()
-    ) -> Self:
-        """Build a near miss from constraints, given as ``(constraint, detail)``."""
-        (constraint, detail), *others = terms
-        return cls(constraint, detail, hosts, tuple(others), roots)
-
-    @property
-    def terms(self) -> tuple[tuple[str, str], ...]:
-        """Return all constraints of the near miss, the main constraint first."""
-        return ((self.constraint, self.detail), *self.others)
 
     def as_json(self) -> Json:
         """Return the near miss as an entry of ``nearest_misses``.
 
         If it has several constraints, the others are listed under the key ``and``.
         """
-        entry: Json = {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
-        if self.others:
-            entry["and"] = [{"constraint": kind, "detail": text} for kind, text in self.others]
-        return entry
+        first, *others = ({"constraint": kind, "detail": detail} for kind, detail in self.terms)
+        return {**first, "hosts": self.hosts, **({"and": others} if others else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +201,7 @@ class CandidatesReport:
     def obstacle(self) -> EmptyStage:
         """Return the step that left no candidate, as a stage of the funnel."""
         for miss in self.nearest_misses.found:
-            terms = [(miss.constraint, miss.detail), *miss.others]
-            labels = [f"{kind} {detail}".strip() for kind, detail in terms]
+            labels = [f"{kind} {detail}".strip() for kind, detail in miss.terms]
             return EmptyStage(
                 CANDIDATES, join_words(labels), describe_hosts_without(miss.hosts, labels)
             )
@@ -416,33 +397,20 @@ class IgnoredValue:
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownHost:
-    """An unknown host in a list of the request.
-
-    ``key`` is the list, ``position`` the index in it. ``detail`` is the message, with the most
-    similar existing name.
-    """
-
-    key: str
-    position: int
-    detail: str
-
-    def as_json(self) -> dict[str, str]:
-        """Return the unknown host as an entry of ``warnings`` in a funnel."""
-        return {"key": self.key, "source": "request_spec", "detail": self.detail}
-
-
-@dataclass(frozen=True, slots=True)
 class IneffectiveKey:
-    """A hint or extra spec without effect on this request, and the reason."""
+    """A part of the request without effect, and the reason.
+
+    It is a hint, an extra spec, or the host at ``position`` in the list ``key``.
+    """
 
     key: str
     source: str
     detail: str
+    position: int = 0
 
     def as_json(self) -> dict[str, str]:
         """Return the key as an entry of ``warnings`` in a funnel."""
-        return asdict(self)
+        return {"key": self.key, "source": self.source, "detail": self.detail}
 
 
 def _cut(text: str) -> str:
@@ -523,7 +491,7 @@ class Funnel:
     states_age: float | None = None
     policy: PolicyReport | None = None
     later: LaterInstanceReport | None = None
-    warnings: tuple[IgnoredValue | UnknownHost | IneffectiveKey, ...] = ()
+    warnings: tuple[IgnoredValue | IneffectiveKey, ...] = ()
     room: RoomReport | None = None
     would_fit: tuple[WouldFit, ...] = ()
     selected: bool = True
@@ -618,14 +586,6 @@ class HostReport(NamedTuple):
     weight: float
     weights: Mapping[str, WeightReport]
 
-    def as_json(self) -> Json:
-        """Return the host as an entry of ``hosts``."""
-        return self.with_weights({name: report.as_json() for name, report in self.weights.items()})
-
-    def with_weights(self, weights: Json) -> Json:
-        """Return the host as an entry of ``hosts``, with these weights as JSON."""
-        return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
-
 
 def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
     """Return the entries of ``hosts`` in the given order.
@@ -636,7 +596,12 @@ def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYT
     weights = {id(weight): weight for host in reports for weight in host.weights.values()}
     entries = {key: weight.as_json() for key, weight in weights.items()}
     return [
-        host.with_weights({name: entries[id(weight)] for name, weight in host.weights.items()})
+        {
+            "host": host.host,
+            "node": host.node,
+            "weight": host.weight,
+            "weights": {name: entries[id(weight)] for name, weight in host.weights.items()},
+        }
         for host in reports
     ]
 

@@ -22,7 +22,7 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel
+from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel, build_hosts_json
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 
@@ -133,7 +133,7 @@ def _list_best_hosts(run: SchedulingRun) -> list[Json]:
     """
     if run.choice is None:
         return []
-    hosts = [report.as_json() for report in run.choice.first.build_best_reports(MAX_BEST_HOSTS)]
+    hosts = build_hosts_json(run.choice.first.build_best_reports(MAX_BEST_HOSTS))
     effective = {
         name for host in hosts for name, weight in host["weights"].items() if weight["weighted"]
     }

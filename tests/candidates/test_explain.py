@@ -111,10 +111,7 @@ def check_nearest_misses(cloud, query, reported):
                 expected[frozenset(dropped)] = trees
         if expected:
             break
-    assert {
-        frozenset({(miss.constraint, miss.detail), *miss.others}): miss.hosts
-        for miss in reported.nearest_misses.found
-    } == expected
+    assert {frozenset(miss.terms): miss.hosts for miss in reported.nearest_misses.found} == expected
     counts = [miss.hosts for miss in reported.nearest_misses.found]
     assert counts == sorted(counts, reverse=True)
 

@@ -136,7 +136,7 @@ def test_accepted_hosts_of_an_explanation_are_not_limited():
 
 
 THREE_NEAR_MISSES = [
-    NearMiss.from_terms([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for hosts in (1, 2, 3)
+    NearMiss((("required", "CUSTOM_A"), ("in_tree", "u")), hosts) for hosts in (1, 2, 3)
 ]
 
 
@@ -183,10 +183,8 @@ REJECTING_FILTER = RequestFilterReport(
     name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
 )
 ENABLED_HOSTS_CONSTRAINT = ("root_required", "!COMPUTE_STATUS_DISABLED")
-NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss.from_terms(
-    [("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1
-)
-NEAR_MISS_OF_DISABLED_HOST = NearMiss(*ENABLED_HOSTS_CONSTRAINT, 1, others=(("required", "A"),))
+NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss((("required", "CUSTOM_A"), ("resources", "VCPU:9")), 1)
+NEAR_MISS_OF_DISABLED_HOST = NearMiss((ENABLED_HOSTS_CONSTRAINT, ("required", "A")), 1)
 LATER_INSTANCE_WITHOUT_HOST = LaterInstanceReport(
     placed=1, asked=3, filters=(build_filter_report("B", 2, 0),)
 )
@@ -200,12 +198,12 @@ FUNNELS_BY_OBSTACLE = {
         request_filters=(REJECTING_FILTER,), steps=(build_step_report("required", "A", 0, 0),)
     ),
     "allocation_candidates: required A: 3 hosts meet all constraints but required A": build_funnel(
-        steps=STEP_REJECTING_ALL_HOSTS, misses=[NearMiss("required", "A", 3)]
+        steps=STEP_REJECTING_ALL_HOSTS, misses=[NearMiss((("required", "A"),), 3)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED: "
     "8 hosts are disabled and meet all other constraints": build_funnel(
         steps=(build_step_report(*ENABLED_HOSTS_CONSTRAINT, 8, 0),),
-        misses=[NearMiss(*ENABLED_HOSTS_CONSTRAINT, 8)],
+        misses=[NearMiss((ENABLED_HOSTS_CONSTRAINT,), 8)],
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED and required A: "
     "1 host is disabled and meets all constraints but required A": build_funnel(

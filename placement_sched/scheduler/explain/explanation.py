@@ -162,7 +162,7 @@ class _NearMissEvaluation:
         return self.searched.search
 
     def evaluate_miss(self, miss: NearMiss) -> Iterator[WouldFit]:
-        amount = find_term_amount(self.search, miss.terms[0]) if not miss.others else None
+        amount = find_term_amount(self.search, miss.terms[0]) if len(miss.terms) == 1 else None
         if amount is not None:
             run = self.searched
             nearest = find_nearest_amounts(
@@ -277,9 +277,10 @@ class _NearMissEvaluation:
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
         names = CloudNames.read_names(self.run, ())
-        if miss.constraint == "member_of" and miss.detail.startswith("!in:") and not miss.others:
+        (kind, detail), *others = miss.terms
+        if kind == "member_of" and detail.startswith("!in:") and not others:
             names = CloudNames.read_names(self.run, [str(state.uuid) for state in passed])
-            by_aggregates = _group_by_aggregates(names, miss.detail, passed)
+            by_aggregates = _group_by_aggregates(names, detail, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
             why = describe_would_fit(miss.terms, (), names.get_name, several=several)

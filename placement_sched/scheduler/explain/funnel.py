@@ -26,11 +26,11 @@ from placement_sched.model.explanation import (
     ExplanationView,
     FilterReport,
     Funnel,
+    IneffectiveKey,
     LaterInstanceReport,
     Rejected,
     RoomReport,
     StepReport,
-    UnknownHost,
 )
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
@@ -58,7 +58,7 @@ class _NamedHost(NamedTuple):
     noun: str
 
 
-def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
+def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[IneffectiveKey, ...]:
     """Return the forced or ignored hosts and nodes that do not exist.
 
     As in nova's filters, names are compared without case. The database is not read if the request
@@ -89,10 +89,10 @@ def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[Unkno
     reports = []
     for key, position, name, noun in unknown[:MAX_COMPARED_NAMES]:
         detail = f"there is no {noun} {name!r}{suggest_name(noun, name, all_names[noun])}"
-        reports.append(UnknownHost(key, position, detail))
+        reports.append(IneffectiveKey(key, "request_spec", detail, position))
     if more := unknown[MAX_COMPARED_NAMES:]:
         detail = f"and {len(more)} more names that do not exist, the first {more[0].name!r}"
-        reports.append(UnknownHost(more[0].key, more[0].position, detail))
+        reports.append(IneffectiveKey(more[0].key, "request_spec", detail, more[0].position))
     return tuple(reports)
 
 
