@@ -310,17 +310,6 @@ class LoadedProviders(ProviderSource):
         statement = select_single_providers(query, names, limit, after)
         return self._connection.scalars(statement).all()
 
-    def list_tree_providers(
-        self, providers: Sequence[CandidateProvider]
-    ) -> tuple[CandidateProvider, ...]:
-        """Return all providers of the trees of these providers."""
-        with self.open_columns([provider.id for provider in providers]) as (cloud, _):
-            roots = np.unique(
-                cloud.providers.roots[cloud.find_rows(provider.id for provider in providers)]
-            )
-        with self.open_columns(roots=roots[roots != 0].tolist()):
-            return super().list_tree_providers(providers)
-
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` with the traits."""
         statement = _select_roots(search, after).limit(limit)

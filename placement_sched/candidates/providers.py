@@ -25,7 +25,6 @@ from placement_sched.candidates.columns import (
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.request import ResolvedNames, Search, Topology, check_names
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db.sql import SIZE, split_batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
 #: Number of rows evaluated first for each candidate that the limit allows, and the factor by which
@@ -130,31 +129,20 @@ class ProviderSource(ABC):
                 )
             )
 
-    def describe(
-        self, serving: Collection[int], *, whole: bool
-    ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
-        """Return these providers, or their ``whole`` trees, sorted by id."""
-        with self.open_columns(serving) as (cloud, shape):
-            rows, trees = np.sort(cloud.find_rows(serving)), None
-            if whole:
-                roots = cloud.providers.roots[rows]
-                trees = tuple(cloud.describe_providers(shape.find_tree_rows(roots[roots != 0])))
+    def describe(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
+        """Return these providers, in the order of their ids here."""
+        with self.open_columns(ids) as (cloud, _):
+            rows = np.sort(cloud.find_rows(ids))
             by_id = {provider.id: provider for provider in cloud.describe_providers(rows)}
-        return tuple([by_id[key] for key in serving if key in by_id]), trees
+        return tuple([by_id[key] for key in ids if key in by_id])
 
-    def list_tree_providers(
-        self, providers: Sequence[CandidateProvider]
-    ) -> tuple[CandidateProvider, ...]:
-        """Return all providers of the trees of these providers."""
-        by_id: dict[int, CandidateProvider] = {}
-        ids = [provider.id for provider in providers]
-        with self.open_columns(ids) as (cloud, shape):
-            # In batches of one SQL statement, to keep the order of the response the same.
-            for batch in split_batches(ids, SIZE):
-                roots = cloud.providers.roots[cloud.find_rows(batch)]
-                described = cloud.describe_providers(shape.find_tree_rows(roots[roots != 0]))
-                by_id.update((provider.id, provider) for provider in described)
-        return tuple(by_id.values())
+    def list_tree_providers(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
+        """Return all providers of the trees of these providers, sorted by id."""
+        with self.open_columns(ids) as (cloud, _):
+            roots = np.unique(cloud.providers.roots[cloud.find_rows(ids)])
+        roots = roots[roots != 0]
+        with self.open_columns(roots=roots.tolist()) as (cloud, shape):
+            return tuple(cloud.describe_providers(shape.find_tree_rows(roots)))
 
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` with the traits."""

@@ -162,13 +162,10 @@ def _find_in_trees(
         only=only,
     )
     batches.run()
-    whole = not search.names.topology.sharing
-    providers, trees = reader.source.describe(batches.serving, whole=whole)
     return Candidates(
         requests=tuple(batches.requests),
-        providers=providers,
+        providers=reader.source.describe(batches.serving),
         limited=batches.lacking == 0,
-        trees=trees,
     )
 
 

@@ -181,14 +181,12 @@ class AllocationRequest(NamedTuple):
 class Candidates:
     """The result of a search, possibly empty.
 
-    ``limited`` means that the limit was reached, so that there may be more candidates. ``trees``
-    are all providers of the trees in the result, or None if they were not loaded.
+    ``limited`` means that the limit was reached, so that there may be more candidates.
     """
 
     requests: tuple[AllocationRequest, ...] = ()
     providers: tuple[CandidateProvider, ...] = ()
     limited: bool = False
-    trees: tuple[CandidateProvider, ...] | None = None
 
 
 def merge_results(results: Sequence[Candidates]) -> Candidates:

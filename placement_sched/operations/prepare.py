@@ -185,9 +185,9 @@ def warm_up(
     with database.read() as connection, suppress(Invalid):
         source = sources(connection)
         search = prepare(source, _WARM_UP_QUERY)
-        candidates = find(source, search, settings, random)
-        providers = candidates.providers if candidates.trees is None else candidates.trees
-        render_summaries(source, providers)
+        providers = find(source, search, settings, random).providers
+        trees = source.list_tree_providers([provider.id for provider in providers])
+        render_summaries(source, trees)
 
 
 def freeze_loaded_objects() -> None:

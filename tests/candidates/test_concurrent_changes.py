@@ -80,10 +80,8 @@ CONCURRENT_CHANGES = {
 def _search_and_explain_candidates(connection, query, options):
     search = prepare(make_provider_source(connection), query)
     result = find(make_provider_source(connection), search, options, Random(1))
-    shown = (
-        make_provider_source(connection).list_tree_providers(result.providers)
-        if result.trees is None
-        else result.trees
+    shown = make_provider_source(connection).list_tree_providers(
+        [provider.id for provider in result.providers]
     )
     render_summaries(make_provider_source(connection), shown)
     render(result.requests, Version(1, 39))

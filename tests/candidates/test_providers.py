@@ -60,7 +60,7 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
         alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
     except TooComplex as rejection:
         return str(rejection)
-    trees = source.list_tree_providers(result.providers) if result.trees is None else result.trees
+    trees = source.list_tree_providers([provider.id for provider in result.providers])
     shown = [b"".join(render_summaries(source, trees, fields)) for fields in SUMMARY_FIELDS]
     ids = [*(provider.id for provider in trees), 10**6]
     columns = source.read_free_columns(ids, search.names.classes.values())

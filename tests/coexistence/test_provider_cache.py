@@ -182,7 +182,7 @@ def both_services(shared_db_url: str) -> Iterator[tuple[OwnPlacement, OpenStackP
 def _search_and_render(connection, source, query, settings):
     search = prepare(source, query)
     result = find(source, search, settings, Random(1))
-    trees = source.list_tree_providers(result.providers) if result.trees is None else result.trees
+    trees = source.list_tree_providers([provider.id for provider in result.providers])
     summaries = render_summaries(source, trees)
     run = SearchRun(connection, source, search, result, settings, NodeNames())
     return (

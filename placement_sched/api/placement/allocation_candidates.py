@@ -130,9 +130,7 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
         )
         providers = result.providers
         if shows_trees and search.names.topology.nested:
-            providers = (
-                source.list_tree_providers(providers) if result.trees is None else result.trees
-            )
+            providers = source.list_tree_providers([provider.id for provider in providers])
         summaries = render_summaries(source, providers, _get_summary_fields(call, query))
     requests = render(result.requests, call.version)
     body = b"".join(

@@ -18,7 +18,6 @@ from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_RECOUNTED_PARTS
-from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
@@ -210,8 +209,7 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
     }
     root_of = {key: root for root, key in source.map_ids(roots).items()}
     if not answered.search.is_single:
-        roots_only = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
-        root_of = {each.id: each.root_uuid for each in source.list_tree_providers(roots_only)}
+        root_of = {each.id: each.root_uuid for each in source.list_tree_providers(root_of)}
     columns = source.read_free_columns(list(root_of), list(names.values()))
     free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
     for name, class_id in names.items():

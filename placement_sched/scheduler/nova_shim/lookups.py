@@ -221,7 +221,7 @@ class Cloud:
 
     def _read_generations(self, uuids: Collection[str]) -> Mapping[str, int]:
         ids = self.view.providers.map_ids(uuids)
-        providers, _ = self.view.providers.describe(ids.values(), whole=False)
+        providers = self.view.providers.describe(ids.values())
         return {provider.uuid: provider.generation for provider in providers}
 
     def _read_traits(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
