@@ -256,15 +256,11 @@ class _Checker:
         counted_own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
         counted_shared = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
         rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
-        if shared.any():
-            for part, counted in ((~shared, counted_own), (shared, counted_shared)):
-                for index, mask in enumerate(
-                    evaluator.iterate_masks(group, counted, rows[part]), first
-                ):
-                    self.met[index, part] = mask
-        else:
-            for index, mask in enumerate(evaluator.iterate_masks(group, counted_own, rows), first):
-                self.met[index] = mask
+        for part, counted in ((~shared, counted_own), (shared, counted_shared)):
+            for index, mask in enumerate(
+                evaluator.iterate_masks(group, counted, rows[part]), first
+            ):
+                self.met[index, part] = mask
         index = (
             first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
         )
