@@ -289,18 +289,14 @@ class ProviderTable:
     def insert(self, ids: _Ids) -> None:
         """Insert empty rows for new providers with these ascending ids."""
         places = np.searchsorted(self.ids, ids)
-        self.ids = np.insert(self.ids, places, ids)
-        self.uuids = np.insert(self.uuids, places, "")
-        self.generations = np.insert(self.generations, places, -1)
-        self.roots = np.insert(self.roots, places, 0)
-        self.parents = np.insert(self.parents, places, 0)
-        self.described = np.insert(self.described, places, _build_object_array([None] * len(ids)))
+        values: dict[str, Any] = {"ids": ids, "uuids": "", "generations": -1}
+        for name, value in (values | {"roots": 0, "parents": 0, "described": None}).items():
+            setattr(self, name, np.insert(getattr(self, name), places, value))
 
     def delete(self, keep: NDArray[np.bool_]) -> None:
         """Keep only the rows that ``keep`` selects."""
-        self.ids, self.uuids = self.ids[keep], self.uuids[keep]
-        self.generations, self.roots = self.generations[keep], self.roots[keep]
-        self.parents, self.described = self.parents[keep], self.described[keep]
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name)[keep])
 
 
 class ProviderColumns:

@@ -11,8 +11,9 @@ constraint removed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import chain, repeat
 from random import Random
 
@@ -21,7 +22,7 @@ import orjson
 from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Search
+from placement_sched.candidates.request import Search, Slot
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -155,7 +156,8 @@ def _find_in_trees(
     search = reader.search
     batches = CandidateBatches(
         reader=reader,
-        layout_of=_Layouts(search),
+        # Many candidates share a layout.
+        layout_of=cache(partial(_build_layout, search.slots, search.names.class_names)),
         limit=limit,
         in_turn=in_turn,
         random=random,
@@ -169,34 +171,23 @@ def _find_in_trees(
     )
 
 
-class _Layouts:
-    """The layouts of a search, each shared by many candidates."""
+def _build_layout(
+    slots: Sequence[Slot], class_names: Mapping[int, str], firsts: tuple[int, ...]
+) -> Layout:
+    """Build a layout.
 
-    def __init__(self, search: Search) -> None:
-        self._class_names, self._slots = search.names.class_names, search.slots
-        self._cached: dict[tuple[int, ...], Layout] = {}
-
-    def __call__(self, firsts: tuple[int, ...]) -> Layout:
-        """Return a layout.
-
-        ``firsts`` has for each slot the first slot with the same provider.
-        """
-        layout = self._cached.get(firsts)
-        if layout is None:
-            layout = self._cached[firsts] = self._build_layout(firsts)
-        return layout
-
-    def _build_layout(self, firsts: tuple[int, ...]) -> Layout:
-        places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
-        amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
-        mappings: dict[str, dict[int, None]] = defaultdict(dict)
-        for slot, first in zip(self._slots, firsts, strict=True):
-            place = places[first]
-            mappings[slot.suffix][place] = None
-            for class_id, amount in slot.amounts:
-                name = self._class_names[class_id]
-                amounts[place][name] = amounts[place].get(name, 0) + amount
-        return Layout(amounts, {suffix: tuple(indexes) for suffix, indexes in mappings.items()})
+    ``firsts`` has for each slot the first slot with the same provider.
+    """
+    places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
+    amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
+    mappings: dict[str, dict[int, None]] = defaultdict(dict)
+    for slot, first in zip(slots, firsts, strict=True):
+        place = places[first]
+        mappings[slot.suffix][place] = None
+        for class_id, amount in slot.amounts:
+            name = class_names[class_id]
+            amounts[place][name] = amounts[place].get(name, 0) + amount
+    return Layout(amounts, {suffix: tuple(indexes) for suffix, indexes in mappings.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

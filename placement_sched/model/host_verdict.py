@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts on hosts that the request of an explanation names."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import (
-    CANDIDATES,
-    FILTERS,
-    REQUEST_FILTERS,
-    FilterReport,
-    RequestFilterReport,
-    StepReport,
-)
+from placement_sched.model.explanation import REQUEST_FILTERS, Rejected, RequestFilterReport
 from placement_sched.model.verdict import SuggestedChange
 
 
@@ -34,20 +26,9 @@ class RejectReason:
         return cls(REQUEST_FILTERS, report.name, report.rejection or "")
 
     @classmethod
-    def from_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
-        """Build the reason for a rejection by a search step.
-
-        The name of the reason is ``prefix`` and the label of the step.
-        """
-        (rejected,) = step.rejected
-        name = f"{prefix}{step.label}"
-        return cls(CANDIDATES, name, rejected.reason, rejected.changes)
-
-    @classmethod
-    def iterate_filter_reasons(cls, report: FilterReport) -> Iterator["RejectReason"]:
-        """Yield the reason of each host that a filter rejected."""
-        for rejected in report.rejected:
-            yield cls(FILTERS, report.name, rejected.reason, rejected.changes)
+    def from_rejected(cls, stage: str, name: str, rejected: Rejected) -> "RejectReason":
+        """Build the reason of a stage that rejected a host."""
+        return cls(stage, name, rejected.reason, rejected.changes)
 
     def as_json(self) -> Json:
         """Return the reason as an entry of ``reasons``."""

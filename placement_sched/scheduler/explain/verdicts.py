@@ -476,7 +476,7 @@ def _list_filter_reasons(
     try:
         reports = run.chooser.iterate_rejections(state, get_first_spec(run))
         while report := read_next_report(reports):
-            (reason,) = RejectReason.iterate_filter_reasons(report)
+            reason = RejectReason.from_rejected(FILTERS, report.name, report.rejected[0])
             if in_run := run_reasons.pop(report.name, None):
                 reason, is_reached = replace(reason, reason=in_run.reason), True
             if is_reached:
@@ -542,7 +542,10 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
         with_texts = with_reasons(connection, report).steps
         of_roots = ((root, step) for (root, _), step in zip(new_steps, with_texts, strict=True))
         for root, steps in group_rows(of_roots).items():
-            step_reasons = [RejectReason.from_step(step, prefix) for step in steps]
+            step_reasons = (
+                RejectReason.from_rejected(CANDIDATES, f"{prefix}{step.label}", step.rejected[0])
+                for step in steps
+            )
             reasons[root] = [names.with_names(root, reason) for reason in step_reasons]
             uncertain.discard(root)
             if not (rejected[root].is_certain and _has_known_changes(reasons[root])):
