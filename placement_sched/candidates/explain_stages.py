@@ -533,25 +533,18 @@ def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     return {key: name or "one provider" for key, name in rows}
 
 
-def read_uuids(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Map the ids of these providers to their uuids."""
-    columns = tables.resource_providers.c
-    query = select(columns.id, columns.uuid)
-    return dict(map(tuple, select_in_batches(connection, query, columns.id, ids)))
-
-
 def find_nearest_amounts(
     source: ProviderSource,
     search: Search,
     taken: Collection[str],
     term: tuple[str, str],
     limit: int,
-) -> Mapping[int, int]:
+) -> Mapping[str, int]:
     """Return for each tree the fitting amount that is nearest to the requested amount.
 
     ``term`` is the name of the requested amount in the query, and ``taken`` are the uuids of roots
-    with candidates. The result maps root ids to amounts,
-    for the ``limit`` trees with the nearest amounts. The amount of a tree is the largest amount
+    with candidates. The result maps the uuids of roots to amounts, nearest first, for the ``limit``
+    trees with the nearest amounts. The amount of a tree is the largest amount
     below the requested amount that fits. If none fits, it is the smallest amount above. Only trees
     without candidates that meet all other constraints are considered. With the new amount, their
     providers may still not serve together.
@@ -568,8 +561,8 @@ def find_nearest_amounts(
     amounts_by_tree[[uuid in taken for uuid in uses.root_uuids]] = 0
     trees = np.flatnonzero(amounts_by_tree)
     order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:limit]
-    ids, amounts = uses.root_ids[trees[order]], amounts_by_tree[trees[order]]
-    return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
+    uuids, amounts = uses.root_uuids[trees[order]], amounts_by_tree[trees[order]]
+    return dict(zip(uuids.tolist(), amounts.tolist(), strict=True))
 
 
 def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:

@@ -80,6 +80,7 @@ def find_near_misses(
     patterns = tuple(_group_by_pattern(checked, left_out))
     terms = tuple(_yield_terms(search.query, checked.stages))
     rules = (1 << len(terms)) - (1 << len(checked.stages))
+    uuids = dict(zip(checked.uses.root_ids.tolist(), checked.uses.root_uuids, strict=True))
     misses: list[NearMiss] = []
     complete = True
     try:
@@ -94,7 +95,7 @@ def find_near_misses(
                 )
                 reader = TreeReader(source, looser, budget, for_explanation=True)
                 checks = reader.read(roots).check(budget)
-                if helped := tuple(root for root, serves in checks if serves):
+                if helped := tuple(uuids[root] for root, serves in checks if serves):
                     names = tuple(term.name for term in dropped)
                     misses.append(NearMiss(names, len(helped), helped))
             if misses:
@@ -110,17 +111,17 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
     For a request that a single provider serves. A provider serves only without all constraints that
     it does not meet, so that no other set can be smaller.
     """
-    ids = checked.uses.ids
     unmet = ~checked.met.T
     numbers = unmet.sum(axis=1)
-    numbers[np.isin(ids, list(left_out)) | (numbers == 0)] = len(checked.stages) + 1
+    is_left_out = np.isin(checked.uses.ids, list(left_out))
+    numbers[is_left_out | (numbers == 0)] = len(checked.stages) + 1
     nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
     patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
     names = [(stage.kind, stage.detail) for stage in checked.stages]
     misses = []
     # Patterns with earlier constraints come first.
     for number in reversed(range(len(patterns))):
-        roots = tuple(ids[nearest[inverse.ravel() == number]].tolist())
+        roots = tuple(checked.uses.root_uuids[nearest[inverse.ravel() == number]].tolist())
         terms = tuple(names[index] for index in np.flatnonzero(patterns[number]).tolist())
         misses.append(NearMiss(terms, len(roots), roots))
     return NearMisses.from_misses(misses)

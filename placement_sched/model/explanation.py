@@ -128,12 +128,12 @@ class NearMiss:
     """Constraints that keep a search without candidates from finding hosts.
 
     Without these constraints, given as ``(constraint, detail)``, the search would find ``hosts``
-    hosts. ``roots`` are the ids of the root providers of the hosts.
+    hosts. ``roots`` are the uuids of the root providers of the hosts.
     """
 
     terms: tuple[tuple[str, str], ...]
     hosts: int
-    roots: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    roots: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def as_json(self) -> Json:
         """Return the near miss as an entry of ``nearest_misses``.

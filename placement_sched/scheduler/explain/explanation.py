@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from placement_sched.candidates.explain import SearchRun, list_near_misses
-from placement_sched.candidates.explain_stages import find_nearest_amounts, list_stages, read_uuids
+from placement_sched.candidates.explain_stages import find_nearest_amounts, list_stages
 from placement_sched.candidates.near_misses import find_term_amount, remove_terms, with_amount
 from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
@@ -179,8 +179,7 @@ class _NearMissEvaluation:
         if not roots or not query.groups:
             return
         exact = len(roots) == len(miss.roots)
-        uuids = read_uuids(self.searched.connection, roots)
-        rejecting = self._evaluate(query, uuids.values())
+        rejecting = self._evaluate(query, roots)
         yield from _evaluate_filters(self.run, miss.terms, rejecting, exact=exact)
         if passed := _list_passing_hosts(rejecting):
             yield from self._iterate_results(miss, passed, exact=exact)
@@ -216,22 +215,21 @@ class _NearMissEvaluation:
         )
 
     def _with_amount(
-        self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[int, int]
+        self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[str, int]
     ) -> Iterator[WouldFit]:
         """Yield the hosts that fit if the requested amount changes as little as possible.
 
-        ``nearest`` maps each root to its nearest fitting amount. Only hosts with this amount or a
-        nearer amount may fit. In a cloud without trees all such hosts fit.
+        ``nearest`` maps each root to its nearest fitting amount, the nearest first. Only hosts with
+        this amount or a nearer amount may fit. In a cloud without trees all such hosts fit.
         """
-        (name, wanted), uuids = (requested, read_uuids(self.searched.connection, nearest))
-        by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
-        values = sorted(set(by_uuid.values()), key=lambda value: abs(wanted - value))
+        name, wanted = requested
+        values = list(dict.fromkeys(nearest.values()))
 
         @cache
         def find_passing_hosts(index: int) -> list[HostState]:
             query = with_amount(self.search, miss.terms[0], values[index])
             bound = abs(wanted - values[index])
-            near = [uuid for uuid, amount in by_uuid.items() if abs(wanted - amount) <= bound]
+            near = [uuid for uuid, amount in nearest.items() if abs(wanted - amount) <= bound]
             return _list_passing_hosts(
                 self._evaluate(query, near, self._with_larger_flavor(name, values[index] - wanted))
             )
