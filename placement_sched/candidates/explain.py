@@ -192,22 +192,15 @@ def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange
 def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
 ) -> Iterator[SuggestedChange]:
-    is_forbidden = detail.startswith("!")
+    """Suggest changes whose words the caller adds, because it has the names of aggregates."""
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
-    named, target = " or ".join(uuids), provider or "it"
-    if is_forbidden:
+    if detail.startswith("!"):
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
-        named = " or ".join(uuids)
-        words = f"remove {target} from aggregate {named}"
-        yield SuggestedChange("leave_aggregate", words, _build_values(provider, aggregates=uuids))
-        yield SuggestedChange("ask_traits", "request its required traits", {"aggregates": uuids})
+        yield SuggestedChange("leave_aggregate", "", _build_values(provider, aggregates=uuids))
+        yield SuggestedChange("ask_traits", "", {"aggregates": uuids})
     else:
-        words = f"add {target} to aggregate {named}"
-        yield SuggestedChange("join_aggregate", words, _build_values(provider, aggregates=uuids))
-        words = f"do not confine the request to aggregate {named}"
-        yield SuggestedChange(
-            "drop_constraint", words, {"constraint": "member_of", "detail": detail}
-        )
+        yield SuggestedChange("join_aggregate", "", _build_values(provider, aggregates=uuids))
+        yield SuggestedChange("drop_constraint", "", {"constraint": "member_of", "detail": detail})
 
 
 def _advise_tree(detail: str, _provider: str | None) -> Iterator[SuggestedChange]:

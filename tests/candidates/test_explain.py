@@ -248,16 +248,16 @@ CLOUD_WITH_NUMA_NODE = build_cloud(
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "suffix", "words"),
+    ("aggregate", "suffix", "values"),
     [
-        (AGGREGATE_A, "", f"remove it from aggregate {AGGREGATE_A}"),
-        (AGGREGATE_C, "", f"remove NUMA0 from aggregate {AGGREGATE_C}"),
-        (AGGREGATE_C, "1", f"remove NUMA0 from aggregate {AGGREGATE_C}"),
+        (AGGREGATE_A, "", {}),
+        (AGGREGATE_C, "", {"provider": "NUMA0"}),
+        (AGGREGATE_C, "1", {"provider": "NUMA0"}),
     ],
     ids=["of the root", "of a child", "of a child and a suffixed group"],
 )
 def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
-    sqlite_database, sqlite_settings, aggregate, suffix, words
+    sqlite_database, sqlite_settings, aggregate, suffix, values
 ):
     terms = AggregateTerms((), frozenset({aggregate}))
     query = CandidatesQuery(
@@ -266,7 +266,8 @@ def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
     changes = _list_suggested_changes_for_single_tree(
         sqlite_database, sqlite_settings, CLOUD_WITH_NUMA_NODE, query
     )
-    assert (changes[0].action, changes[0].words) == ("leave_aggregate", words)
+    assert changes[0].action == "leave_aggregate"
+    assert changes[0].values == {"aggregates": [aggregate], **values}
 
 
 @pytest.mark.parametrize(("amount", "lacking"), [(3, 2), (4, 4)])
