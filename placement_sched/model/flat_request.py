@@ -46,12 +46,12 @@ _FLAVOR_DEFAULTS = {
 class FlatRequest:
     """A request as separate values, None or empty if a value is absent.
 
-    ``flavor`` is the id or name of a stored flavor, or a flavor object. Otherwise ``vcpus``,
-    ``ram`` (MiB) and ``disk`` (GiB) describe a flavor. ``image`` is the id or name of a stored
-    image. Otherwise ``image_properties`` describe an image.
+    ``flavor`` is the id or name of a stored flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk``
+    (GiB) describe a flavor. ``image`` is the id or name of a stored image. Otherwise
+    ``image_properties`` describe an image.
     """
 
-    flavor: str | Json | None = None
+    flavor: str | None = None
     vcpus: int | None = None
     ram: int | None = None
     disk: int | None = None
@@ -91,19 +91,14 @@ class FlatRequest:
     def _build_flavor(self, labels: Labels) -> Json | str:
         sizes = {"vcpus": self.vcpus, "ram": self.ram, "disk": self.disk}
         has_size = any(size is not None for size in sizes.values())
-        if isinstance(self.flavor, str):
+        if self.flavor is not None:
             if has_size or self.extra_specs:
                 words = _join_names([labels[name] for name in (*sizes, "extra_specs")])
                 raise Invalid(f"{labels['flavor']} cannot be combined with {words}")
             return self.flavor
-        if self.flavor is not None:
-            return {**self.flavor, "extra_specs": self._merge_extra_specs(self.flavor)}
         fields = {"vcpus": self.vcpus, "memory_mb": self.ram, "root_gb": self.disk}
         set_fields = {name: size for name, size in fields.items() if size is not None}
         return {**_FLAVOR_DEFAULTS, **set_fields, "extra_specs": dict(self.extra_specs)}
-
-    def _merge_extra_specs(self, flavor: Json) -> Json:
-        return {**(flavor.get("extra_specs") or {}), **self.extra_specs}
 
 
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:

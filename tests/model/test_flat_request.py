@@ -40,13 +40,6 @@ def test_vcpus_memory_and_disk_options_become_a_flavor():
     assert FlatRequest(vcpus=0).as_spec(FIELD_LABELS)["flavor"]["vcpus"] == 0
 
 
-def test_extra_specs_override_those_of_a_flavor_document():
-    document = {"vcpus": 1, "memory_mb": 1, "extra_specs": {"a": "1", "b": "1"}}
-    flavor = FlatRequest(flavor=document, extra_specs={"b": "2"}).as_spec(FIELD_LABELS)["flavor"]
-    assert flavor["extra_specs"] == {"a": "1", "b": "2"}
-    assert document["extra_specs"] == {"a": "1", "b": "1"}
-
-
 def test_each_option_sets_its_field_of_the_request_spec():
     request = FlatRequest(
         flavor="m1",

@@ -45,7 +45,7 @@ def register(commands: Commands) -> None:
     summary = "count the instances of a flavor that still fit"
     parser = add_command(commands, "capacity", summary, _run)
     parser.add_examples("m1.small --per zone", "m1.small --change drain=cn1", "--host-failures 1")
-    request_options.add_request_arguments(parser, repeatable=("--flavor",))
+    request_options.add_request_arguments(parser, several_flavors=True)
     parser.add_argument(
         "--all-flavors", action="store_true", help="show every stored flavor, each on its own line"
     )

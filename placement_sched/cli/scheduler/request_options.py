@@ -5,7 +5,7 @@ Errors of a request name the options, not the JSON paths.
 """
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,46 +37,29 @@ _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
 _HOSTS = {"metavar": "HOST", "action": "append", "default": []}
 _AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required (repeatable)"
-#: Options that replace a request file.
-_FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("--flavor", "id or name of a stored flavor", {"metavar": "FLAVOR"}),
-    ("--flavor-json", "the flavor as JSON (-: stdin)", {"metavar": "FILE"}),
-    ("--vcpus", "virtual CPUs of the flavor", _NUMBER),
-    ("--ram", "memory of the flavor in MiB", _NUMBER | {"metavar": "MIB"}),
-    ("--disk", "root disk of the flavor in GiB", _NUMBER | {"metavar": "GIB"}),
-    ("--property", _AVX2, _PAIRS),
-    ("--image", "id or name of a stored image", {"metavar": "IMAGE"}),
-    ("--image-property", "property of the image (repeatable)", _PAIRS),
-    ("--count", "number of instances (default: 1)", _NUMBER),
-    ("--zone", "availability zone", {}),
-    ("--project", "id of the requesting project", {"metavar": "ID"}),
-    (
-        "--hint",
-        "scheduler hint, such as sched_policy=NAME (repeatable, also with the same key)",
-        _PAIRS,
-    ),
-    ("--force-host", "consider only this host, without the host filters (repeatable)", _HOSTS),
-    ("--ignore-host", "exclude this host (repeatable)", _HOSTS),
+_HINT = "scheduler hint, such as sched_policy=NAME (repeatable, also with the same key)"
+_FORCE = "consider only this host, without the host filters (repeatable)"
+#: Options that replace a request file: the value of a request, the option, its help and settings.
+_FLAGS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("flavor", "--flavor", "id or name of a stored flavor", {"metavar": "FLAVOR"}),
+    ("vcpus", "--vcpus", "virtual CPUs of the flavor", _NUMBER),
+    ("ram", "--ram", "memory of the flavor in MiB", _NUMBER | {"metavar": "MIB"}),
+    ("disk", "--disk", "root disk of the flavor in GiB", _NUMBER | {"metavar": "GIB"}),
+    ("extra_specs", "--property", _AVX2, _PAIRS),
+    ("image", "--image", "id or name of a stored image", {"metavar": "IMAGE"}),
+    ("image_properties", "--image-property", "property of the image (repeatable)", _PAIRS),
+    ("count", "--count", "number of instances (default: 1)", _NUMBER),
+    ("zone", "--zone", "availability zone", {}),
+    ("project", "--project", "id of the requesting project", {"metavar": "ID"}),
+    ("hints", "--hint", _HINT, _PAIRS),
+    ("force_hosts", "--force-host", _FORCE, _HOSTS),
+    ("ignore_hosts", "--ignore-host", "exclude this host (repeatable)", _HOSTS),
 )
 #: Option of each value of a request.
-OPTION_OF = {
-    "flavor": "--flavor",
-    "vcpus": "--vcpus",
-    "ram": "--ram",
-    "disk": "--disk",
-    "extra_specs": "--property",
-    "image": "--image",
-    "image_properties": "--image-property",
-    "count": "--count",
-    "zone": "--zone",
-    "project": "--project",
-    "hints": "--hint",
-    "force_hosts": "--force-host",
-    "ignore_hosts": "--ignore-host",
-}
+_OPTION_OF = {value: option for value, option, *_ in _FLAGS}
 #: Option of each part of a request. The longest matching path counts.
 _OPTIONS = {
-    **{keys: OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
+    **{keys: _OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
     "hosts": "--host",
     "overrides": "--override",
     "policy": "--policy",
@@ -113,11 +96,11 @@ def reword(failure: Error, place_of: PlaceOf) -> str:
 
 
 def add_request_arguments(
-    parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
+    parser: argparse.ArgumentParser, *, several_flavors: bool = False
 ) -> None:
     """Add the argument for a flavor or request file, and the options that replace it.
 
-    ``repeatable`` are the options that may be repeated.
+    With ``several_flavors`` the option ``--flavor`` may be repeated.
     """
     parser.add_argument(
         "request",
@@ -127,11 +110,11 @@ def add_request_arguments(
         "ends in .json, - for stdin): body of POST select_destinations, or only its request_spec",
     )
     flags = parser.add_argument_group("instead of a file")
-    for name, help_, kind in _FLAGS:
-        if name in repeatable:
-            flags.add_argument(name, help=f"{help_} (repeatable)", **kind, action="append")
-        else:
-            flags.add_argument(name, help=help_, **kind)
+    for value, option, text, settings in _FLAGS:
+        is_repeatable = value == "flavor" and several_flavors
+        more: dict[str, Any] = {"action": "append"} if is_repeatable else {}
+        suffix = " (repeatable)" * is_repeatable
+        flags.add_argument(option, dest=value, help=f"{text}{suffix}", **settings, **more)
 
 
 def move_flavor_argument(arguments: argparse.Namespace) -> None:
@@ -175,8 +158,8 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
 
 def list_given(arguments: argparse.Namespace) -> list[str]:
     """List the options on the command line that describe a request."""
-    values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
-    return [name for name, value in values.items() if value not in (None, [])]
+    values = {option: getattr(arguments, value) for value, option in _OPTION_OF.items()}
+    return [option for option, value in values.items() if value not in (None, [])]
 
 
 def with_instances(body: Json) -> Json:
@@ -215,30 +198,11 @@ def parse_overrides(texts: Iterable[str]) -> Json:
 
 
 def _build_spec(arguments: argparse.Namespace) -> Json:
-    flavor: Json | str | None = arguments.flavor
-    if arguments.flavor_json is not None:
-        sizes = (arguments.vcpus, arguments.ram, arguments.disk)
-        if flavor is not None:
-            raise Invalid("--flavor cannot be combined with --flavor-json")
-        if any(size is not None for size in sizes):
-            raise Invalid("--flavor-json cannot be combined with --vcpus, --ram or --disk")
-        flavor = _read_object(arguments.flavor_json)
-    request = FlatRequest(
-        flavor=flavor,
-        vcpus=arguments.vcpus,
-        ram=arguments.ram,
-        disk=arguments.disk,
-        extra_specs=parse_pairs(arguments.property, "--property"),
-        image=arguments.image,
-        image_properties=parse_pairs(arguments.image_property, "--image-property"),
-        count=arguments.count,
-        zone=arguments.zone,
-        project=arguments.project,
-        hints=parse_hints(arguments.hint, "--hint"),
-        force_hosts=arguments.force_host,
-        ignore_hosts=arguments.ignore_host,
-    )
-    return request.as_spec(OPTION_OF)
+    values = {value: getattr(arguments, value) for value in _OPTION_OF}
+    for value in ("extra_specs", "image_properties"):
+        values[value] = parse_pairs(values[value], _OPTION_OF[value])
+    values["hints"] = parse_hints(values["hints"], _OPTION_OF["hints"])
+    return FlatRequest(**values).as_spec(_OPTION_OF)
 
 
 def _read_object(name: str) -> Json:

@@ -248,10 +248,6 @@ def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
         (("absent.json",), "absent.json: No such file or directory"),
         (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
         (
-            ("--flavor-json", "absent.json", "--ram", "1"),
-            "--flavor-json cannot be combined with --vcpus, --ram or --disk",
-        ),
-        (
             ("--image", "x", "--image-property", "a=b"),
             "--image cannot be combined with --image-property",
         ),
