@@ -28,12 +28,7 @@ from placement_sched.cli.scheduler.execution import (
     print_run,
     resume_run,
 )
-from placement_sched.cli.scheduler.request_options import (
-    NO_CHANGES_FILE,
-    RequestedChanges,
-    read_changes_file,
-    reword_errors,
-)
+from placement_sched.cli.scheduler.request_options import reword_errors
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
@@ -74,7 +69,7 @@ def _add_plan(commands: Commands) -> None:
         "--change drain=cn1,cn2 --flavor m1.small", "changes.yaml", "--change drain=cn1 --execute"
     )
     plan.add_argument(
-        "file",
+        "changes",
         metavar="FILE",
         nargs="?",
         help="YAML or JSON: a list of changes, or an object with changes, flavors and overrides "
@@ -108,29 +103,16 @@ def _run(arguments: argparse.Namespace) -> int:
     check_execution_arguments(arguments)
     if arguments.resume is not None:
         names = ("change", "flavor", "override", "execute")
-        options = ["FILE"] if arguments.file is not None else []
+        options = ["FILE"] if arguments.changes is not None else []
         options += [f"--{name}" for name in names if getattr(arguments, name)]
         if options:
             raise Invalid(f"--resume does not accept {options[0]}")
         return resume_run(arguments)
-    file = NO_CHANGES_FILE if arguments.file is None else read_changes_file(arguments.file)
-    changes = RequestedChanges(file, arguments.change)
-    body = _build_body(changes, arguments)
-
-    def find_place(steps: Sequence[PathStep], key: str | None) -> str | None:
-        if steps[:1] == ("overrides",):
-            # Overrides of the command line take precedence.
-            of_file = bool(file.overrides) and not arguments.override
-            return f"{file.place(['overrides'])}: overrides" if of_file else "--override"
-        if steps[:1] != ("flavors",):
-            return changes.find_place(steps, key)
-        of_file = len(steps) > 1 and int(steps[1]) < len(file.get_list("flavors"))
-        return f"{file.place(steps)}: flavors" if of_file else "--flavor"
-
+    body = _build_body(arguments)
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("planning"),
-        reword_errors(find_place),
+        request_options.with_option_names(arguments),
     ):
         plan = scheduler.post("plan", body=body)
     if arguments.execute and plan["moves"]:
@@ -140,19 +122,14 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if arguments.execute and plan["stuck"] else 0
 
 
-def _build_body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
-    all_changes = sources.list_changes()
-    if not all_changes:
+def _build_body(arguments: argparse.Namespace) -> Json:
+    body = request_options.with_changes({}, arguments, with_flavors=True)
+    if "changes" not in body:
         raise Invalid("no changes: add a FILE of changes or --change")
-    if arguments.execute and any("add" in change for change in all_changes):
+    changes = [change for change in body["changes"] if isinstance(change, dict)]
+    if arguments.execute and any("add" in change for change in changes):
         raise Invalid("--execute does not accept add: the added hosts do not exist")
-    flavors = [*sources.file.get_list("flavors"), *arguments.flavor]
-    overrides = {**sources.file.overrides, **request_options.parse_overrides(arguments.override)}
-    return {
-        "changes": all_changes,
-        **({"flavors": flavors} if flavors else {}),
-        **({"overrides": overrides} if overrides else {}),
-    }
+    return body
 
 
 def _add_plan_run(commands: Commands) -> None:

@@ -5,7 +5,7 @@ Errors of a request name the options, not the JSON paths.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,14 +189,6 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
     )
 
 
-def parse_overrides(texts: Iterable[str]) -> Json:
-    """Parse the values of ``--override``.
-
-    Raises :class:`Invalid` for wrong pairs.
-    """
-    return flat_request.parse_overrides(texts, "--override")
-
-
 def _build_spec(arguments: argparse.Namespace) -> Json:
     values = {value: getattr(arguments, value) for value in _OPTION_OF}
     for value in ("extra_specs", "image_properties"):
@@ -226,10 +218,9 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
 
     def find_place(steps: Sequence[PathStep], key: str | None) -> str | None:
         changes = getattr(arguments, "given_changes", None)  # only of commands with changes
-        if steps[:1] == ("changes",) and changes is not None:
-            place: str | None = changes.find_place(steps, key)
-            return place
-        if arguments.request is not None and steps[:1] == ("request_spec",):
+        if changes is not None and (place := changes.find_place(steps, key)) is not None:
+            return str(place)
+        if steps[:1] == ("request_spec",) and arguments.request is not None:
             return None
         named = find_name(steps, names)
         return named and f"{named[0]} {join_keys(named[1], ' ')}".strip()
@@ -315,23 +306,27 @@ class ChangesFile:
         return f"{_format_file_label(self.name)}:{line + 1}"
 
 
-NO_CHANGES_FILE = ChangesFile("")
-
-
 @dataclass(frozen=True, slots=True)
 class RequestedChanges:
-    """Changes from the request file (``before``), from a file and from ``--change``."""
+    """Changes from the request file (``before``), from a file and from ``--change``.
+
+    ``has_overrides`` is true if ``--override`` replaces options of the file. The first ``flavors``
+    flavors are from the file.
+    """
 
     file: ChangesFile
     texts: Sequence[str]
     before: Sequence[Any] = ()
+    has_overrides: bool = False
+    flavors: int = 0
 
     def list_changes(self) -> list[Any]:
         """Return the changes in order.
 
         Raises :class:`Invalid` for invalid changes.
         """
-        return [*self.before, *self.file.get_list("changes"), *map(parse_change, self.texts)]
+        texts = (flat_request.parse_change(text, "--change") for text in self.texts)
+        return [*self.before, *self.file.get_list("changes"), *texts]
 
     def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
         """Return the source of a value: file and line, or ``--change``.
@@ -340,47 +335,54 @@ class RequestedChanges:
         change is appended to the source. Returns None for other values, such as the changes in
         ``before``.
         """
-        if len(steps) < 2 or not isinstance(steps[1], int):
-            return None
-        position = steps[1] - len(self.before)
+        match steps:
+            case ["overrides", *_] if self.file.overrides and not self.has_overrides:
+                return f"{self.file.place(['overrides'])}: overrides"
+            case ["flavors", int(index), *_] if index < self.flavors:
+                return f"{self.file.place(steps)}: flavors"
+            case ["changes", int(index), *inner] if index >= len(self.before):
+                position, within = index - len(self.before), join_keys(inner)
+            case _:
+                return None
         from_file = len(self.file.get_list("changes"))
-        within = join_keys(steps[2:])
-        if position < 0:
-            return None
         if position < from_file:
-            place = self.file.place(["changes", position, *steps[2:]], key)
+            place = self.file.place(["changes", position, *inner], key)
             return f"{place}: {within}" if within else place
         text = self.texts[position - from_file]
         in_json = text.lstrip().startswith("{")
         return f"--change {text}: {within}" if in_json and within else f"--change {text}"
 
 
-def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
+def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: bool = False) -> Json:
     """Add the changes and overrides of the options to a request body.
 
-    Raises :class:`Invalid`. The sources of the changes are stored in the arguments, for error
-    messages.
+    With ``with_flavors`` the flavors are added too. Raises :class:`Invalid`. The sources of the
+    changes are stored in the arguments, for error messages.
     """
-    file = NO_CHANGES_FILE if arguments.changes is None else read_changes_file(arguments.changes)
+    file = ChangesFile("") if arguments.changes is None else _read_changes_file(arguments.changes)
     request_changes = body.get("changes") or []
+    flavors = file.get_list("flavors") if with_flavors else []
     sources = RequestedChanges(
-        file, arguments.change, request_changes if isinstance(request_changes, list) else ()
+        file,
+        arguments.change,
+        request_changes if isinstance(request_changes, list) else (),
+        has_overrides=bool(arguments.override),
+        flavors=len(flavors),
     )
     arguments.given_changes = sources
-    changes = sources.list_changes()
-    overrides = {
-        **file.overrides,
-        **(body.get("overrides") or {}),
-        **flat_request.parse_overrides(arguments.override, "--override"),
+    parts = {
+        "changes": sources.list_changes(),
+        "overrides": {
+            **file.overrides,
+            **(body.get("overrides") or {}),
+            **flat_request.parse_overrides(arguments.override, "--override"),
+        },
+        "flavors": [*flavors, *arguments.flavor] if with_flavors else [],
     }
-    return {
-        **body,
-        **({"overrides": overrides} if overrides else {}),
-        **({"changes": changes} if changes else {}),
-    }
+    return {**body, **{name: part for name, part in parts.items() if part}}
 
 
-def read_changes_file(name: str) -> ChangesFile:
+def _read_changes_file(name: str) -> ChangesFile:
     """Read a JSON or YAML object from a file of changes.
 
     A list in place of an object is the value of ``changes``.
@@ -401,8 +403,3 @@ def read_changes_file(name: str) -> ChangesFile:
 
 def _format_file_label(name: str) -> str:
     return "standard input" if name == "-" else name
-
-
-def parse_change(text: str) -> Json:
-    """Parse a change in the short form or in JSON."""
-    return flat_request.parse_change(text, "--change")

@@ -86,3 +86,15 @@ def test_invalid_plan_is_reported_in_one_line(run_cli, tmp_path, text, words):
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
     assert words in line
+
+
+def test_executed_plan_with_a_change_of_the_wrong_type_is_reported(run_cli, tmp_path):
+    (tmp_path / "changes").write_text("- 5")
+    status, _, error = run_cli("plan", str(tmp_path / "changes"), "--execute")
+    assert (status, error.partition("changes:")[2]) == (1, "1: 5 is not an object\n")
+
+
+def test_error_in_an_option_of_a_file_of_simulated_changes_names_the_line(run_cli, tmp_path):
+    (tmp_path / "changes").write_text("overrides:\n  filter_scheduler.nope: 5")
+    arguments = ("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
+    assert "changes:1: overrides: there is no option" in run_cli(*arguments)[2]
