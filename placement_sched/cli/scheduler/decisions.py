@@ -53,7 +53,7 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.console.reports import render_decision_report
 from placement_sched.errors import Invalid, NotFound, Unavailable, format_error
-from placement_sched.model.clock import AGE, format_duration, parse_time, read_duration, utcnow
+from placement_sched.model.clock import format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.explanation_reader import format_value, with_all_keys, with_names
@@ -65,14 +65,14 @@ from placement_sched.scheduler.decision_views import read_query
 _MAX_INSTANCES = 3
 
 
-def render_list(page: Json, console: Console, refused: str | None, recorded: str) -> None:
+def render_list(page: Json, console: Console, refused: str | None, place: str) -> None:
     """Print a page of decisions, and the option that shows a further page.
 
-    An empty page is followed by ``recorded``, which describes all recorded decisions.
+    For an empty page, ``place`` names the server or the database, which may be a wrong one.
     """
     decisions = page["decisions"]
     if not decisions:
-        console.print(f"no decision matches: {recorded}", soft_wrap=True)
+        console.print(f"no decision matches in {place}", soft_wrap=True)
     elif refused is None:
         console.print(build_table(_COLUMNS, decisions))
     else:
@@ -219,12 +219,26 @@ _PAUSE = 2.0
 #: wait for locks while later decisions are recorded.
 _OVERLAP = timedelta(seconds=120)
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
-#: Option of each parameter with a different name.
-_OPTION_OF = {"project_id": "project"}
-_FILTERS = (
-    *("outcome", "kind", "policy", "flavor", "stage", "project", "instance", "host"),
-    "request_id",
-)
+#: Filters of decisions by the parameter of the query: the placeholder and help of the option.
+_FILTERS = {
+    "policy": ("NAME", "only decisions under this scheduling policy"),
+    "flavor": ("FLAVOR", "only decisions for this flavor"),
+    "stage": (
+        "STAGE",
+        "only decisions without a host because of this stage, such as ComputeFilter",
+    ),
+    "instance": ("UUID", "only decisions about this instance"),
+    "host": ("HOST", "only decisions that selected this host"),
+    "request_id": ("REQ", "only decisions on this request: its own id, or nova's (req-...)"),
+    "since": ("TIME", f"only decisions since {_TIMES}"),
+    "until": ("TIME", f"only decisions before {_TIMES}"),
+    "refused": (
+        "HOST",
+        "only decisions that rejected this host or node, with the rejecting stages",
+    ),
+}
+#: Filters of a list and of a purge.
+_COMMON_FILTERS = ("outcome", "kind", "project_id")
 
 #: Examples of a command about a decision.
 _EXAMPLES = (
@@ -243,12 +257,9 @@ def register(commands: Commands) -> None:
     parser.add_examples(
         "--outcome no_valid_host --since 2h", "--refused cn1 --since 1d", "--stage ComputeFilter"
     )
-    _add_filters(parser)
-    parser.add_argument(
-        "--refused",
-        metavar="HOST",
-        help="only decisions that rejected this host or node, with the rejecting stages",
-    )
+    _add_common_filters(parser)
+    for name, (metavar, text) in _FILTERS.items():
+        parser.add_argument(_get_option(name), metavar=metavar, help=text)
     parser.add_argument(
         "--limit",
         type=parse_positive_number,
@@ -319,28 +330,6 @@ def _register_watch(group: Commands) -> None:
     add_format(parser)
 
 
-def _add_filters(parser: argparse.ArgumentParser) -> None:
-    _add_common_filters(parser)
-    parser.add_argument(
-        "--policy", metavar="NAME", help="only decisions under this scheduling policy"
-    )
-    parser.add_argument("--flavor", metavar="FLAVOR", help="only decisions for this flavor")
-    parser.add_argument(
-        "--stage",
-        metavar="STAGE",
-        help="only decisions without a host because of this stage, such as ComputeFilter",
-    )
-    parser.add_argument("--instance", metavar="UUID", help="only decisions about this instance")
-    parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
-    parser.add_argument(
-        "--request-id",
-        metavar="REQ",
-        help="only decisions on this request: its own id, or nova's (req-...)",
-    )
-    parser.add_argument("--since", metavar="TIME", help=f"only decisions since {_TIMES}")
-    parser.add_argument("--until", metavar="TIME", help=f"only decisions before {_TIMES}")
-
-
 def _add_common_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcome",
@@ -351,7 +340,9 @@ def _add_common_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", type=replace_hyphens, choices=KINDS, help="only decisions of this kind"
     )
-    parser.add_argument("--project", metavar="ID", help="only decisions for this project")
+    parser.add_argument(
+        "--project", dest="project_id", metavar="ID", help="only decisions for this project"
+    )
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
@@ -365,12 +356,8 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
 
 def _add_purge(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--before", metavar="TIME", help=f"delete decisions made before {_TIMES}")
-    which.add_argument(
-        "--older-than",
-        metavar="AGE",
-        help="delete decisions older than this age, such as 90s, 30m, 2h or 7d",
-    )
+    words = f"delete decisions made before {_TIMES}"
+    which.add_argument("--before", "--older-than", metavar="TIME", help=words)
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
     _add_common_filters(parser)
     parser.add_argument("--dry-run", action="store_true", help="count without deleting")
@@ -386,10 +373,7 @@ def run_list(arguments: argparse.Namespace) -> int:
             return 0
         page = _list_decisions(scheduler, query, arguments.limit, arguments.marker)
 
-        def report(console: Console) -> None:
-            recorded = "" if page["decisions"] else _describe_recorded(scheduler)
-            render_list(page, console, arguments.refused, recorded)
-
+        report = partial(render_list, page, refused=arguments.refused, place=scheduler.place)
         print_output(arguments, Output(page, _COLUMNS, page["decisions"], report))
         _reject_unknown(page)
     return 0
@@ -479,17 +463,10 @@ def _print_fit(arguments: argparse.Namespace, uuid: str, hosts: list[str], line:
 def run_purge(arguments: argparse.Namespace) -> int:
     """Delete or, with ``--dry-run``, count decisions, and print the number."""
     now = utcnow()
-    if arguments.older_than is not None and not AGE.fullmatch(arguments.older_than):
-        raise Invalid(f"--older-than {arguments.older_than}: expected an age such as 90s, 30m, 2h")
-    limit = arguments.before or arguments.older_than
     # Times are recorded in seconds: decisions of the current second are included.
-    now_whole = (now + timedelta(seconds=1)).isoformat()
-    until = (
-        now_whole
-        if limit is None
-        else parse_time(limit, now, "--before" if arguments.before else "--older-than")
-    )
-    query = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
+    following_second = (now + timedelta(seconds=1)).isoformat()
+    until = following_second if arguments.all else parse_time(arguments.before, now, "--before")
+    query = {name: getattr(arguments, name) for name in _COMMON_FILTERS}
     with reword_errors(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
     with (
@@ -504,18 +481,22 @@ def run_purge(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _get_option(name: str) -> str:
+    """Return the option of a parameter of the query."""
+    return "--project" if name == "project_id" else f"--{name.replace('_', '-')}"
+
+
 def _find_option(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    return f"--{_OPTION_OF.get(join_keys(steps), join_keys(steps)).replace('_', '-')}"
+    return _get_option(join_keys(steps))
 
 
 def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
-    names = {option: name for name, option in _OPTION_OF.items()}
-    query = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
+    query = {name: getattr(arguments, name) for name in (*_COMMON_FILTERS, *_FILTERS)}
+    query = {name: value for name, value in query.items() if value is not None}
     now = utcnow()
-    for name in ("since", "until"):
-        time = getattr(arguments, name)
-        query[name] = None if time is None else parse_time(time, now, f"--{name}")
-    return {name: value for name, value in query.items() if value is not None}
+    for name in {"since", "until"} & query.keys():
+        query[name] = parse_time(query[name], now, f"--{name}")
+    return query
 
 
 def _parse_seconds(text: str) -> float:
@@ -545,20 +526,10 @@ def _find_decision(scheduler: SchedulerApi, arguments: argparse.Namespace) -> st
     newest = scheduler.get("decisions", query={**query, "limit": "1"})["decisions"]
     if not newest:
         ((name, value),) = query.items()
-        recorded = _describe_recorded(scheduler)
-        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded: {recorded}")
+        words = f"no decision of {name.replace('_', ' ')} {value} is recorded"
+        raise NotFound(f"{words} in {scheduler.place}")
     uuid: str = newest[0]["uuid"]
     return uuid
-
-
-def _describe_recorded(scheduler: SchedulerApi) -> str:
-    """Describe the number and the newest of all recorded decisions, as a clause."""
-    page = scheduler.get("decisions", query={"limit": str(_PAGE)})
-    if not (rows := page["decisions"]):
-        return "none is recorded"
-    number = f"{'at least ' * (page['next'] is not None)}{len(rows)}"
-    verb = "decisions are" if len(rows) > 1 else "decision is"
-    return f"{number} {verb} recorded, the newest from {_format_time(rows[0])}"
 
 
 def _list_decisions(
@@ -586,9 +557,7 @@ def _reject_unknown(page: Json) -> None:
     Raises :class:`NotFound`.
     """
     if warnings := page.get("warnings"):
-        raise NotFound(
-            "; ".join(f"--{warning['key']}: {warning['detail']}" for warning in warnings)
-        )
+        raise NotFound("; ".join(f"{_get_option(row['key'])}: {row['detail']}" for row in warnings))
 
 
 def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[str, str]) -> None:

@@ -124,7 +124,7 @@ def test_decision_list_by_rejected_host_shows_reasons_and_counts_truncated_funne
     assert "3 decisions examined. The funnels of 0 are too short" in words
     status, printed, error = run_cli("list", "--refused", "cn9")
     words = " ".join(printed.split())
-    assert words.startswith("no decision matches: 3 decisions are recorded, the newest from 20")
+    assert words.startswith("no decision matches in sqlite:///")
     assert "3 decisions examined. The funnels of 2 are too short" in words
     assert (status, error.count("\n")) == (1, 1)
     assert error.startswith("placement-sched: --refused: there is no host 'cn9'. Did you mean 'cn")
@@ -172,13 +172,11 @@ def test_unknown_name_in_a_decision_filter_is_reported(cloud, run_cli, command, 
         ("--flavor", "m1", "--until", "1h"),
     ],
 )
-def test_decision_list_without_a_match_prints_the_number_of_recorded_decisions(run_cli, arguments):
+def test_decision_list_without_a_match_names_the_database(run_cli, arguments):
     """No flavor m1 is stored, but decisions name it, as after a deletion."""
     status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
-    assert re.fullmatch(
-        r"no decision matches: 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
-    )
+    assert re.fullmatch(r"no decision matches in sqlite:///.+\n", printed)
 
 
 def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cloud):
@@ -191,10 +189,10 @@ def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cl
 
 def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
     assert run_cli("purge", "--all")[0] == 0
-    assert run_cli("list")[1] == "no decision matches: none is recorded\n"
+    assert run_cli("list")[1].startswith("no decision matches in sqlite:///")
     status, _, error = run_cli("show", "--request-id", "req-9")
     assert status == 1
-    assert error.endswith("no decision of request id req-9 is recorded: none is recorded\n")
+    assert "no decision of request id req-9 is recorded in sqlite:///" in error
 
 
 @pytest.mark.parametrize(
@@ -213,8 +211,7 @@ def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
         (["replay", REQUEST_ID, "--settings", "tomorrow"], 2, "--settings"),
         (["show"], 2, "required"),
         (["purge"], 2, "required"),
-        (["purge", "--older-than", "2026-01-01"], 1, "--older-than"),
-        (["purge", "--older-than", "long ago"], 1, "long ago: expected an age such as 90s"),
+        (["purge", "--older-than", "long ago"], 1, "'long ago' is neither an age (30m, 2h, 7d)"),
         (["watch", UNKNOWN_UUID], 1, f"No decision with uuid {UNKNOWN_UUID} found"),
         (["watch", "--instance", make_uuid(1)], 1, "selected a host: only a decision without a"),
         *(
