@@ -88,6 +88,8 @@ class EmbeddedParser(Parser):
         return self._group
 
 
+#: Maximum number of seconds of an option: a day.
+_MAX_SECONDS = 86_400
 #: Type of the result of ``parser.add_subparsers()``.
 Commands = Any
 #: Type of the result of ``parser.add_argument_group()``.
@@ -181,6 +183,28 @@ def parse_positive_number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")
     return int(text)
+
+
+def parse_uuid(text: str) -> str:
+    """Parse the value of an option that takes a uuid, and return its canonical form."""
+    # Imported only for such a value: --help starts without it.
+    uuid: str | None = import_module("placement_sched.model.names").read_uuid(text)
+    if uuid is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a uuid")
+    return uuid
+
+
+def parse_seconds(text: str) -> float:
+    """Parse the value of an option that takes a number of seconds, up to a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of seconds up to {_MAX_SECONDS}, not {text!r}"
+        )
+    return seconds
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

@@ -16,8 +16,16 @@ from enum import IntEnum
 from functools import partial
 from pathlib import Path
 
-from placement_sched.cli import arguments as shared
-from placement_sched.cli.arguments import ALL_RECORDED, Commands, add_command, add_format
+from placement_sched.cli.arguments import (
+    ALL_RECORDED,
+    Commands,
+    add_all_recorded,
+    add_command,
+    add_format,
+    add_group,
+    parse_positive_number,
+    parse_uuid,
+)
 from placement_sched.cli.database import check_file_exists, read_configuration
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
@@ -53,7 +61,6 @@ from placement_sched.operations.repair import (
 )
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policies.registry import get_policies
-from placement_sched.schemas import formats
 from placement_sched.store.checks import Verified, Violation
 
 #: Exit status of nova-manage for an unexpected failure.
@@ -264,10 +271,10 @@ def _format_names(hosts: HostMap, providers: Iterable[str]) -> str:
     return f" ({shorten_names(sorted(hosts.host_of.get(uuid, uuid) for uuid in providers))})"
 
 
-def register(commands: shared.Commands) -> None:
+def register(commands: Commands) -> None:
     """Add the commands."""
     summary = "synchronise, audit and heal placement, as nova-manage placement does"
-    group = shared.add_group(commands, "placement", summary)
+    group = add_group(commands, "placement", summary)
     _add_sync(group)
     _add_audit(group)
     _add_heal(group)
@@ -343,8 +350,8 @@ class AuditCode(IntEnum):
     WRONG_INPUT = 127
 
 
-def _add_audit(group: shared.Commands) -> None:
-    parser = shared.add_command(
+def _add_audit(group: Commands) -> None:
+    parser = add_command(
         group,
         "audit",
         "find allocations of consumers that are not recorded instances",
@@ -370,12 +377,14 @@ def _add_audit(group: shared.Commands) -> None:
     parser.add_argument(
         "--resource_provider",
         "--resource-provider",
+        type=parse_uuid,
         metavar="UUID",
         help="check only this provider (default: the providers of all compute nodes)",
     )
-    shared.add_all_recorded(parser)
+    add_all_recorded(parser)
     parser.add_argument(
         "--consumer",
+        type=parse_uuid,
         metavar="UUID",
         action="append",
         default=[],
@@ -393,22 +402,14 @@ def _add_audit(group: shared.Commands) -> None:
         action="store_true",
         help="also print the checked objects, and each consumer that cannot be verified",
     )
-    shared.add_format(parser)
+    add_format(parser)
 
 
 def _run_audit(arguments: argparse.Namespace) -> int:
     """Print or delete orphaned allocations, and return nova-manage's exit status."""
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
-    provider = arguments.resource_provider
-    uuid = (
-        None
-        if provider is None
-        else formats.read(formats.parse_uuid, provider, "--resource_provider")
-    )
-    arguments.consumer = [
-        formats.read(formats.parse_uuid, consumer, "--consumer") for consumer in arguments.consumer
-    ]
+    uuid = arguments.resource_provider
     with (
         read_configuration(arguments, there=True) as (settings, database),
         show_progress("deleting") as show,
@@ -447,7 +448,7 @@ def _build_audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     )
     if any(entry.has_type for entry in unverified):
         hint += (
-            f". If every instance of this cloud is recorded here, {shared.ALL_RECORDED} verifies "
+            f". If every instance of this cloud is recorded here, {ALL_RECORDED} verifies "
             "all consumers of the type INSTANCE"
         )
     return f"{hint}\n"
@@ -540,8 +541,8 @@ class HealCode(IntEnum):
 _HEAL_FAILURES = {HealOutcome.NO_NODE: HealCode.NO_NODE, HealOutcome.FAILED: HealCode.FAILED}
 
 
-def _add_heal(group: shared.Commands) -> None:
-    parser = shared.add_command(
+def _add_heal(group: Commands) -> None:
+    parser = add_command(
         group,
         "heal_allocations",
         "create the missing allocations of recorded instances from their flavors",
@@ -563,17 +564,21 @@ def _add_heal(group: shared.Commands) -> None:
     )
     parser.add_examples("--dry-run --verbose")
     count_help = "heal at most N instances (default: all)"
-    parser.add_argument("--max-count", metavar="N", help=count_help)
+    count_type = parse_positive_number
+    parser.add_argument("--max-count", type=count_type, metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
     parser.add_argument("--dry-run", action="store_true", help="only report the changes")
-    parser.add_argument("--instance", metavar="UUID", help="heal only this instance")
-    parser.add_argument("--cell", metavar="UUID", help="heal instances on nodes of this cell")
+    for option, text in (
+        ("--instance", "heal only this instance"),
+        ("--cell", "heal instances on nodes of this cell"),
+    ):
+        parser.add_argument(option, type=parse_uuid, metavar="UUID", help=text)
     force_help = "with --instance: recreate existing allocations"
     parser.add_argument("--force", action="store_true", help=force_help)
-    shared.add_all_recorded(parser)
+    add_all_recorded(parser)
     ports_help = "ignored: allocations of ports are never healed"
     parser.add_argument("--skip-port-allocations", action="store_true", help=ports_help)
-    shared.add_format(parser)
+    add_format(parser)
 
 
 def _run_heal(arguments: argparse.Namespace) -> int:
@@ -587,7 +592,7 @@ def _run_heal(arguments: argparse.Namespace) -> int:
                 "placement-sched: nothing was healed: OpenStack placement created this database, "
                 "so nova may have deleted an instance without allocations since it was recorded "
                 "here. Use --dry-run, heal a single instance with --instance or, if every "
-                f"recorded instance exists, repeat the command with {shared.ALL_RECORDED}\n"
+                f"recorded instance exists, repeat the command with {ALL_RECORDED}\n"
             )
             print_result(arguments, _build_heal_document([], HealCode.OUTDATED), [])
             return HealCode.OUTDATED
@@ -614,24 +619,13 @@ def _build_heal_request(arguments: argparse.Namespace) -> HealRequest:
         raise Invalid("--instance and --cell exclude each other")
     if arguments.force and arguments.instance is None:
         raise Invalid("--force needs --instance")
-    limit = None if arguments.max_count is None else _parse_count(arguments.max_count)
     return HealRequest(
-        instance=_parse_uuid(arguments.instance, "--instance"),
-        cell_uuid=_parse_uuid(arguments.cell, "--cell"),
-        limit=limit if arguments.instance is None else None,
+        instance=arguments.instance,
+        cell_uuid=arguments.cell,
+        limit=arguments.max_count if arguments.instance is None else None,
         force=arguments.force,
         dry_run=arguments.dry_run,
     )
-
-
-def _parse_uuid(value: str | None, option: str) -> str | None:
-    return None if value is None else formats.read(formats.parse_uuid, value, option)
-
-
-def _parse_count(value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value)):
-        raise Invalid(f"--max-count: {value!r} is not a whole number of 1 or more")
-    return int(value)
 
 
 def _choose_heal_code(healings: list[Healing], healer: Healer) -> HealCode:

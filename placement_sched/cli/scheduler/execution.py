@@ -14,7 +14,12 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import ArgumentGroup, EmbeddedParser
+from placement_sched.cli.arguments import (
+    ArgumentGroup,
+    EmbeddedParser,
+    parse_positive_number,
+    parse_seconds,
+)
 from placement_sched.cli.login import make_adapters
 from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
 from placement_sched.cli.scheduler.scheduler_client import SchedulerApi, open_scheduler
@@ -40,7 +45,6 @@ from placement_sched.operations.plan_runs import PlanExecution
 
 #: Exit status after Ctrl-C, as in shells.
 INTERRUPTED = 128 + signal.SIGINT
-_MAX_SECONDS = 86_400
 
 #: Columns of the moves of a run.
 MOVE_COLUMNS = (
@@ -100,13 +104,13 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     )
     group.add_argument(
         "--parallel",
-        type=partial(_read_number, MAX_PLAN_MOVES, "number"),
+        type=parse_positive_number,
         metavar="K",
         help="maximum number of moves at a time (default: 1)",
     )
     group.add_argument(
         "--move-timeout",
-        type=partial(_read_number, _MAX_SECONDS, "number of seconds"),
+        type=parse_seconds,
         default=3600.0,
         metavar="SECONDS",
         help="a move that nova has not finished after this time has failed (default: 3600)",
@@ -123,12 +127,6 @@ def check_execution_arguments(arguments: argparse.Namespace) -> None:
     for name in ("cold", "parallel"):
         if getattr(arguments, name, None):
             raise Invalid(f"--{name} needs --execute")
-
-
-def _read_number(maximum: int, noun: str, text: str) -> int:
-    if text.isdecimal() and 1 <= int(text) <= maximum:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"expected a {noun} from 1 to {maximum}, not {text!r}")
 
 
 @contextmanager
@@ -173,7 +171,7 @@ def execute_plan(
     body = {
         "kind": kind,
         "method": COLD if arguments.cold else LIVE,
-        "parallel": arguments.parallel or 1,
+        "parallel": min(arguments.parallel or 1, MAX_PLAN_MOVES),
         "executor": executor,
         "moves": [{key: move[key] for key in ("instance", "from", "to")} for move in plan["moves"]],
         "stuck": stuck,

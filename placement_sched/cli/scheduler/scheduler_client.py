@@ -22,7 +22,7 @@ from placement_sched.api.scheduler import capacity, decisions, hosts, plan, requ
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
-from placement_sched.cli.arguments import EmbeddedParser, add_output
+from placement_sched.cli.arguments import EmbeddedParser, add_output, parse_seconds
 from placement_sched.cli.database import check_file_exists, hide_password
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
@@ -41,8 +41,6 @@ from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import flavors, host_aggregates
 
-#: Maximum timeout of a request, in seconds: a day.
-_MAX_TIMEOUT = 86_400
 #: Default timeout of a request, in seconds. Longer than the server waits for locks.
 TIMEOUT = 120
 #: Prefix of the message about a document that does not match its schema.
@@ -167,7 +165,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     add_login_arguments(server)
     server.add_argument(
         "--timeout",
-        type=_parse_seconds,
+        type=parse_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
         help="timeout of requests to the server (default: %(default)s)",
@@ -178,18 +176,6 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server and of the output."""
     add_server_arguments(parser)
     add_output(parser)
-
-
-def _parse_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds <= _MAX_TIMEOUT:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of seconds up to {_MAX_TIMEOUT}, not {text!r}"
-        )
-    return seconds
 
 
 class SchedulerClient(SchedulerApi):

@@ -441,8 +441,8 @@ def test_host_without_a_compute_service_in_nova_is_not_drained(run_nova_cli, nov
             )
         ),
         *(
-            ((*DRAIN_CN7, "--parallel", value), f"expected a number from 1 to 2000, not '{value}'")
-            for value in ("0", "x", "2001")
+            ((*DRAIN_CN7, "--parallel", value), f"expected a number of 1 or more, not '{value}'")
+            for value in ("0", "x")
         ),
     ],
 )
