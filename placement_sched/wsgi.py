@@ -19,11 +19,11 @@ from flask.cli import routes_command
 from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.middleware import WSGI
+from placement_sched.config import CONF, logs
 from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import FILES, find_files
 from placement_sched.errors import ConfigurationError, Error
-from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 
 #: The exit status for an unusable configuration. gunicorn, and uwsgi with need-app, take it for an
@@ -45,7 +45,7 @@ def _read_settings() -> Settings:
         if context is None or context.command is not routes_command:
             check_noauth2(settings)
         app.check_parts(settings)
-        log_start(settings)
+        logs.setup(CONF)
     except Error as error:
         sys.stderr.write(f"{__name__}: {' '.join(error.detail.split())}\n")
         sys.stderr.flush()

@@ -208,16 +208,12 @@ def test_configuration_with_an_unusable_value_ends_the_preloading_server(
 @parametrize_servers
 def test_server_with_noauth2_in_its_configuration_file_responds(start_wsgi, tmp_path, server):
     connection = "[placement_database]\nconnection = sqlite:///a.db\n"
-    text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
-    (tmp_path / "a.conf").write_text(text)
+    (tmp_path / "a.conf").write_text(f"{connection}[api]\nauth_strategy = noauth2\n")
     running = start_wsgi(server, PLACEMENT_SCHED_CONFIG="a.conf")
     assert running.wait_for_first_status("/placement/resource_providers") == 401
     assert (
         running.wait_for_first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"})
         == 200
-    )
-    assert "there is no option [api] auth_stratgy. Did you mean auth_strategy?" in (
-        running.log.read_text()
     )
 
 

@@ -26,7 +26,7 @@ from placement_sched.cli.database import (
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
 from placement_sched.cli.service import add_log_options, read_service_settings
 from placement_sched.clients.session import silence_library_logs
-from placement_sched.config import logs
+from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import format_file_list
 from placement_sched.db.transaction import Database
@@ -40,7 +40,6 @@ from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.cloud_check import Mismatch, check_cloud
-from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import Preparation, check_schema_revision
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.schemas import formats
@@ -301,7 +300,7 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     settings = read_service_settings(arguments)
     transport = service.check(settings)
     check_database_adopted(settings)
-    log_start(settings, of_nova=True)
+    logs.setup(CONF)
     logs.log_stacks_on_signal()
     service.serve(settings, transport, partial(_announce_shadow, settings, transport))
     return 0

@@ -17,7 +17,7 @@ from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
 from placement_sched.cli.service import add_log_options, read_service_settings
-from placement_sched.config import logs
+from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError
@@ -25,7 +25,6 @@ from placement_sched.nova import messaging, service
 from placement_sched.nova.messaging import Context
 from placement_sched.nova.monitoring import Monitor, WaitingRequests, find_queue_length
 from placement_sched.nova.shadow.tap import read_transport
-from placement_sched.operations.config_check import log_start
 
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url and host, [api_database] and [database]
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     service.check(settings)
     check_policy_hint = make_policy_hint_check(settings)
     check_database_adopted(settings)
-    log_start(settings, of_nova=True)
+    logs.setup(CONF)
     logs.log_stacks_on_signal()
     workers = service.count_workers(settings, arguments.workers)
     announcement = format_announcement(settings, workers)

@@ -47,7 +47,6 @@ from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
 from placement_sched.operations.aggregates import list_policies_in_use
-from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import warm_up
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.plugins import get_plugins
@@ -136,7 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server.delay = settings.api.shutdown_delay
     server.notifier = Notifier()
-    log_start(settings)
+    logs.setup(CONF)
     logs.log_stacks_on_signal()
     warn_of_idle_workers(arguments.workers)
     server.live = LiveSettings(

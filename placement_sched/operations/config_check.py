@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of configuration files line by line, including policies."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +9,9 @@ from itertools import chain
 
 from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
-from oslo_log import log
 
 from placement_sched.clients.session import check_installed
-from placement_sched.config import logs, sources
+from placement_sched.config import sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.options.services import import_oslo_messaging
@@ -30,15 +28,13 @@ from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
 
-#: The namespace of oslo.messaging.
-MESSAGING = "oslo.messaging"
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
     "placement_sched",
     "placement_sched.plugins",
     "placement_sched.neutron",
     "oslo.log",
-    MESSAGING,
+    "oslo.messaging",
     "oslo.policy",
     "oslo.middleware.cors",
     "oslo.middleware.http_proxy_to_wsgi",
@@ -60,16 +56,12 @@ MESSAGING_GROUPS = frozenset(f"oslo_messaging_{name}" for name in _UNUSED)
 _MIN_SIMILARITY = 0.8
 #: The sections with the connections of nova's databases.
 _NOVA_DATABASES = ("api_database", "database")
-LOG = log.getLogger(__name__)
-#: Maximum number of logged lines. A nova.conf may have hundreds of lines for other services.
-_MAX_LOGGED = 20
 
 
 class Catalogue:
     """All options that may stand in a configuration file, with deprecated names.
 
-    ``conf`` adds the options of third-party plugins. The names of options have underscores. The
-    options of oslo.messaging, which is slow to import, are added by :meth:`add_namespace`.
+    ``conf`` adds the options of third-party plugins. The names of options have underscores.
     """
 
     def __init__(self, conf: Conf) -> None:
@@ -77,9 +69,11 @@ class Catalogue:
         self._older: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
         for group, names in _list_global_options():
             self._add(group, map(cfg.Opt, names))
+        import_oslo_messaging()  # imports it without its warnings
         for namespace in NAMESPACES:
-            if namespace != MESSAGING:
-                self.add_namespace(namespace)
+            for announced in entry_points(group="oslo.config.opts", name=namespace):
+                for group, options in announced.load()():
+                    self._add(str(getattr(group, "name", group) or "DEFAULT"), options)
         for group, members in conf.registered.items():
             self._add(group, members.values())
 
@@ -106,12 +100,6 @@ class Catalogue:
             raise ConfigurationError(f"[{group}] auth_type {auth_type}: {reason}") from broken
         self._add(group, options)
 
-    def add_namespace(self, namespace: str) -> None:
-        """Add the options of an ``oslo.config.opts`` entry point."""
-        for announced in entry_points(group="oslo.config.opts", name=namespace):
-            for group, options in announced.load()():
-                self._add(str(getattr(group, "name", group) or "DEFAULT"), options)
-
     def _add(self, group: str, options: Iterable[cfg.Opt]) -> None:
         for option in options:
             self.options.setdefault(group, {})[option.dest] = option
@@ -137,15 +125,12 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
 class Problem:
     """A problem that an operator should fix.
 
-    It is ``fatal`` if the service cannot start. A line ``without_effect`` sets nothing, so that the
-    service may not work as the operator intended. A name ``is_misspelt`` if it resembles another.
+    It is ``fatal`` if the service cannot start, or if an option or a group is misspelt.
     """
 
     place: Place | None
     text: str
     fatal: bool = True
-    without_effect: bool = False
-    is_misspelt: bool = False
     group: str = ""
 
     def __str__(self) -> str:
@@ -167,9 +152,7 @@ def check_lines(
         chain(*conf.sections.values()), key=lambda line: (line.file_number, line.place.line)
     )
     written += (  # other programs also use OS_
-        variable
-        for variable in _list_variables(environment)
-        if variable.group.startswith("oslo_messaging_") or catalogue.has_group(variable.group)
+        variable for variable in _list_variables(environment) if catalogue.has_group(variable.group)
     )
     unlisted = {} if settings is None else _find_unlisted_policies(settings)
     return list(_check_lines(written, catalogue, unlisted))
@@ -187,7 +170,7 @@ def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
     """Yield problems in the order of the lines, and each unknown group only once."""
-    faults = _load_plugins(written, catalogue)
+    faults = _add_keystone_plugins(written, catalogue)
     listed = [
         each.value for each in written if (each.group, each.dest) == ("scheduler", "policies")
     ]
@@ -205,20 +188,16 @@ def _check_lines(
             yield from _check_unknown_group(line, catalogue, unlisted)
 
 
-def _load_plugins(written: Sequence[Assignment], catalogue: Catalogue) -> dict[Place, Problem]:
-    """Add the options of ``auth_type`` plugins, and of oslo.messaging if a name is unknown.
-
-    Returns the errors of ``auth_type`` by line.
-    """
+def _add_keystone_plugins(
+    written: Sequence[Assignment], catalogue: Catalogue
+) -> dict[Place, Problem]:
+    """Add the options of ``auth_type`` plugins, and return errors by line."""
     faults: dict[Place, Problem] = {}
     for line in written:
         if line.group in KEYSTONE_GROUPS and line.dest == "auth_type":
             fault = _find_fault(catalogue.add_keystone_plugin, line.group, line.value)
             if fault is not None:
                 faults[line.place] = Problem(line.place, fault.problem, group=line.group)
-    if any(catalogue.find(line.group, line.dest) is None for line in written):
-        import_oslo_messaging()  # imports it without its warnings
-        catalogue.add_namespace(MESSAGING)
     return faults
 
 
@@ -228,14 +207,13 @@ def _check_unknown_group(
     """Yield an error for a misspelt group, or a warning unless it may be a policy."""
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
     near = () if is_foreign else find_nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
-    problem = partial(Problem, line.heading, without_effect=True)
+    problem = partial(Problem, line.heading)
     if near:
-        yield problem(f"{text}{format_suggestion(near, '[{}]'.format)}", is_misspelt=True)
+        yield problem(f"{text}{format_suggestion(near, '[{}]'.format)}")
     elif line.group not in unlisted:
         yield problem(f"{text}, its options are not used", fatal=False)
     elif reason := unlisted[line.group]:
-        text += f", and it cannot be a policy: {reason}"
-        yield problem(text, fatal=False, is_misspelt=True)
+        yield problem(f"{text}, and it cannot be a policy: {reason}", fatal=False)
 
 
 def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Problem]:
@@ -256,7 +234,7 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    problem = partial(Problem, line.place, without_effect=True, group=line.group)
+    problem = partial(Problem, line.place, group=line.group)
     unused = WITHOUT_MEANING.get((line.group, line.dest))
     if unused is not None:
         return problem(f"[{line.group}] {line.name} is ignored: {unused}", fatal=False)
@@ -272,7 +250,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
         return problem(f"{text}, but it exists in {' and '.join(elsewhere)}")
     names = catalogue.options.get(line.group, ())
     if near := find_nearest(line.dest, names, alike=_MIN_SIMILARITY):
-        return problem(f"{text}{format_suggestion(near, str)}", is_misspelt=True)
+        return problem(f"{text}{format_suggestion(near, str)}")
     return problem(f"{text} here, so it is not used", fatal=False)
 
 
@@ -357,38 +335,3 @@ def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
         if any(map(names.has_meaning, settings.sections[name]))
     }
     return {name: fault.detail if fault else None for name, fault in sections.items()}
-
-
-def list_ineffective_lines(settings: Settings) -> list[Problem]:
-    """List the lines and groups that have no effect.
-
-    Misspelt options come first, and each kind is in the order of the files.
-    """
-    has_variables = any("__" in name for name in os.environ if name.startswith("OS_"))
-    if not settings.sections and not has_variables:
-        return []
-    problems = check_lines(settings.conf, os.environ, settings)
-    ineffective = [problem for problem in problems if problem.without_effect]
-    return sorted(ineffective, key=lambda problem: not problem.fatal)
-
-
-def log_start(settings: Settings, *, of_nova: bool = False) -> None:
-    """Set up logging, and warn about lines of the configuration without effect.
-
-    The check runs before logging is set up, because the check imports libraries that would log.
-    With ``of_nova``, most lines are for other services, so that only lines that look misspelt are
-    logged.
-    """
-    every = list_ineffective_lines(settings)
-    logs.setup(CONF)
-    relevant = [problem for problem in every if not of_nova or problem.is_misspelt]
-    if len(relevant) < len(every):
-        LOG.info("%d lines of the configuration are for other services", len(every) - len(relevant))
-    for problem in relevant[:_MAX_LOGGED]:
-        LOG.warning("%s: %s", problem.place, problem.text)
-    if len(relevant) > _MAX_LOGGED:
-        LOG.warning(
-            "%d more lines of the configuration have no effect. placement-sched config validate "
-            "lists them",
-            len(relevant) - _MAX_LOGGED,
-        )

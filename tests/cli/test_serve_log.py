@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output of ``placement-sched serve``: the banner on stdout, and the log."""
 
-import os
 import re
 import signal
 import socket
@@ -14,7 +13,6 @@ from placement_sched.api import middleware
 from placement_sched.cli.serve import warn_of_idle_workers
 from tests.api.test_auth import build_keystone_config
 from tests.support import identity
-from tests.support.commands import run_captured
 from tests.support.servers import PROGRAM, build_environment, start_server
 
 pytestmark = pytest.mark.system
@@ -62,32 +60,6 @@ def test_serve_writes_its_log_to_the_log_file(serve_until_text, tmp_path):
     _, err = serve_until_text("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
     assert err == ""
     assert "stopped" in (tmp_path / "own.log").read_text()
-
-
-def test_serve_logs_lines_without_effect_like_config_validate(
-    serve_until_text, run_command, tmp_path
-):
-    text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
-    (tmp_path / "a.conf").write_text(text)
-    validated = run_command("config", "validate", "--config-file", "a.conf").stdout.splitlines()
-    # The server logs the absolute path.
-    expected = [
-        re.sub(r"^a\.conf:(\d+): \w+: ", rf"{tmp_path}/a.conf:\1: ", line) for line in validated
-    ]
-    _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf", "--workers", "2")
-    warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
-    assert len(expected) == 3
-    assert warned == expected
-
-
-def test_serve_logs_at_most_20_configuration_lines_without_effect(serve_until_text, tmp_path):
-    lines = "\n".join(f"nonsense_{number} = 1" for number in range(30))
-    (tmp_path / "a.conf").write_text(f"[scheduler]\n{lines}\nmax_atempts = 3\n")
-    _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
-    warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
-    assert len(warned) == 21
-    assert warned[0].endswith("Did you mean max_attempts?")
-    assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 
 def test_serve_reports_an_invalid_value_as_config_validate_does(run_command, tmp_path):
@@ -213,20 +185,6 @@ def test_access_log_line_has_the_authenticated_caller(serve, tmp_path):
         line = wait_for_access_line(server, dict(response_headers)["x-openstack-request-id"])
     assert re.search(r" \[None req-\S+ ann shop - - default default\] 127\.0\.0\.1 - ann \[", line)
     assert token not in server.log.read_text()
-
-
-def test_check_for_options_without_effect_does_not_import_oslo_messaging(tmp_path):
-    """oslo.messaging takes long to load and imports eventlet."""
-    (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
-    code = (
-        "import sys; from placement_sched.scheduler.plugins import read_settings;"
-        "from placement_sched.operations.config_check import list_ineffective_lines;"
-        "print(list_ineffective_lines(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
-    )
-    done = run_captured(
-        [PROGRAM.with_name("python"), "-c", code], cwd=tmp_path, check=True, env={**os.environ}
-    )
-    assert done.stdout == "[] False\n"
 
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(1, False), (2, False), (500, True)])

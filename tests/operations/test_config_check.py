@@ -6,7 +6,6 @@ import pytest
 from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
-from placement_sched.operations import config_check
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 pytestmark = pytest.mark.slow
@@ -175,8 +174,3 @@ def test_policy_option_of_several_groups_is_an_error_without_a_group(run_command
         "a.conf:9: error: [dense]: ram_weight_multiplier is the name of several options: "
         "acme_ram_weight_multiplier, filter_scheduler_ram_weight_multiplier\n"
     )
-
-
-def test_variable_of_another_program_does_not_import_oslo_messaging(monkeypatch):
-    monkeypatch.setattr(config_check, "import_oslo_messaging", lambda: pytest.fail("imported"))
-    assert config_check.check_lines(make_full_conf(), {"OS_A__B": "1"}) == []
