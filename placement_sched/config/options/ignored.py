@@ -31,9 +31,6 @@ _BARE_METAL = (
     "bare metal nodes are requested by their resource class, and [filter_scheduler] "
     "enabled_filters applies to all hosts"
 )
-_KEYSTONE = (
-    "keystonemiddleware uses auth_type, auth_url, username, password and project_name since Kilo"
-)
 _NOTIFIER = (
     "oslo.messaging, which sends notifications, no longer reads it: set "
     "[oslo_messaging_notifications]"
@@ -114,20 +111,6 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
         ("keystone_authtoken", "auth_uri"): (
             "replaced by www_authenticate_uri, as in keystonemiddleware since Queens"
         ),
-        **{
-            ("keystone_authtoken", name): _KEYSTONE
-            for name in (
-                "identity_uri",
-                "auth_host",
-                "auth_port",
-                "auth_protocol",
-                "auth_admin_prefix",
-                "admin_user",
-                "admin_password",
-                "admin_tenant_name",
-                "admin_token",
-            )
-        },
     }
 )
 
