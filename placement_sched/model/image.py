@@ -107,7 +107,6 @@ _TEXTS = (
     " hw_machine_type hw_mem_page_size img_owner_id img_root_device_name img_signature"
     " img_signature_certificate_uuid os_admin_user os_command_line os_distro"
 )
-#: The values of enumerated properties.
 _VALUES = {
     "hw_cpu_policy": "dedicated shared mixed",
     "hw_cpu_thread_policy": "prefer isolate require",
@@ -134,11 +133,15 @@ _VALUES = {
     "os_secure_boot": "required disabled optional",
 }
 
+#: The values of enumerated properties. Most extra specs of the same name have the same values.
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    name: tuple(values.split()) for name, values in _VALUES.items()
+}
 READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(_BOOLEANS.split(), _read_boolean),
     **dict.fromkeys(_INTEGERS.split(), int),
     **dict.fromkeys(_TEXTS.split(), _read_text),
-    **{name: _build_enum_reader(values.split()) for name, values in _VALUES.items()},
+    **{name: _build_enum_reader(values) for name, values in CHOICES.items()},
     "hw_architecture": _architecture,
     "hw_cdrom_bus": _bus,
     "hw_disk_bus": _bus,

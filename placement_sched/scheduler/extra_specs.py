@@ -18,6 +18,7 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.model.image import CHOICES
 from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
 
 GROUP = "placement_sched.extra_spec_validators"
@@ -34,33 +35,24 @@ _LIMITS: Mapping[type, frozenset[str]] = {
     int: frozenset({"min", "max"}),
     bool: frozenset(),
 }
-_SOUND = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
 _NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUMA node."}
-#: Extra specs with a fixed set of values.
+#: Extra specs with choices, by default the values of the image property of the same name.
 _CHOICES = {
-    "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),
-    "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.", "prefer isolate require"),
-    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate share"),
-    "hw:ephemeral_encryption_format": ("How local disks are encrypted.", "plain luks luksv2"),
-    "hw:maxphysaddr_mode": (
-        "How the width of physical addresses is provided.",
-        "emulate passthrough",
-    ),
-    "hw:mem_encryption_model": (
-        "How memory is encrypted.",
-        "amd-sev amd-sev-es amd-sev-snp intel-tdx",
-    ),
-    "hw:pci_numa_affinity_policy": (
-        "The required NUMA affinity of PCI devices.",
-        "required preferred legacy socket",
-    ),
-    "hw:tpm_model": ("The model of the TPM.", "tpm-tis tpm-crb"),
-    "hw:tpm_secret_security": ("Where the secret of the TPM is stored.", "user host deployment"),
-    "hw:tpm_version": ("The version of the TPM.", "1.2 2.0"),
-    "hw:usb_model": ("The USB controller.", "none nec-xhci qemu-xhci"),
-    "hw:viommu_model": ("The virtual IOMMU.", "intel smmuv3 virtio auto"),
-    "hw:watchdog_action": ("The action of the watchdog.", "none pause poweroff reset disabled"),
-    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled required"),
+    "hw:cpu_policy": ("Whether virtual CPUs are pinned.",),
+    "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.",),
+    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate", "share"),
+    "hw:ephemeral_encryption_format": ("How local disks are encrypted.",),
+    "hw:maxphysaddr_mode": ("How the width of physical addresses is provided.",),
+    "hw:mem_encryption_model": ("How memory is encrypted.",),
+    "hw:pci_numa_affinity_policy": ("The required NUMA affinity of PCI devices.",),
+    "hw:sound_model": ("The sound device.",),
+    "hw:tpm_model": ("The model of the TPM.",),
+    "hw:tpm_secret_security": ("Where the TPM secret is stored.", "user", "host", "deployment"),
+    "hw:tpm_version": ("The version of the TPM.",),
+    "hw:usb_model": ("The USB controller.",),
+    "hw:viommu_model": ("The virtual IOMMU.",),
+    "hw:watchdog_action": ("The action of the watchdog.",),
+    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled", "required"),
 }
 #: Amounts that must not be negative.
 _AMOUNTS = (
@@ -286,7 +278,6 @@ _DEVICES = {
     "hw:hide_hypervisor_id": ("Whether the hypervisor is hidden.", FLAG),
     "hw:redirected_usb_ports": ("USB ports that are redirected.", build_integer_type(0, max=15)),
     "hw:serial_port_count": ("Serial ports.", build_integer_type(0)),
-    "hw:sound_model": ("The sound device.", build_choice_type(*_SOUND)),
     "hw:vif_multiqueue_enabled": ("Whether network devices have several queues.", FLAG),
     "hw:virtio_packed_ring": ("Whether virtio queues are packed.", FLAG),
     "hw_rng:allowed": ("Whether there is a random number generator.", FLAG),
@@ -319,10 +310,11 @@ def _build_hardware_validators() -> list[ExtraSpecValidator]:
     for names, kind in ((_AMOUNTS, build_integer_type(0)), (_SIGNED_AMOUNTS, build_integer_type())):
         for name in names.split():
             quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", kind)
-    choices = {
-        name: (text, build_choice_type(*words.split())) for name, (text, words) in _CHOICES.items()
+    by_choice = {
+        name: (text, build_choice_type(*(choices or CHOICES[name.replace(":", "_")])))
+        for name, (text, *choices) in _CHOICES.items()
     }
-    tables = _PROCESSORS | _MEMORY | _DEVICES | choices | quotas
+    tables = _PROCESSORS | _MEMORY | _DEVICES | by_choice | quotas
     return build_validators(tables) + build_validators(_NUMA_NODES, _NODE)
 
 

@@ -16,7 +16,7 @@ from oslo_utils.strutils import bool_from_string
 
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor, list_cpus, parse_cpu_mask
-from placement_sched.model.image import Image
+from placement_sched.model.image import CHOICES, Image
 
 
 def format_flavor_source(key: str, prefix: str = "hw") -> str:
@@ -78,20 +78,18 @@ class FlavorImage:
             f"{format_image_source(key, prefix)} is {by_image!r}: {rule}"
         )
 
-    def find_agreed_value(
-        self, key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
-    ) -> str | None:
+    def find_agreed_value(self, key: str, prefix: str = "hw") -> str | None:
         """Return the agreed value of flavor and image, or None if neither sets it.
 
-        Raises :class:`Invalid` for two different values, and for a value that is not ``allowed``.
+        Raises :class:`Invalid` for two different values, and for a value that the image property
+        cannot have.
         """
         by_flavor, by_image = self.get_values(key, prefix)
         if by_flavor and by_image and by_flavor != by_image:
             raise self.build_conflict(key, "they must be equal", prefix)
-        value = by_flavor or by_image or None
-        if value is None or allowed is None:
-            return value
-        return check_allowed(value, allowed, self.find_source(key, prefix))
+        if not (value := by_flavor or by_image):
+            return None
+        return check_allowed(value, CHOICES[f"{prefix}_{key}"], self.find_source(key, prefix))
 
     def find_agreed_flag(self, key: str) -> bool | None:
         """Return the boolean of flavor and image, or None if both are unset.
@@ -107,11 +105,9 @@ class FlavorImage:
         return flag
 
 
-def define_agreed_value(
-    key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
-) -> "cached_property[str | None]":
+def define_agreed_value(key: str, prefix: str = "hw") -> "cached_property[str | None]":
     """Define a cached property for the agreed value of flavor and image."""
-    return cached_property(lambda request: request.find_agreed_value(key, allowed, prefix))
+    return cached_property(lambda request: request.find_agreed_value(key, prefix))
 
 
 def define_agreed_flag(key: str) -> "cached_property[bool]":
@@ -121,8 +117,6 @@ def define_agreed_flag(key: str) -> "cached_property[bool]":
 
 DEDICATED, SHARED, MIXED = "dedicated", "shared", "mixed"
 PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
-_POLICIES = (DEDICATED, SHARED, MIXED)
-_THREAD_POLICIES = (PREFER, ISOLATE, REQUIRE)
 #: Image policies that contradict the policy of the flavor.
 _FORBIDDEN_IMAGE_POLICIES = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}
 
@@ -160,7 +154,7 @@ class RequestedCPUs(FlavorImage):
 
         The policy of the flavor takes precedence. An image may not pin more CPUs than the flavor.
         """
-        by_flavor, by_image = self._read_policies("cpu_policy", _POLICIES)
+        by_flavor, by_image = self._read_policies("cpu_policy")
         if by_flavor and by_image in _FORBIDDEN_IMAGE_POLICIES.get(by_flavor, ()):
             raise self.build_conflict(
                 "cpu_policy", "an image may not pin CPUs that its flavor shares"
@@ -173,7 +167,7 @@ class RequestedCPUs(FlavorImage):
 
         A flavor's ``prefer`` overrides any policy of the image. Otherwise both must be equal.
         """
-        by_flavor, by_image = self._read_policies("cpu_thread_policy", _THREAD_POLICIES)
+        by_flavor, by_image = self._read_policies("cpu_thread_policy")
         if by_flavor not in (None, PREFER) and by_image and by_image != by_flavor:
             raise self.build_conflict("cpu_thread_policy", "they must be equal")
         return by_flavor or by_image or None
@@ -268,14 +262,14 @@ class RequestedCPUs(FlavorImage):
         threads = self.get_values("cpu_thread_policy")
         return DEDICATED in self.get_values("cpu_policy") and REQUIRE in threads
 
-    def _read_policies(self, key: str, allowed: tuple[str, ...]) -> tuple[str | None, str | None]:
+    def _read_policies(self, key: str) -> tuple[str | None, str | None]:
         by_flavor, by_image = self.get_values(key)
         for value, source in (
             (by_flavor, format_flavor_source(key)),
             (by_image, format_image_source(key)),
         ):
             if value:
-                check_allowed(value, allowed, source)
+                check_allowed(value, CHOICES[f"hw_{key}"], source)
         return by_flavor, by_image
 
     def _derive_policy(self) -> str | None:

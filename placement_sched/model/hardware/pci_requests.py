@@ -23,11 +23,10 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.limits import MAX_PCI_DEVICES, MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import CHOICES
 
 #: The keys of a spec that concern the provider and are checked by placement.
 OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
-#: The policies for the distance of PCI devices to the instance's NUMA nodes.
-AFFINITY_POLICIES = ("required", "legacy", "preferred", "socket")
 _ID = re.compile("[0-9a-fA-F]{4}")
 _ANY = re.compile(r".*", re.DOTALL)
 #: The keys of an alias and the patterns of their values.
@@ -37,7 +36,7 @@ _VALUES = {
     "product_id": _ID,
     "vendor_id": _ID,
     "device_type": re.compile("type-PCI|type-PF|type-VF"),
-    "numa_policy": re.compile("|".join(AFFINITY_POLICIES)),
+    "numa_policy": re.compile("|".join(CHOICES["hw_pci_numa_affinity_policy"])),
     "resource_class": _ANY,
     "traits": _ANY,
     "live_migratable": _ANY,

@@ -37,7 +37,6 @@ from placement_sched.model.hardware.numa import (
     InstanceNUMATopology,
 )
 from placement_sched.model.hardware.pci_requests import (
-    AFFINITY_POLICIES,
     Alias,
     InstancePCIRequest,
     build_pci_requests,
@@ -47,7 +46,6 @@ _TPM_VERSIONS = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM
 _TIS, _CRB = "tpm-tis", "tpm-crb"
 _TPM_MODELS = {_TIS: "COMPUTE_SECURITY_TPM_TIS", _CRB: "COMPUTE_SECURITY_TPM_CRB"}
 _SECRET_SECURITY = ("user", "host", "deployment")
-_SOUND_MODELS = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virtio")
 
 
 class RequestedDevices(FlavorImage):
@@ -57,19 +55,17 @@ class RequestedDevices(FlavorImage):
     """
 
     #: The mode of the physical address width.
-    address_mode = define_agreed_value("maxphysaddr_mode", ("passthrough", "emulate"))
-    secure_boot = define_agreed_value("secure_boot", ("required", "disabled", "optional"), "os")
+    address_mode = define_agreed_value("maxphysaddr_mode")
+    secure_boot = define_agreed_value("secure_boot", "os")
     #: The model of the sound device.
-    sound_model = define_agreed_value("sound_model", _SOUND_MODELS)
+    sound_model = define_agreed_value("sound_model")
     #: Whether packed virtio queues are requested.
     has_packed_ring = define_agreed_flag("virtio_packed_ring")
     #: Whether encrypted local disks are requested, and the encryption format.
     has_ephemeral_encryption = define_agreed_flag("ephemeral_encryption")
-    ephemeral_encryption_format = define_agreed_value(
-        "ephemeral_encryption_format", ("plain", "luks", "luksv2")
-    )
+    ephemeral_encryption_format = define_agreed_value("ephemeral_encryption_format")
     #: The NUMA affinity policy of PCI devices, which overrides the policies of aliases.
-    pci_affinity_policy = define_agreed_value("pci_numa_affinity_policy", AFFINITY_POLICIES)
+    pci_affinity_policy = define_agreed_value("pci_numa_affinity_policy")
 
     @property
     def device_profile(self) -> str | None:
@@ -92,10 +88,10 @@ class RequestedDevices(FlavorImage):
 
         A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
         """
-        version = self.find_agreed_value("tpm_version", _TPM_VERSIONS)
+        version = self.find_agreed_value("tpm_version")
         if version is None:
             return ()
-        model = self.find_agreed_value("tpm_model", _TPM_MODELS) or _TIS
+        model = self.find_agreed_value("tpm_model") or _TIS
         if model == _CRB and version != "2.0":
             raise Invalid(
                 f"{self.find_source('tpm_model')} is {model!r}, which needs "

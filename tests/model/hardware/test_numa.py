@@ -20,7 +20,8 @@ from placement_sched.model.hardware.numa import (
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, select_fitting_candidates
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
-from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
+from placement_sched.model.hardware.pci_requests import InstancePCIRequest
+from placement_sched.model.image import CHOICES
 from placement_sched.model.verdict import Rejection
 from placement_sched.schemas.node_report import parse_numa_topology
 from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
@@ -317,7 +318,7 @@ RANDOM_PCI_REQUESTS = st.lists(
         spec=st.sampled_from(
             [({"product_id": "a"},), ({"product_id": "b"},), ({"vendor_id": "10de"},)]
         ),
-        numa_policy=st.sampled_from([None, *AFFINITY_POLICIES]),
+        numa_policy=st.sampled_from([None, *CHOICES["hw_pci_numa_affinity_policy"]]),
     ),
     min_size=1,
     max_size=3,
