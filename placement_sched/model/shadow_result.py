@@ -22,19 +22,17 @@ OTHER_HOST = "other_host"
 ONLY_NOVA, ONLY_OURS = "only_nova", "only_ours"
 #: The request could not be evaluated here.
 FAILED = "failed"
-#: The instance is on the host of a later attempt of nova, whose first choice is unknown.
-ALTERNATE = "alternate"
 #: nova's choice could not be determined or compared.
 UNKNOWN = "unknown"
 
 AGREEING = (SAME_HOST, EQUAL_WEIGHT, BOTH_NO_HOST)
 DISAGREEING = (OTHER_HOST, ONLY_NOVA, ONLY_OURS, FAILED)
 #: Verdicts that are neither agreement nor disagreement.
-OPEN = (ALTERNATE, UNKNOWN, PENDING)
+OPEN = (UNKNOWN, PENDING)
 #: All verdicts, by precedence for a request of several instances.
 VERDICTS = (
     *(FAILED, ONLY_NOVA, ONLY_OURS, OTHER_HOST),
-    *(PENDING, UNKNOWN, ALTERNATE),
+    *(PENDING, UNKNOWN),
     *(EQUAL_WEIGHT, SAME_HOST, BOTH_NO_HOST),
 )
 

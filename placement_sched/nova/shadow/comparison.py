@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 
 from placement_sched.model import shadow_result
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import CANDIDATES, FILTERS, FilterReport, Funnel
+from placement_sched.model.explanation import CANDIDATES, FILTERS, Funnel
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
 from placement_sched.scheduler.weights import WeighedHost
 
@@ -176,44 +176,33 @@ def get_host_name(weighed: WeighedHost) -> HostName:
 
 
 def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
-    """Map hosts to their rejections in a funnel, up to a maximum number."""
-    rejections: dict[HostName, HostRejection] = {}
-    for name, rejection in _iterate_rejections(funnel):
-        if len(rejections) >= MAX_REJECTED:
-            break
-        rejections.setdefault(name, rejection)
-    return rejections
+    """Map hosts to their rejections in a funnel, up to a maximum number.
 
-
-def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, HostRejection]]:
-    """Yield rejected hosts stage by stage, beginning with the filters, which run last."""
-    filters: Iterable[FilterReport] = funnel.filters
-    for report in filters:
-        for host in report.rejected:
-            reason = host.reason[:_MAX_REASON]
-            yield HostName(host.host, host.node), HostRejection(FILTERS, report.name, reason)
+    The filters, which run last, come first.
+    """
     candidates = funnel.allocation_candidates
-    for search in (candidates, candidates.fallback) if candidates.fallback else (candidates,):
-        for step in search.steps:
-            for host in step.rejected:
-                reason = host.reason[:_MAX_REASON]
-                yield (
-                    HostName(host.host, host.node),
-                    HostRejection(CANDIDATES, step.constraint, reason),
-                )
+    searches = (candidates, candidates.fallback) if candidates.fallback else (candidates,)
+    steps = [(CANDIDATES, step.constraint, step.rejected) for s in searches for step in s.steps]
+    filters = [(FILTERS, report.name, report.rejected) for report in funnel.filters]
+    rejections: dict[HostName, HostRejection] = {}
+    for stage, name, rejected in (*filters, *steps):
+        for host in rejected:
+            if len(rejections) >= MAX_REJECTED:
+                return rejections
+            rejection = HostRejection(stage, name, host.reason[:_MAX_REASON])
+            rejections.setdefault(HostName(host.host, host.node), rejection)
+    return rejections
 
 
 @dataclass(frozen=True, slots=True)
 class NovaOutcome:
     """The first host that nova chose for an instance, or None if it found no host.
 
-    ``ended_on`` is the host of a later attempt, if the first attempt failed. ``first_known`` is
-    false if only the host of a later attempt is available.
+    ``ended_on`` is the host of a later attempt, if the first attempt failed.
     """
 
     host: HostName | None
     ended_on: HostName | None = None
-    first_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +227,16 @@ def judge(
     judged = []
     for position, (uuid, outcome) in enumerate(zip(instances, outcomes, strict=True)):
         step = notes.steps[position] if position < len(notes.steps) else InstanceStep(None)
-        judged.append(_judge(notes, step, outcome, swaps, late=uuid in notes.late))
+        verdict, why, weight = _judge(notes, step, outcome, swaps, late=uuid in notes.late)
+        facts = {
+            "our_node": step.chosen and step.chosen.node,
+            "our_weight": step.weight,
+            "nova_weight": weight,
+            "why": why,
+        }
+        detail = {name: value for name, value in facts.items() if value is not None}
+        nova_host = None if outcome is None else outcome.host
+        judged.append(Verdict(verdict, nova_host, detail))
     return judged
 
 
@@ -263,6 +261,10 @@ class _HostSwaps:
         self.of[nova], self.of[replaced] = ours, previous
 
 
+#: A verdict, its reason or None, and the weight of nova's host here or None.
+_Judgement = tuple[str, str | None, float | None]
+
+
 def _judge(
     notes: EvaluationRecord,
     step: InstanceStep,
@@ -270,47 +272,28 @@ def _judge(
     swaps: _HostSwaps,
     *,
     late: bool,
-) -> Verdict:
+) -> _Judgement:
     ours = step.chosen
     if outcome is None:
-        return Verdict(
-            shadow_result.UNKNOWN, detail=_build_detail(step, why="nova's outcome is unknown")
-        )
-    if outcome.host is None:
-        return _judge_without_nova_host(notes, step)
+        return shadow_result.UNKNOWN, "nova's outcome is unknown", None
     nova = outcome.host
-    if not outcome.first_known:
-        why = f"an attempt failed, and {nova} is the host of a later attempt"
-        return Verdict(shadow_result.ALTERNATE, nova, _build_detail(step, why=why))
+    if nova is None and ours is None:
+        return shadow_result.BOTH_NO_HOST, notes.obstacle, None
+    if nova is None:
+        why = f"nova found no host, but {ours} was chosen here{_format_weight(step.weight)}"
+        return shadow_result.ONLY_OURS, why, None
     ended = f". The attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
-    if ours is None:
-        return _build_disagreement(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
     here = swaps.get_counterpart(nova)
-    if here == ours or here in step.best:
+    if ours is not None and (here == ours or here in step.best):
         swaps.swap(nova, ours)
-        return _build_agreement(step, nova, ours, more)
-    if step.more and _can_be_equal(notes, step, here):
+        if nova == ours:
+            return shadow_result.SAME_HOST, more.removeprefix(". ") or None, None
+        return shadow_result.EQUAL_WEIGHT, f"{nova} weighs the same as {ours}{more}", None
+    if ours is not None and step.more and _can_be_equal(notes, step, here):
         why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
-        return Verdict(shadow_result.UNKNOWN, nova, _build_detail(step, why=why))
-    return _build_disagreement(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
-
-
-def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Verdict:
-    if step.chosen is None:
-        return Verdict(shadow_result.BOTH_NO_HOST, detail=_build_detail(step, why=notes.obstacle))
-    why = f"nova found no host, but {step.chosen} was chosen here{_format_weight(step.weight)}"
-    return Verdict(shadow_result.ONLY_OURS, detail=_build_detail(step, why=why))
-
-
-def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: str) -> Verdict:
-    """Build the verdict that nova took our host or a host of equal weight."""
-    if nova == ours:
-        return Verdict(
-            shadow_result.SAME_HOST, nova, _build_detail(step, why=more.removeprefix(". ") or None)
-        )
-    why = f"{nova} weighs the same as {ours}{more}"
-    return Verdict(shadow_result.EQUAL_WEIGHT, nova, _build_detail(step, why=why))
+        return shadow_result.UNKNOWN, why, None
+    return _explain_disagreement(notes, step, nova, late=late, more=more)
 
 
 def _can_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
@@ -322,20 +305,14 @@ def _can_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -
     return not only or is_same_weight(weight or 0.0, step.weight or 0.0)
 
 
-def _build_disagreement(
-    notes: EvaluationRecord,
-    step: InstanceStep,
-    nova: HostName,
-    verdict: str,
-    *,
-    late: bool,
-    more: str,
-) -> Verdict:
-    """Build the verdict that nova took another host, with the recorded reason."""
+def _explain_disagreement(
+    notes: EvaluationRecord, step: InstanceStep, nova: HostName, *, late: bool, more: str
+) -> _Judgement:
+    """Return the verdict that nova took another host, with the recorded reason."""
     rejection, weight = notes.rejected.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
-        return Verdict(shadow_result.UNKNOWN, nova, _build_detail(step, why=claimed))
+        return shadow_result.UNKNOWN, claimed, None
     ours = "" if step.chosen is None else f". {step.chosen} was chosen{_format_weight(step.weight)}"
     why: str | None = None
     if rejection is not None:
@@ -347,7 +324,8 @@ def _build_disagreement(
     elif weight is not None:  # the weight for the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
-    return Verdict(verdict, nova, _build_detail(step, weight=weight, why=why))
+    verdict = shadow_result.ONLY_NOVA if step.chosen is None else shadow_result.OTHER_HOST
+    return verdict, why, weight
 
 
 def _is_certain(rejection: HostRejection | None) -> bool:
@@ -363,16 +341,6 @@ def _format_weight(weight: float | None) -> str:
     return "" if weight is None else f" with the weight {weight:g}"
 
 
-def _build_detail(step: InstanceStep, **facts: Any) -> Json:
-    details = {
-        "our_node": step.chosen and step.chosen.node,
-        "our_weight": step.weight,
-        "nova_weight": facts.get("weight"),
-        "why": facts.get("why"),
-    }
-    return {name: value for name, value in details.items() if value is not None}
-
-
 #: Each verdict in words, in the order of the report.
 WORDS = {
     "same_host": "the same host",
@@ -382,7 +350,6 @@ WORDS = {
     "only_nova": "only nova found a host",
     "only_ours": "only this service found a host",
     "failed": "could not be evaluated here",
-    "alternate": "only the host of nova's later attempt is known",
     "unknown": "not comparable",
     "pending": "nova's choice pending",
 }

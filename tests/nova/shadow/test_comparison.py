@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from placement_sched.model.shadow_result import (
-    ALTERNATE,
     BOTH_NO_HOST,
     EQUAL_WEIGHT,
     ONLY_NOVA,
@@ -88,12 +87,6 @@ def judge_outcomes(record, *outcomes):
             "nova found no host, but a was chosen here with the weight 1",
         ),
         (EVALUATION_ON_HOST_A, None, UNKNOWN, "nova's outcome is unknown"),
-        (
-            EVALUATION_ON_HOST_A,
-            build_outcome_on_host("b", first_known=False),
-            ALTERNATE,
-            "an attempt failed, and b is the host of a later attempt",
-        ),
         (
             EVALUATION_ON_HOST_A,
             build_outcome_on_host("a", ended_on=build_host_name("b")),
