@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from placement_sched.clients.nova import Nova, NovaServer
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed
+from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed, shorten
+from placement_sched.limits import MAX_MESSAGE_CHARACTERS
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
@@ -179,20 +180,8 @@ _SHUT_OFF = "SHUTOFF"
 _CONFIRMING = ("confirming", "confirmed")
 
 
-class Journal(Protocol):
-    """Journal of a run, for the records of its executor."""
-
-    def start(self, instance: str) -> str | None:
-        """Check a move and record its start.
-
-        Returns the reason if the move is rejected, else None.
-        """
-
-    def record(self, instance: str, state: str, error: str | None) -> None:
-        """Record the new state of a move."""
-
-    def finish(self, state: str) -> None:
-        """Record the new state of the run."""
+#: Changes the run, or with an instance its move, in the journal, and returns the changed object.
+Change = Callable[[Json, str | None], Json]
 
 
 @dataclass(slots=True)
@@ -215,13 +204,13 @@ class _Flight:
 class PlanExecution:
     """An execution of a run, with at most ``parallel`` moves at a time.
 
-    ``method`` is the way to move running instances. Instances that are shut off move cold.
-    ``timeout`` is the maximum number of seconds of a move. When the state of a move changes,
-    ``report`` is called with the move, its new state, and a sentence if it has failed or was
-    skipped.
+    ``change`` calls :func:`change_run` or :func:`change_move`. ``method`` is the way to move
+    running instances. Instances that are shut off move cold. ``timeout`` is the maximum number of
+    seconds of a move. When the state of a move changes, ``report`` is called with the move, its new
+    state, and a sentence if it has failed or was skipped.
     """
 
-    journal: Journal
+    change: Change
     nova: Nova
     method: str = LIVE
     parallel: int = 1
@@ -255,9 +244,9 @@ class PlanExecution:
             pass
         except Error:
             with suppress(Error):
-                self.journal.finish(STOPPED)
+                self.change({"state": STOPPED}, None)
             raise
-        self.journal.finish(state)
+        self.change({"state": state}, None)
         return state
 
     def _sort_open_moves(self, moves: Sequence[RunMove]) -> None:
@@ -301,7 +290,7 @@ class PlanExecution:
             self._end_move(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
         elif server.task_state is not None:
             self._end_move(move, FAILED, f"nova works on it: its task state is {server.task_state}")
-        elif rejection := self.journal.start(move.instance):
+        elif rejection := self.change({"state": STARTED}, move.instance)["rejection"]:
             if self._flights:
                 return False
             self._end_move(move, FAILED, f"{move.target} rejects it now: {rejection}")
@@ -386,7 +375,8 @@ class PlanExecution:
         self._flights.pop(move.instance, None)
         self._is_held = False
         self._has_failed = self._has_failed or state == FAILED
-        self.journal.record(move.instance, state, error)
+        text = None if error is None else shorten(error, MAX_MESSAGE_CHARACTERS)
+        self.change({"state": state, "error": text}, move.instance)
         self.report(move, state, error)
 
 

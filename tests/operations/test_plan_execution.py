@@ -35,6 +35,17 @@ class InMemoryMoveJournal:
         self.needed_moves = dict(needed_moves)
         self.checks = Counter()
 
+    def change(self, body, uuid):
+        """Change the run, or a move, as the scheduler API does."""
+        if uuid is None:
+            self.run_states.append(body["state"])
+            return {}
+        if body["state"] == STARTED:
+            return {"rejection": self.start(uuid)}
+        self.states[uuid] = body["state"]
+        self.errors[uuid] = body["error"]
+        return {}
+
     def start(self, uuid):
         self.checks[uuid] += 1
         if uuid in self.needed_moves and self.states[self.needed_moves[uuid]] != DONE:
@@ -42,13 +53,6 @@ class InMemoryMoveJournal:
         self.states[uuid] = STARTED
         self.started_at[uuid] = NOW
         return None
-
-    def record(self, uuid, state, error):
-        self.states[uuid] = state
-        self.errors[uuid] = error
-
-    def finish(self, state):
-        self.run_states.append(state)
 
     def moves(self):
         return [
@@ -71,7 +75,7 @@ def nova():
 
 def make_execution(nova, journal, **options):
     client = build_nova_client(nova.url)
-    return PlanExecution(journal=journal, nova=client, **{"sleep": lambda _: None, **options})
+    return PlanExecution(change=journal.change, nova=client, **{"sleep": lambda _: None, **options})
 
 
 def add_servers(nova, number):

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from uuid import uuid4
@@ -37,7 +36,6 @@ from placement_sched.model.plan_run import (
     MOVE_STATES,
     RUNNING,
     SKIPPED,
-    STARTED,
     STOPPED,
     RunMove,
 )
@@ -208,44 +206,19 @@ def _check_skipped(run: Json, instances: Sequence[str]) -> None:
             raise Conflict(f"--skip: the move of instance {instance} is already {states[instance]}")
 
 
-@dataclass(frozen=True, slots=True)
-class _RunJournal:
-    """The journal of a run, written by the scheduler API."""
-
-    scheduler: SchedulerApi
-    run: str
-    executor: str
-
-    def start(self, instance: str) -> str | None:
-        """Check a move and record its start.
-
-        Returns the reason if the move is rejected, else None.
-        """
-        body = {"executor": self.executor, "state": STARTED}
-        rejection: str | None = self.scheduler.put(
-            "plan_runs", self.run, "moves", instance, body=body
-        )["rejection"]
-        return rejection
-
-    def record(self, instance: str, state: str, error: str | None) -> None:
-        """Record the new state of a move."""
-        text = None if error is None else shorten(error, MAX_MESSAGE_CHARACTERS)
-        body = {"executor": self.executor, "state": state, "error": text}
-        self.scheduler.put("plan_runs", self.run, "moves", instance, body=body)
-
-    def finish(self, state: str) -> None:
-        """Record the new state of the run."""
-        self.scheduler.put("plan_runs", self.run, body={"executor": self.executor, "state": state})
-
-
 def _carry_out(
     arguments: argparse.Namespace, scheduler: SchedulerApi, nova: Nova, run: Json, executor: str
 ) -> int:
     uuid, has_report = run["uuid"], is_report(arguments)
     if has_report:
         print_line(f"run {uuid}: {len(run['moves'])} moves, {run['method']}")
+
+    def change(body: Json, instance: str | None) -> Json:
+        path = () if instance is None else ("moves", instance)
+        return scheduler.put("plan_runs", uuid, *path, body={"executor": executor, **body})
+
     execution = PlanExecution(
-        journal=_RunJournal(scheduler, uuid, executor),
+        change=change,
         nova=nova,
         method=COLD if arguments.cold else run["method"],
         parallel=arguments.parallel or run["parallel"],
