@@ -222,13 +222,9 @@ class _Writer:
         pattern = cloud.escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
-        uuid = _build_id("uuid", provider.uuid, "provider", provider.name)
+        entry = {"name": pattern, **_build_id("uuid", provider.uuid, "provider", provider.name)}
         lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-        entry = {
-            "name": pattern,
-            **uuid,
-            **_drop_empty(inventories=_build_inventories(provider), **lists),
-        }
+        entry |= _drop_empty(inventories=_build_inventories(provider), **lists)
         if not root and provider.uuid in self._state.nodes:
             # Complete lists, so that nothing is derived from the host.
             entry |= lists

@@ -104,59 +104,52 @@ def apply(connection: Connection, merge_state: MergeState) -> None:
 
 
 def _write_flavors(connection: Connection, merge_state: MergeState) -> None:
-    differing = select_changed(merge_state.before.flavors, merge_state.after.flavors)
+    former = merge_state.before.flavors
+    differing = select_changed(former, merge_state.after.flavors)
     if not differing:
         return
     change_counters.bump(connection, flavors.SUBJECT)
-    new = [
-        item.flavor
-        for flavorid, item in differing.items()
-        if flavorid not in merge_state.before.flavors
-    ]
+    new = [item.flavor for flavorid, item in differing.items() if flavorid not in former]
     flavors.add_many(connection, new, merge_state.now)
     ids = flavors.map_ids_by_flavorid(connection)
-    for flavorid in differing.keys() & merge_state.before.flavors.keys():
+    for flavorid in differing.keys() & former.keys():
         flavors.change(connection, ids[flavorid], differing[flavorid].flavor, merge_state.now)
     projects = {ids[flavorid]: state.projects for flavorid, state in differing.items()}
     flavors.replace_projects(connection, projects, merge_state.now)
 
 
 def _write_images(connection: Connection, merge_state: MergeState) -> None:
-    differing = select_changed(merge_state.before.images, merge_state.after.images)
-    new = [image for uuid, image in differing.items() if uuid not in merge_state.before.images]
-    images.add_many(
-        connection,
-        [replace(image, created_at=merge_state.now, updated_at=merge_state.now) for image in new],
-    )
-    for uuid in differing.keys() & merge_state.before.images.keys():
+    former, now = merge_state.before.images, merge_state.now
+    differing = select_changed(former, merge_state.after.images)
+    new = [image for uuid, image in differing.items() if uuid not in former]
+    images.add_many(connection, [replace(item, created_at=now, updated_at=now) for item in new])
+    for uuid in differing.keys() & former.keys():
         old = images.find_by_uuid(connection, uuid, lock=True)
         if old is not None:
-            image = replace(differing[uuid], created_at=old.created_at, updated_at=merge_state.now)
+            image = replace(differing[uuid], created_at=old.created_at, updated_at=now)
             images.change(connection, old, image)
 
 
 def _write_nodes(connection: Connection, merge_state: MergeState) -> None:
-    differing = select_changed(merge_state.before.nodes, merge_state.after.nodes).values()
+    former, after, now = merge_state.before, merge_state.after, merge_state.now
+    differing = select_changed(former.nodes, after.nodes).values()
     # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
-    reports.record_reports(connection, reported, merge_state.now)
+    reports.record_reports(connection, reported, now)
     hosts = {node.host for node in differing}
     rows = [
         # The id and the time of the change are set by the store.
         {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
         | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
-        for key, service in merge_state.after.services.items()
+        for key, service in after.services.items()
         # A report has created the service or set its heartbeat, which may differ from the file.
-        if merge_state.before.services.get(key) != service or service.host in hosts
+        if former.services.get(key) != service or service.host in hosts
     ]
-    services.put(connection, rows, merge_state.now)
-    former, current = (
-        merge_state.before.find_disabled_hosts(),
-        merge_state.after.find_disabled_hosts(),
-    )
-    for disabled, changed in ((True, current - former), (False, former - current)):
-        uuids = [uuid for uuid, node in merge_state.after.nodes.items() if node.host in changed]
-        reports.mark_disabled(connection, uuids, disabled=disabled, now=merge_state.now)
+    services.put(connection, rows, now)
+    old, new = former.find_disabled_hosts(), after.find_disabled_hosts()
+    for disabled, changed in ((True, new - old), (False, old - new)):
+        uuids = [uuid for uuid, node in after.nodes.items() if node.host in changed]
+        reports.mark_disabled(connection, uuids, disabled=disabled, now=now)
 
 
 def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
@@ -193,11 +186,7 @@ def _create_aggregates(
         if uuid not in former:
             with _locate_errors(merge_state, "aggregate", uuid, aggregate.name, "name"):
                 aggregate_ops.create(connection, uuid, aggregate.name, None, merge_state.now)
-    ids = (
-        {item.uuid: item.id for item in aggregate_rows.read_snapshot(connection)}
-        if differing
-        else {}
-    )
+    ids = {item.uuid: item.id for item in aggregate_rows.read_snapshot(connection)}
     return [
         (ids[uuid], former.get(uuid) or HostAggregate(id=0, uuid=uuid, name=item.name), item)
         for uuid, item in differing.items()
@@ -214,49 +203,41 @@ def _write_providers(
     its own descendant.
     """
     # Lists in the file replace the effects of hosts and aggregates, which are written already.
-    changed = select_changed(merge_state.before.providers, merge_state.after.providers).keys()
-    written = changed | merge_state.given_lists.keys()
+    after, now = merge_state.after.providers, merge_state.now
+    written = select_changed(merge_state.before.providers, after).keys() | merge_state.given_lists
     present = cloud.read_providers(connection)
     _complete_roots(merge_state, present)
-    wanted = {
-        uuid: provider
-        for uuid, provider in select_changed(present, merge_state.after.providers).items()
-        if uuid in written
-    }
+    changed = select_changed(present, after)
+    wanted = {uuid: provider for uuid, provider in changed.items() if uuid in written}
     if not wanted:
         return {}
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
     new = [(uuid, item.name, item.parent) for uuid, item in wanted.items() if uuid not in present]
-    resource_providers.create_trees(connection, new, merge_state.now)
+    resource_providers.create_trees(connection, new, now)
     stored = resource_providers.map_by_uuid(connection, wanted)
-    renamed = {
-        stored[uuid].id: state.name
-        for uuid, state in existing.items()
-        if present[uuid].name != state.name
-    }
-    resource_providers.rename_many(connection, renamed, merge_state.now)
+    names = {uuid: state.name for uuid, state in existing.items()}
+    renamed = {stored[uuid].id: name for uuid, name in names.items() if present[uuid].name != name}
+    resource_providers.rename_many(connection, renamed, now)
     for uuid, state in existing.items():
         if present[uuid].parent != state.parent:
-            parent = merge_state.after.providers.get(state.parent or "")
+            parent = after.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
             with _locate_errors(merge_state, "provider", uuid, f"{state.name}{below}"):
-                resource_providers.move(
-                    connection, uuid, state.parent, anywhere=True, now=merge_state.now
-                )
+                resource_providers.move(connection, uuid, state.parent, anywhere=True, now=now)
     resource_providers.lock(connection, [state.id for state in stored.values()])
     by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
     rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
     of_traits = {number: state.traits for number, state in by_id.items()}
     joined = {number: state.aggregates for number, state in by_id.items()}
-    differing = inventories.put(connection, rows, merge_state.now)
-    differing |= traits.replace_many(connection, of_traits, merge_state.now)
-    differing |= aggregates.replace_many(connection, joined, merge_state.now)
+    differing = inventories.put(connection, rows, now)
+    differing |= traits.replace_many(connection, of_traits, now)
+    differing |= aggregates.replace_many(connection, joined, now)
     superfluous = {
         stored[uuid].id: frozenset(removed)
         for uuid, state in existing.items()
         if (removed := present[uuid].inventories.keys() - state.inventories.keys())
     }
-    resource_providers.bump_generations(connection, differing | superfluous.keys(), merge_state.now)
+    resource_providers.bump_generations(connection, differing | superfluous.keys(), now)
     return superfluous
 
 

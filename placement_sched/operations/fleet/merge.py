@@ -348,23 +348,18 @@ def _merge_instances(merge_state: MergeState, entry: Json) -> None:
 def _find(merge_state: MergeState, key: str, value: Json | str) -> Any:
     if isinstance(value, dict):
         return cloud.drop_row_id(value) if key == "flavor" else value
-    if key == "server_group":
-        return _find_by_name("server group", value, merge_state.after.server_groups).uuid
+    kind = key.replace("_", " ")
+    objects: Mapping[str, Any] = getattr(merge_state.after, f"{key}s")
+    if (item := objects.get(value)) is None:
+        named = [item for item in objects.values() if item.name == value]
+        if not named:
+            raise DocumentError(f"there is no {kind} {value}")
+        if len(named) > 1:
+            raise DocumentError(f"{len(named)} {kind}s are named {value}: use an id")
+        item = named[0]
     if key == "flavor":
-        state = _find_by_name(key, value, merge_state.after.flavors)
-        return cloud.drop_row_id(state.flavor.as_document())
-    return _find_by_name(key, value, merge_state.after.images).as_request_image()
-
-
-def _find_by_name(kind: str, value: str, objects: Mapping[str, Any]) -> Any:
-    if value in objects:
-        return objects[value]
-    named = [item for item in objects.values() if item.name == value]
-    if not named:
-        raise DocumentError(f"there is no {kind} {value}")
-    if len(named) > 1:
-        raise DocumentError(f"{len(named)} {kind}s are named {value}: use an id")
-    return named[0]
+        return cloud.drop_row_id(item.flavor.as_document())
+    return item.uuid if key == "server_group" else item.as_request_image()
 
 
 def _put_instance(merge_state: MergeState, uuid: str, changes: Json, entry: Json) -> None:
@@ -395,13 +390,10 @@ def _merge_allocations(merge_state: MergeState, entry: Json) -> None:
 
 def _read_allocations(merge_state: MergeState, entry: Json) -> Allocations:
     amounts_of: dict[str, Amounts] = {}
+    uuids = merge_state.provider_uuids
     for text, amounts in entry["allocations"].items():
         with prefix_errors("allocations", text):
-            uuid = (
-                text
-                if text in merge_state.after.providers
-                else merge_state.provider_uuids.get(text)
-            )
+            uuid = text if text in merge_state.after.providers else uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
             if uuid in amounts_of:
