@@ -39,6 +39,7 @@ from placement_sched.nova.shadow.comparison import (
     EvaluationRecord,
     HostName,
     InstanceStep,
+    get_host_name,
     map_rejections,
 )
 from placement_sched.scheduler.decisions import make_decision
@@ -338,7 +339,7 @@ def _map_passed_weights(run: SchedulingRun) -> dict[HostName, float]:
     """Map the hosts that passed for the first instance to weights, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
     heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_PASSED]
-    return {HostName(host.obj.host, host.obj.nodename): host.weight for host in heaviest}
+    return {get_host_name(host): host.weight for host in heaviest}
 
 
 def _build_results(

@@ -21,6 +21,7 @@ from kombu.message import Message
 from kombu.transport import pyamqp
 from oslo_config import cfg
 from oslo_log import log
+from oslo_utils.strutils import bool_from_string
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.services import import_oslo_messaging, set_exchange
@@ -122,7 +123,7 @@ def _load_options(files: Sequence[str]) -> Any:
 def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> Broker:
     port = host.port or 5672
     query = parsed.query
-    is_encrypted = _read_flag(query.get("ssl"), default=options.ssl)
+    is_encrypted = bool_from_string(query.get("ssl"), default=options.ssl)
     arguments = {
         "hostname": host.hostname or "localhost",
         "port": port,
@@ -156,13 +157,9 @@ def _build_tls_arguments(
     if authority := get_option("ssl_ca_file"):
         arguments |= {"ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED}
         verification = query.get("ssl_enforce_hostname_verification")
-        if _read_flag(verification, default=options.ssl_enforce_hostname_verification):
+        if bool_from_string(verification, default=options.ssl_enforce_hostname_verification):
             arguments["server_hostname"] = host
     return arguments or True
-
-
-def _read_flag(text: str | None, *, default: bool) -> bool:
-    return default if text is None else text.strip().lower() in {"1", "true", "yes", "on"}
 
 
 class Tap:
