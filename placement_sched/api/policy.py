@@ -28,15 +28,17 @@ MAX_KEY_CHARACTERS = 2_000
 
 #: Seconds between two checks of the policy files. A check takes 5 % of the time of a short request.
 PAUSE = 0.5
+#: The scope of tokens that all rules accept.
+_SCOPE = "project"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An API policy rule, with its default and the API operations that it guards.
+    """An API policy rule with its default.
 
-    ``scopes`` are the accepted scopes of tokens. ``formerly`` is the deprecated default, which also
-    applies unless ``[oslo_policy] enforce_new_defaults`` is set. ``project_key`` is the query
-    parameter with the target project, if it is not the project of the caller.
+    ``formerly`` is the deprecated default, which also applies unless ``[oslo_policy]
+    enforce_new_defaults`` is set. ``project_key`` is the query parameter with the target project,
+    if it is not the project of the caller.
 
     A rule is not an object of oslo.policy, because oslo.policy searches for extensions when it
     parses a rule, and caches them in the user's home directory. Commands that need no policy avoid
@@ -46,14 +48,12 @@ class Rule:
     name: str
     check_str: str
     description: str
-    operations: tuple[Mapping[str, str], ...] = ()
-    scopes: tuple[str, ...] = ("project",)
     formerly: str | None = None
     project_key: str | None = None
 
-    def build_default(self) -> policy.RuleDefault:
+    def build_default(self, operations: Sequence[policy.Operation] = ()) -> policy.RuleDefault:
         """Convert the rule to an object of oslo.policy."""
-        options: dict[str, Any] = {"scope_types": list(self.scopes) or None}
+        options: dict[str, Any] = {"scope_types": [_SCOPE]}
         if self.formerly is not None:
             options["deprecated_rule"] = policy.DeprecatedRule(
                 name=self.name,
@@ -62,13 +62,9 @@ class Rule:
                 deprecated_since="OpenStack placement 9.0",
             )
         arguments = (self.name, self.check_str, self.description)
-        if not self.operations:
+        if not operations:
             return policy.RuleDefault(*arguments, **options)
-        operations = [
-            policy.Operation(path=operation["path"], method=operation["method"])
-            for operation in self.operations
-        ]
-        return policy.DocumentedRuleDefault(*arguments, operations, **options)
+        return policy.DocumentedRuleDefault(*arguments, list(operations), **options)
 
 
 class Policy:
@@ -87,7 +83,6 @@ class Policy:
         self._settings = settings
         self._rules = tuple(rules)
         self._project_keys = {rule.name: rule.project_key for rule in self._rules}
-        self._scopes = {rule.name: rule.scopes for rule in self._rules}
         self._reload_lock = Lock()
         opts.set_defaults(settings.conf)  # registers the options
         # The stamps are taken before the files are read, so that a concurrent change is noticed.
@@ -101,11 +96,8 @@ class Policy:
         """
         if not self.allows(rule, identity, target):
             message = f"Policy does not allow {rule} to be performed."
-            scope, scopes = identity.get_scope(), self._scopes.get(rule, ())
-            if scopes and scope not in scopes:
-                message += (
-                    f" The token has {scope} scope, but the rule accepts {' or '.join(scopes)}."
-                )
+            if (scope := identity.get_scope()) != _SCOPE:
+                message += f" The token has {scope} scope, but the rule accepts {_SCOPE}."
                 LOG.warning("%s", message)
             raise Forbidden(message)
 

@@ -6,10 +6,17 @@
 ``oslo.policy.enforcer``, under the namespace ``placement_sched``.
 """
 
+from collections import defaultdict
+
 from oslo_config import cfg
 from oslo_policy import policy
 
+from placement_sched.api.compute.routes import API as COMPUTE
+from placement_sched.api.image import API as IMAGE
+from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy import Rule
+from placement_sched.api.routing import PARAMETER
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.config.conf import read_files
 from placement_sched.config.sources import find_files
 from placement_sched.errors import ConfigurationError
@@ -119,27 +126,6 @@ COMPUTE_RULES = (
 )
 
 
-def _build_placement_rule(
-    name: str,
-    description: str,
-    *operations: str,
-    check: str = "rule:admin_or_service_api",
-    project_key: str | None = None,
-) -> Rule:
-    pairs = (operation.split(" ") for operation in operations)
-    documents = tuple({"method": method, "path": path} for method, path in pairs)
-    return Rule(f"placement:{name}", check, description, documents, project_key=project_key)
-
-
-_PROVIDERS = "/resource_providers"
-_PROVIDER = f"{_PROVIDERS}/{{uuid}}"
-_INVENTORIES = f"{_PROVIDER}/inventories"
-_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
-_CLASSES = "/resource_classes"
-_CLASS = f"{_CLASSES}/{{name}}"
-_TRAIT = "/traits/{name}"
-_CONSUMER = "/allocations/{consumer_uuid}"
-
 PLACEMENT_RULES = (
     Rule("admin_api", _ADMIN, "Administrators."),
     *(
@@ -160,68 +146,51 @@ PLACEMENT_RULES = (
         )
     ),
     *(
-        _build_placement_rule(name, description, *operations)
-        for name, description, *operations in (
-            ("resource_providers:list", "List resource providers.", f"GET {_PROVIDERS}"),
-            ("resource_providers:create", "Create a resource provider.", f"POST {_PROVIDERS}"),
-            ("resource_providers:show", "Show a resource provider.", f"GET {_PROVIDER}"),
-            ("resource_providers:update", "Rename or move a provider.", f"PUT {_PROVIDER}"),
-            ("resource_providers:delete", "Delete a resource provider.", f"DELETE {_PROVIDER}"),
-            ("resource_classes:list", "List resource classes.", f"GET {_CLASSES}"),
-            ("resource_classes:create", "Create a resource class.", f"POST {_CLASSES}"),
-            ("resource_classes:show", "Show a resource class.", f"GET {_CLASS}"),
-            ("resource_classes:update", "Rename or ensure a class.", f"PUT {_CLASS}"),
-            ("resource_classes:delete", "Delete a resource class.", f"DELETE {_CLASS}"),
-            ("resource_providers:inventories:list", "List inventories.", f"GET {_INVENTORIES}"),
-            ("resource_providers:inventories:create", "Add an inventory.", f"POST {_INVENTORIES}"),
-            ("resource_providers:inventories:show", "Show an inventory.", f"GET {_INVENTORY}"),
-            (
-                *("resource_providers:inventories:update", "Change a provider's inventories."),
-                *(f"PUT {_INVENTORIES}", f"PUT {_INVENTORY}"),
-            ),
-            (
-                *("resource_providers:inventories:delete", "Delete a provider's inventories."),
-                *(f"DELETE {_INVENTORIES}", f"DELETE {_INVENTORY}"),
-            ),
-            *(
-                (f"resource_providers:{name}", description, f"{method} {_PROVIDER}/{noun}")
-                for name, description, method, noun in (
-                    ("aggregates:list", "List a provider's aggregates.", "GET", "aggregates"),
-                    ("aggregates:update", "Change a provider's aggregates.", "PUT", "aggregates"),
-                    ("usages", "Show a provider's usages.", "GET", "usages"),
-                    ("traits:list", "List a provider's traits.", "GET", "traits"),
-                    ("traits:update", "Change a provider's traits.", "PUT", "traits"),
-                    ("traits:delete", "Remove all traits from a provider.", "DELETE", "traits"),
-                    ("allocations:list", "Show a provider's allocations.", "GET", "allocations"),
-                )
-            ),
-            ("traits:list", "List traits.", "GET /traits"),
-            ("traits:show", "Show a trait.", f"GET {_TRAIT}"),
-            ("traits:update", "Ensure a trait.", f"PUT {_TRAIT}"),
-            ("traits:delete", "Delete a trait.", f"DELETE {_TRAIT}"),
-            ("allocations:manage", "Write several consumers' allocations.", "POST /allocations"),
-            ("allocations:list", "Show a consumer's allocations.", f"GET {_CONSUMER}"),
-            ("allocations:update", "Write a consumer's allocations.", f"PUT {_CONSUMER}"),
-            ("allocations:delete", "Delete a consumer's allocations.", f"DELETE {_CONSUMER}"),
-            (
-                "allocation_candidates:list",
-                "List allocation candidates.",
-                "GET /allocation_candidates",
-            ),
+        Rule(f"placement:{name}", "rule:admin_or_service_api", description)
+        for name, description in (
+            ("resource_providers:list", "List resource providers."),
+            ("resource_providers:create", "Create a resource provider."),
+            ("resource_providers:show", "Show a resource provider."),
+            ("resource_providers:update", "Rename or move a provider."),
+            ("resource_providers:delete", "Delete a resource provider."),
+            ("resource_classes:list", "List resource classes."),
+            ("resource_classes:create", "Create a resource class."),
+            ("resource_classes:show", "Show a resource class."),
+            ("resource_classes:update", "Rename or ensure a class."),
+            ("resource_classes:delete", "Delete a resource class."),
+            ("resource_providers:inventories:list", "List inventories."),
+            ("resource_providers:inventories:create", "Add an inventory."),
+            ("resource_providers:inventories:show", "Show an inventory."),
+            ("resource_providers:inventories:update", "Change a provider's inventories."),
+            ("resource_providers:inventories:delete", "Delete a provider's inventories."),
+            ("resource_providers:aggregates:list", "List a provider's aggregates."),
+            ("resource_providers:aggregates:update", "Change a provider's aggregates."),
+            ("resource_providers:usages", "Show a provider's usages."),
+            ("resource_providers:traits:list", "List a provider's traits."),
+            ("resource_providers:traits:update", "Change a provider's traits."),
+            ("resource_providers:traits:delete", "Remove all traits from a provider."),
+            ("resource_providers:allocations:list", "Show a provider's allocations."),
+            ("traits:list", "List traits."),
+            ("traits:show", "Show a trait."),
+            ("traits:update", "Ensure a trait."),
+            ("traits:delete", "Delete a trait."),
+            ("allocations:manage", "Write several consumers' allocations."),
+            ("allocations:list", "Show a consumer's allocations."),
+            ("allocations:update", "Write a consumer's allocations."),
+            ("allocations:delete", "Delete a consumer's allocations."),
+            ("allocation_candidates:list", "List allocation candidates."),
         )
     ),
-    _build_placement_rule(
-        "usages",
+    Rule(
+        "placement:usages",
+        "rule:admin_or_project_reader_or_service_api",
         "Show a project's usages.",
-        "GET /usages",
-        check="rule:admin_or_project_reader_or_service_api",
         project_key="project_id",
     ),
-    _build_placement_rule(
-        "reshaper:reshape",
+    Rule(
+        "placement:reshaper:reshape",
+        "rule:service_api",
         "Move inventories and allocations between providers at once.",
-        "POST /reshaper",
-        check="rule:service_api",
     ),
 )
 
@@ -282,8 +251,16 @@ RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULE
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return the default rules as objects of oslo.policy."""
-    return [rule.build_default() for rule in RULES]
+    """Return the default rules with the routes that they guard."""
+    routes = {
+        (route.policy, PARAMETER.sub(r"{\1}", route.path), route.method): None
+        for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER)
+        for route in api.routes
+    }
+    operations: dict[str | None, list[policy.Operation]] = defaultdict(list)
+    for name, path, method in routes:
+        operations[name].append(policy.Operation(path=path, method=method))
+    return [rule.build_default(operations[rule.name]) for rule in RULES]
 
 
 def get_enforcer() -> policy.Enforcer:
