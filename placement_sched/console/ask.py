@@ -43,41 +43,27 @@ from placement_sched.model.flat_request import FORMS
 _NONE = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """A stage or rank, with its text under each policy and the difference."""
-
-    name: str
-    cells: tuple[str, str]
-    difference: str
+#: A stage or rank, with its text in both explanations and the difference.
+_Row = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class HostComparison:
-    """Two explanations of a request, compared by conclusions, stages and best hosts."""
+def compare(answers: Sequence[Json], names: tuple[str, str]) -> Json:
+    """Compare two explanations by conclusions, stages and best hosts.
 
-    names: tuple[str, str]
-    conclusions: tuple[tuple[bool, str], tuple[bool, str]]
-    stages: tuple[ComparedRow, ...]
-    hosts: tuple[ComparedRow, ...]
-
-    @property
-    def differs(self) -> bool:
-        """Return whether the explanations differ."""
-        rows = [*self.stages, *self.hosts]
-        first, second = self.conclusions
-        return first != second or any(row.difference for row in rows)
-
-
-def compare(answers: Sequence[Json], names: tuple[str, str]) -> HostComparison:
-    """Compare two explanations, under the names to show."""
+    ``names`` are the names to show.
+    """
     first, second = answers
-    return HostComparison(
-        names=names,
-        conclusions=(_describe_conclusion(first), _describe_conclusion(second)),
-        stages=tuple(_compare_stage(name, *reports) for name, reports in compare_stages(answers)),
-        hosts=tuple(_compare_ranks(first["hosts"], second["hosts"])),
-    )
+    conclusions = [_describe_conclusion(first), _describe_conclusion(second)]
+    stages = [_compare_stage(name, *reports) for name, reports in compare_stages(answers)]
+    hosts = list(_compare_ranks(first["hosts"], second["hosts"]))
+    has_different_row = any(difference for *_, difference in [*stages, *hosts])
+    return {
+        "names": names,
+        "conclusions": conclusions,
+        "stages": stages,
+        "hosts": hosts,
+        "differs": conclusions[0] != conclusions[1] or has_different_row,
+    }
 
 
 def _describe_conclusion(answer: Json) -> tuple[bool, str]:
@@ -88,12 +74,12 @@ def _describe_conclusion(answer: Json) -> tuple[bool, str]:
     return True, text
 
 
-def _compare_stage(name: str, first: Json | None, second: Json | None) -> ComparedRow:
+def _compare_stage(name: str, first: Json | None, second: Json | None) -> _Row:
     if first is None or second is None:
         difference = "only here" if first is None else "not here"
     else:
         difference = _format_difference(second["after"] - first["after"])
-    return ComparedRow(name, (_format_count(first), _format_count(second)), difference)
+    return name, _format_count(first), _format_count(second), difference
 
 
 def _format_count(report: Json | None) -> str:
@@ -111,17 +97,16 @@ def _format_difference(by: int) -> str:
     return f"{by:,} more left" if by > 0 else f"{-by:,} fewer left"
 
 
-def _compare_ranks(first: Sequence[Json], second: Sequence[Json]) -> Iterator[ComparedRow]:
+def _compare_ranks(first: Sequence[Json], second: Sequence[Json]) -> Iterator[_Row]:
     """Yield a row for each rank with the best hosts of both explanations."""
     ranks = {_format_name(host): rank for rank, host in enumerate(second, 1)}
     for index in range(min(BEST, max(len(first), len(second)))):
-        cells = (_format_host(first, index), _format_host(second, index))
         difference = ""
         if index < len(first):
             difference = _describe_move(_format_name(first[index]), index + 1, ranks)
         elif index < len(second):
             difference = f"{_format_name(second[index])} passes only here"
-        yield ComparedRow(str(index + 1), cells, difference)
+        yield str(index + 1), _format_host(first, index), _format_host(second, index), difference
 
 
 def _describe_move(name: str, rank: int, ranks: Mapping[str, int]) -> str:
@@ -172,30 +157,10 @@ class Links:
         """Return the address of this page, with ``more`` fields added or (None) removed."""
         return f"{self.root}/ask?{self.form_request.build_query(**{**self.beside, **more})}"
 
-    def build_host_address(self, name: str) -> str:
-        """Return the address of the explanation of a host."""
-        return self.build_address(host=name)
-
-    def build_stage_address(self, name: str, number: int = 1) -> str:
-        """Return the address of a page with the hosts that a stage rejects."""
-        return self.build_address(stage=name, page=None if number == 1 else str(number))
-
-    def build_part_address(self, best: Sequence[Json]) -> str:
-        """Return the first part of a host's address on this page.
-
-        The part compares the weights of the host with the weights of ``best``.
-        """
-        return self.build_address(
-            part="host", against="\n".join(host["node"] for host in best), host=""
-        )
-
     @property
     def today(self) -> str:
         """Return the address of this page for the same request, without changes and options."""
-        query = self.form_request.build_query(
-            **dict.fromkeys(self.form_request.simulated_fields), **self.beside
-        )
-        return f"{self.root}/ask?{query}"
+        return self.build_address(**dict.fromkeys(self.form_request.simulated_fields))
 
     @property
     def capacity(self) -> str:
@@ -342,10 +307,11 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
     if stage := args.get("stage"):
         return values | _build_stage_values(view["funnel"].stages, stage, args.get("page", ""))
     values["fates"] = _map_values(explanation, view["funnel"].stages)
-    values["part"] = links.build_part_address(explanation["hosts"][:BEST])
+    best = [item["node"] for item in explanation["hosts"][:BEST]]
+    # The script adds the host. Its weights are compared with the weights of the best hosts.
+    values["part"] = links.build_address(part="host", against="\n".join(best), host="")
     values["most"] = max(view["funnel"].stages, key=lambda item: item.removed, default=None)
     if host:
-        best = [item["node"] for item in explanation["hosts"][:BEST]]
         values |= _build_host_values(client, links, best, names)
     obstacle_report = explanation["funnel"].get("obstacle", {})
     values["has_no_hosts"] = obstacle_report.get("name") == "providers"
@@ -359,7 +325,7 @@ def _compare_policies(
     args: Mapping[str, str],
     explanation: Json,
     names: Mapping[str, str],
-) -> HostComparison | None:
+) -> Json | None:
     """Compare an explanation with another policy's, or return None without another policy."""
     if not (policy := args.get("beside")):
         return None
@@ -400,19 +366,6 @@ def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, 
     }
 
 
-@dataclass(frozen=True, slots=True)
-class WeightDifference:
-    """Difference between the weights of a host and of the requested host, by weigher.
-
-    A difference is positive if the host has more weight than the requested host.
-    """
-
-    name: str
-    node: str
-    total: float
-    parts: tuple[tuple[str, float], ...]
-
-
 def _build_host_values(
     client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
@@ -427,12 +380,13 @@ def _build_host_values(
     verdict = explanation["verdicts"][0]
     own = next((item for item in explanation["hosts"] if item["node"] == verdict["node"]), None)
     differences = [
-        WeightDifference(
-            format_node(other["host"], other["node"]),
-            other["node"],
-            other["weight"] - own["weight"],
-            compare_weights(other, own),
-        )
+        # Positive amounts are for hosts with more weight than the requested host.
+        {
+            "name": format_node(other["host"], other["node"]),
+            "node": other["node"],
+            "total": other["weight"] - own["weight"],
+            "parts": compare_weights(other, own),
+        }
         for other in explanation["hosts"]
         if own is not None and other is not own
     ]
