@@ -3,7 +3,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -88,15 +88,6 @@ class ResourceBar:
         return format_used(self.used, self.capacity, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRow:
-    """A provider of a tree with its depth and the bars of its resources."""
-
-    depth: int
-    provider: Json
-    bars: Sequence[ResourceBar]
-
-
 def index() -> flask.Response:
     """Show the hosts that match the query string."""
     args = flask.request.args
@@ -132,14 +123,21 @@ def table() -> flask.Response:
     args = flask.request.args
     filters = {name: args[name] for name in FILTERS if args.get(name)}
     hosts = get_api_client().get(_HOSTS, filters)["hosts"]
-    classes = sorted({name for row in hosts for name in row["resources"]})
+    rows = [[row[name] for name in _CSV_COLUMNS] for row in hosts]
+    return _send_amounts("hosts.csv", _CSV_COLUMNS, rows, [row["resources"] for row in hosts])
+
+
+def _send_amounts(
+    name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]], resources: Sequence[Json]
+) -> flask.Response:
+    """Send rows as CSV, each followed by the used amount and capacity of its resources."""
+    classes = sorted({name for row in resources for name in row})
     amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
-    rows = (
-        [row[name] for name in _CSV_COLUMNS]
-        + [row["resources"].get(name, {}).get(kind) for name, kind in amounts]
-        for row in hosts
+    complete = (
+        [*row, *(stock.get(name, {}).get(kind) for name, kind in amounts)]
+        for row, stock in zip(rows, resources, strict=True)
     )
-    return send_csv("hosts.csv", [*_CSV_COLUMNS, *map(" ".join, amounts)], rows)
+    return send_csv(name, [*titles, *map(" ".join, amounts)], complete)
 
 
 def host(name: str) -> flask.Response:
@@ -187,22 +185,20 @@ def _build_bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar |
     ]
 
 
-def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
-    """List the providers of a tree in depth-first order."""
+def _flatten_tree(providers: Sequence[Json]) -> Iterator[tuple[int, Json, list[ResourceBar]]]:
+    """List the providers of a tree, depth first, with their depth and bars."""
     children: dict[str | None, list[Json]] = {}
     for provider in providers:
         children.setdefault(provider["parent_provider_uuid"], []).append(provider)
-    rows: list[TreeRow] = []
     stack = [(0, provider) for provider in reversed(children.get(None, []))]
     while stack:
         depth, provider = stack.pop()
         bars = [
             ResourceBar.from_amounts(name, stock) for name, stock in provider["inventories"].items()
         ]
-        rows.append(TreeRow(depth, provider, bars))
+        yield depth, provider, bars
         nested = sorted(children.get(provider["uuid"], []), key=lambda child: str(child["name"]))
         stack += [(depth + 1, child) for child in reversed(nested)]
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,20 +287,18 @@ def download_aggregates() -> flask.Response:
     sums = {
         part["uuid"]: part["resources"] for part in get_api_client().get(_OVERVIEW)["aggregates"]
     }
-    classes = sorted({name for resources in sums.values() for name in resources})
-    amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
-    rows = (
+    rows = [
         [
             item["name"],
             item["uuid"],
             " ".join(f"{key}={value}" for key, value in sorted(item["metadata"].items())),
             " ".join(item["hosts"]),
-            *(sums.get(item["uuid"], {}).get(name, {}).get(kind) for name, kind in amounts),
         ]
         for item in aggregates
-    )
-    titles = ["name", "uuid", "metadata", "hosts", *map(" ".join, amounts)]
-    return send_csv("aggregates.csv", titles, rows)
+    ]
+    titles = ("name", "uuid", "metadata", "hosts")
+    resources = [sums.get(item["uuid"], {}) for item in aggregates]
+    return _send_amounts("aggregates.csv", titles, rows, resources)
 
 
 def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json]) -> Json:
