@@ -3,7 +3,7 @@
 // the map of hosts with the colour and letter of the stage that rejects each host, next to the stages.
 
 import { Latest } from "./loading.js";
-import { HostMap } from "./map.js";
+import { HostMap, readHosts } from "./map.js";
 
 const HOSTS = new URL("../api/scheduler/v1/hosts", import.meta.url);
 const FRESH = 30_000; // milliseconds
@@ -59,14 +59,10 @@ function choose(select) {
 
 let read = null; // the hosts and the time of reading
 
-/** Read the hosts, whose zones are drawn. A new answer soon after another uses the same list. */
-function readHosts() {
+/** Read the hosts, unless an answer has just used the same list. */
+function readFreshHosts() {
   if (!read || performance.now() - read.at > FRESH) {
-    const hosts = fetch(HOSTS, { headers: { Accept: "application/json" } }).then(async (response) => {
-      const answer = await response.json();
-      if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
-      return answer.hosts;
-    });
+    const hosts = readHosts(HOSTS).then((answer) => answer.hosts);
     read = { hosts, at: performance.now() };
     hosts.catch(() => (read = null));
   }
@@ -113,7 +109,7 @@ class Picture {
     place.hidden = false;
     this.listen();
     try {
-      const hosts = await readHosts();
+      const hosts = await readFreshHosts();
       if (!this.isShown) return;
       this.hosts = hosts;
       const zones = [...new Set(hosts.map((host) => host.zone))].sort();

@@ -5,7 +5,7 @@
 // own page), the selected hosts, or the totals of the hosts that match.
 
 import { Latest, say } from "./loading.js";
-import { HostMap, swatch } from "./map.js";
+import { HostMap, readHosts, swatch } from "./map.js";
 
 const FILTERS = ["search", "zone", "aggregate", "state", "trait", "only"];
 const MAIN_CLASSES = ["MEMORY_MB", "VCPU", "DISK_GB"];
@@ -103,16 +103,8 @@ class CloudPage {
   /** Read all hosts. */
   async read() {
     const began = performance.now();
-    let response;
-    try {
-      response = await fetch(this.place.dataset.hosts, { headers: { Accept: "application/json" } });
-    } catch (failure) {
-      throw new Error(`the service does not answer: ${failure.message}`);
-    }
-    const answer = await response.json();
-    if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
-    this.answer = answer;
-    this.hosts = answer.hosts;
+    this.answer = await readHosts(this.place.dataset.hosts);
+    this.hosts = this.answer.hosts;
     this.byNode = new Map(this.hosts.map((host) => [host.uuid, host]));
     this.every = Math.max(EVERY, 20 * (performance.now() - began));
     this.find("#as-of").textContent = `as of ${new Date().toTimeString().slice(0, 8)}`;

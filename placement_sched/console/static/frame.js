@@ -2,6 +2,8 @@
 // Parts of all pages: the search box (/), menus, Copy, sorting and columns of tables, local times, and
 // parts that are loaded after the page.
 
+import { fetchParts, makeButton, showSeconds } from "./loading.js";
+
 /** Run a function now and whenever loading.js has replaced <main>. */
 function onShown(work) {
   document.addEventListener("shown", () => work(document.querySelector("main")));
@@ -98,11 +100,8 @@ function prepareTable(table) {
   if (table.tBodies[0].rows.length > MANY_ROWS) addRowFilter(table);
   for (const head of table.tHead.rows[0].cells) {
     if (head.classList.contains("plain") || head.querySelector("button")) continue;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "sort";
+    const button = makeButton("", () => sortBy(head), "sort");
     button.append(...head.childNodes);
-    button.addEventListener("click", () => sortBy(head));
     head.append(button);
   }
 }
@@ -114,15 +113,6 @@ onShown((main) => {
     if (!Number.isNaN(moment.valueOf())) time.title = `${time.dateTime.replace("T", " ").replace("Z", "")} UTC, ${moment.toLocaleString()} here`;
   }
 });
-
-/** Fetch a part and put it in place of its element. */
-async function loadPart(place, address, signal) {
-  const answer = await fetch(address, { signal, credentials: "same-origin", headers: { Accept: "text/html" } });
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const parts = [...page.querySelectorAll("[data-part]")].map((part) => document.importNode(part, true));
-  if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || answer.statusText);
-  place.replaceWith(...parts);
-}
 
 /** Return the element with the state of a part. */
 const textOf = (place) => place.querySelector("[data-state]") ?? place;
@@ -138,25 +128,15 @@ async function loadParts(main) {
   for (const [index, place] of places.entries()) {
     if (!place.isConnected) return;
     const text = document.createElement("span");
-    const began = performance.now();
-    const tick = () => {
-      const seconds = Math.floor((performance.now() - began) / 1000);
-      text.textContent = `${place.dataset.words ?? "Counting"} …${seconds ? ` ${seconds} s ` : " "}`;
-    };
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "small";
-    button.textContent = "Cancel";
-    button.addEventListener("click", () => stop.abort());
-    tick();
-    const timer = setInterval(tick, 1000);
-    textOf(place).replaceChildren(text, button);
+    textOf(place).replaceChildren(text, makeButton("Cancel", () => stop.abort(), "small"));
+    const end = showSeconds(text, place.dataset.words ?? "Counting");
     try {
-      await loadPart(place, addresses[index], stop.signal);
+      const { parts } = await fetchParts(addresses[index], "[data-part]", stop.signal);
+      place.replaceWith(...parts);
     } catch (failure) {
       textOf(place).textContent = failure.name === "AbortError" ? "Not counted: cancelled" : `Not counted: ${failure.message}`;
     }
-    clearInterval(timer);
+    end();
     if (stop.signal.aborted) {
       for (const place of places) if (place.isConnected) textOf(place).textContent = "Not counted: cancelled";
       return;

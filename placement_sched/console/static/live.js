@@ -2,6 +2,8 @@
 // Live list of decisions: while the page is visible, newer decisions are fetched every few seconds
 // and inserted at the top, as rows of the same page.
 
+import { fetchPage } from "./loading.js";
+
 const EVERY = 3000; // milliseconds
 const MAX_ROWS = 300;
 let paused = false;
@@ -19,13 +21,8 @@ function say(words) {
 /** Fetch the current list, or null if the page has no list any more (signed out). */
 async function fetched(address) {
   reading = new AbortController();
-  const answer = await fetch(address, {
-    headers: { Accept: "text/html" },
-    credentials: "same-origin",
-    signal: reading.signal,
-  });
-  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const { response, page } = await fetchPage(address, reading.signal);
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   return page.querySelector("main [data-live]");
 }
 

@@ -9,9 +9,29 @@
 
 const SOON = 400; // milliseconds: faster requests show no progress
 const progress = () => document.getElementById("progress");
-let running = null;
 
-/** Reader of parts of pages. Only the newest part counts: an older request is cancelled. */
+/** Fetch a page of the console, which may be that of an error. */
+export async function fetchPage(address, signal) {
+  try {
+    const response = await fetch(address, { signal, headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    signal.throwIfAborted();
+    return { response, page };
+  } catch (failure) {
+    if (failure.name === "AbortError") throw failure;
+    throw new Error(`The service does not answer: ${failure.message}`);
+  }
+}
+
+/** Fetch elements of a page. The error of a page without them is the message that it shows. */
+export async function fetchParts(address, selector, signal) {
+  const { response, page } = await fetchPage(address, signal);
+  const parts = [...page.querySelectorAll(selector)].map((part) => document.importNode(part, true));
+  if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || `${response.status} ${response.statusText}`);
+  return { response, parts };
+}
+
+/** Reader of parts of pages. Only the newest request counts: an older request is cancelled. */
 export class Latest {
   #words;
   #own = null;
@@ -25,86 +45,80 @@ export class Latest {
     this.#own = null;
   }
 
-  /** Return an element of another page, or null if the request failed, with a message, or was cancelled. */
-  async part(address, selector) {
+  /** Return elements of another page, or null if the request failed, with a message, or was cancelled. */
+  async read(address, selector, { words = this.#words, delay = SOON } = {}) {
     this.cancel();
     const own = (this.#own = new AbortController());
-    const hide = showProgress(this.#words, () => own.abort(), SOON);
+    const hide = showProgress(words, () => own.abort(), delay);
     try {
-      const response = await fetch(address, { signal: own.signal, headers: { Accept: "text/html" } });
-      const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      if (own.signal.aborted) return null;
-      const part = page.querySelector(selector);
-      if (!part) throw new Error(page.querySelector("[role=alert]")?.textContent ?? `${response.status} ${response.statusText}`);
-      return document.importNode(part, true);
+      return await fetchParts(address, selector, own.signal);
     } catch (failure) {
-      if (failure.name !== "AbortError") say(failure instanceof TypeError ? `The service does not answer: ${failure.message}` : failure.message);
+      if (failure.name !== "AbortError") say(failure.message);
       return null;
     } finally {
       hide();
     }
   }
+
+  /** Return the first of the elements, or null. */
+  async part(address, selector) {
+    return (await this.read(address, selector))?.parts[0] ?? null;
+  }
 }
 
-/** Fetch a page of the console and show its <main>. Return whether it was shown. */
+const pages = new Latest("Loading");
+
+/** Fetch a page of the console and show its <main>. */
 export async function show(address, { push = true, words = "Loading" } = {}) {
-  running?.abort();
-  const own = (running = new AbortController());
-  const hide = showProgress(words, () => own.abort());
-  try {
-    const response = await fetch(address, {
-      signal: own.signal,
-      headers: { Accept: "text/html" },
-      credentials: "same-origin",
-    });
-    const text = await response.text();
-    const answer = new DOMParser().parseFromString(text, "text/html");
-    const main = answer.querySelector("main");
-    if (!main) throw new Error(`${response.status} ${response.statusText}`);
-    document.querySelector("main").replaceWith(document.importNode(main, true));
-    document.title = answer.title;
-    if (push) history.pushState({}, "", response.redirected ? response.url : address);
-    document.dispatchEvent(new CustomEvent("shown"));
-    const first = document.querySelector("main [role=alert], main [data-answer]");
-    if (first) {
-      first.tabIndex = -1;
-      first.focus();
-    }
-    return true;
-  } catch (failure) {
-    if (failure.name !== "AbortError") say(`The service does not answer: ${failure.message}`);
-    return false;
-  } finally {
-    hide();
-    if (running === own) running = null;
+  const answer = await pages.read(address, "html:has(main) > head > title, main", { words, delay: 0 });
+  if (!answer) return;
+  const { response, parts: [title, main] } = answer;
+  document.querySelector("main").replaceWith(main);
+  document.title = title.textContent;
+  if (push) history.pushState({}, "", response.redirected ? response.url : address);
+  document.dispatchEvent(new CustomEvent("shown"));
+  const first = document.querySelector("main [role=alert], main [data-answer]");
+  if (first) {
+    first.tabIndex = -1;
+    first.focus();
   }
+}
+
+/** Show words and the elapsed seconds in an element. Return the function that ends this. */
+export function showSeconds(place, words) {
+  const began = performance.now();
+  const tick = () => {
+    const seconds = Math.floor((performance.now() - began) / 1000);
+    place.textContent = seconds ? `${words} … ${seconds} s ` : `${words} … `;
+  };
+  tick();
+  const timer = setInterval(tick, 1000);
+  return () => clearInterval(timer);
+}
+
+/** Make a button with a listener of clicks. */
+export function makeButton(text, listener, className = "") {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: text, className });
+  button.addEventListener("click", listener);
+  return button;
 }
 
 /** Show progress with the elapsed seconds, after a delay. Return the function that hides it. */
 export function showProgress(words, cancel, delay = 0) {
   const place = progress();
-  const began = performance.now();
   const focused = document.activeElement;
   const bar = document.createElement("progress");
   bar.setAttribute("aria-label", words);
   const text = document.createElement("span");
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Cancel";
-  button.addEventListener("click", cancel);
-  const tick = () => {
-    const seconds = Math.floor((performance.now() - began) / 1000);
-    text.textContent = seconds < 1 ? `${words} …` : `${words} … ${seconds} s`;
-  };
-  tick();
-  const timer = setInterval(tick, 1000);
+  const button = makeButton("Cancel", cancel);
+  const end = showSeconds(text, words);
   const reveal = () => {
     place.replaceChildren(bar, text, button);
     place.hidden = false;
   };
   const waiting = delay ? setTimeout(reveal, delay) : reveal();
   return () => {
-    clearInterval(timer);
+    end();
     clearTimeout(waiting);
     if (!place.contains(button)) return;
     // After Cancel, the focus returns to the form.
@@ -119,11 +133,7 @@ export function say(words) {
   const place = progress();
   const text = document.createElement("span");
   text.textContent = words;
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Close";
-  button.addEventListener("click", () => (place.hidden = true));
-  place.replaceChildren(text, button);
+  place.replaceChildren(text, makeButton("Close", () => (place.hidden = true)));
   place.hidden = false;
 }
 
@@ -153,7 +163,7 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && running) running.abort();
+  if (event.key === "Escape") pages.cancel();
 });
 
 addEventListener("popstate", () => {

@@ -55,6 +55,16 @@ const DIMMED = 0.5;
 const DRAG = 4; // pixels: less is a click
 const FLASH = 1500; // milliseconds
 
+/** Read GET /scheduler/v1/hosts. */
+export async function readHosts(address) {
+  const response = await fetch(address, { headers: { Accept: "application/json" } }).catch((failure) => {
+    throw new Error(`the service does not answer: ${failure.message}`);
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
+  return answer;
+}
+
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 export class HostMap {
