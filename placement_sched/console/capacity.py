@@ -18,9 +18,8 @@ from flask import request
 from werkzeug.datastructures import MultiDict
 
 from placement_sched.console.client import ApiClient, join_path
-from placement_sched.console.forms import FIELDS, LABELS, FormRequest
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest, split_lines
 from placement_sched.console.page import (
-    Share,
     answer_page,
     build_heading,
     build_share,
@@ -69,15 +68,13 @@ def list_runs() -> flask.Response:
     filters = {"state": state} if (state := args.get("state", "").strip()) else {}
     query = {**filters, "limit": _RUNS_PER_PAGE, "marker": args.get("marker")}
     document = get_api_client().get(_RUNS, query)
-    root = f"{flask.request.root_path}/console"
+    options = [f"--{name}={text}" for name, text in filters.items()]
     values = {
         "runs": document["plan_runs"],
         "states": RUN_STATES,
         "chosen": filters.get("state"),
         "older": find_next_page_query(document["links"]),
-        "share": Share(
-            command="placement-sched plan-run list", json=f"{root}/api{_RUNS}?{urlencode(filters)}"
-        ),
+        "share": build_share(_RUNS, urlencode(filters), command=["plan-run", "list", *options]),
     }
     return render_page("plan_runs.html", "Runs of plans", values)
 
@@ -90,10 +87,7 @@ def show_run(uuid: str) -> flask.Response:
         "run": run,
         "states": MOVE_STATES,
         "can_resume": any(run["counts"][state] for state in (PLANNED, STARTED, FAILED)),
-        "share": Share(
-            command=f"placement-sched plan-run show {run['uuid']}",
-            json=f"{flask.request.root_path}/console/api{path}",
-        ),
+        "share": build_share(path, command=["plan-run", "show", run["uuid"]]),
     }
     return render_page("plan_run.html", "Run of a plan", values)
 
@@ -160,12 +154,7 @@ class CapacityForm:
 
         Each is a line.
         """
-        lines = [
-            line
-            for text in self.values.getlist("change")
-            for item in text.splitlines()
-            if (line := item.strip())
-        ]
+        lines = list(split_lines(self.values, "change"))
         hosts_by_kind = {
             kind: list(filter(None, self.values.getlist(kind))) for kind in _HOST_CHANGES
         }

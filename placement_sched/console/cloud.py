@@ -39,7 +39,6 @@ COLUMNS = {"MEMORY_MB": "memory", "VCPU": "VCPU", "DISK_GB": "disk"}
 ROWS = 50
 _HOSTS = "/scheduler/v1/hosts"
 _CSV_COLUMNS = ("host", "node", "zone", "state", "policy", "instances")
-_WIDTH = 100.0
 #: Sums of a resource class that are shown.
 _SUMS = ("used", "capacity", "full", "nearly_full")
 #: Resource classes shown first.
@@ -67,20 +66,20 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceBar:
-    """The use of a resource: its numbers, and the width of the used part in percent."""
+class Use:
+    """The use of a resource class by a host or by several, and how many of them are full."""
 
     name: str
     used: int
     capacity: int
-    width: float
+    full: int = 0
+    nearly_full: int = 0
+    zone: str = ""
 
-    @classmethod
-    def from_amounts(cls, name: str, amounts: Json) -> "ResourceBar":
-        """Build the bar of amounts with ``capacity`` and ``used``."""
-        used, capacity = amounts["used"], amounts["capacity"]
-        part = used / capacity if capacity else float(used > 0)
-        return cls(name, used, capacity, round(min(part, 1.0) * _WIDTH, 2))
+    @property
+    def percent(self) -> int:
+        """Return the used share in percent."""
+        return format_share(self.used, self.capacity)
 
     @property
     def words(self) -> str:
@@ -95,7 +94,7 @@ def index() -> flask.Response:
     marker = args.get("marker")
     query: dict[str, Any] = {**filters, "limit": ROWS, "marker": marker}
     document = get_api_client().get(_HOSTS, query)
-    rows = [(row, _build_bars(row["resources"], COLUMNS)) for row in document["hosts"]]
+    rows = [(row, [build_use(row, name) for name in COLUMNS]) for row in document["hosts"]]
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
         "given": {name: filters.get(name, "") for name in FILTERS},
@@ -177,15 +176,7 @@ def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
             yield f"There is no {kind} {filters[kind]}{suggestion or '.'}"
 
 
-def _build_bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
-    """Build the bars of these classes, None for a class that the host lacks."""
-    return [
-        ResourceBar.from_amounts(name, resources[name]) if name in resources else None
-        for name in names
-    ]
-
-
-def _flatten_tree(providers: Sequence[Json]) -> Iterator[tuple[int, Json, list[ResourceBar]]]:
+def _flatten_tree(providers: Sequence[Json]) -> Iterator[tuple[int, Json, list[Use]]]:
     """List the providers of a tree, depth first, with their depth and bars."""
     children: dict[str | None, list[Json]] = {}
     for provider in providers:
@@ -194,36 +185,21 @@ def _flatten_tree(providers: Sequence[Json]) -> Iterator[tuple[int, Json, list[R
     while stack:
         depth, provider = stack.pop()
         bars = [
-            ResourceBar.from_amounts(name, stock) for name, stock in provider["inventories"].items()
+            Use(name, stock["used"], stock["capacity"])
+            for name, stock in provider["inventories"].items()
         ]
         yield depth, provider, bars
         nested = sorted(children.get(provider["uuid"], []), key=lambda child: str(child["name"]))
         stack += [(depth + 1, child) for child in reversed(nested)]
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """The use of a resource class by several hosts, and how many of them are full."""
-
-    name: str
-    used: int
-    capacity: int
-    full: int
-    nearly_full: int
-    zone: str = ""
-
-    @property
-    def percent(self) -> int:
-        """Return the used share in percent."""
-        return format_share(self.used, self.capacity)
-
-
 def build_use(sums: Json, name: str) -> Use | None:
-    """Sum the use of a resource class by hosts, or return None if they have none."""
+    """Build the use of a resource class by hosts, or return None if they have none."""
     amounts = sums["resources"].get(name)
     if amounts is None:
         return None
-    return Use(name, **{key: amounts[key] for key in _SUMS}, zone=sums.get("zone", ""))
+    counts = {key: amounts[key] for key in _SUMS if key in amounts}
+    return Use(name, **counts, zone=sums.get("zone", ""))
 
 
 def add_uses(parts: Sequence[Json], name: str) -> Use:

@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -96,18 +95,6 @@ _FLAVOR_SIZES = {
 #: Maximum number of instances of a decision that are listed.
 _MAX_NAMES = 10
 _SETTINGS = {"now": "the current settings", "then": "the settings of the decision"}
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A value of a filter with its counts, and the query string with or without it."""
-
-    name: str
-    words: str
-    count: int
-    failed: int
-    query: str
-    is_chosen: bool
 
 
 def index() -> flask.Response:
@@ -222,7 +209,7 @@ def _parse_when(text: str, now: datetime, label: str) -> str:
 
 def _build_facets(
     filters: Mapping[str, str], counts: Json, names: Mapping[str, str]
-) -> list[tuple[str, list[Facet]]]:
+) -> list[tuple[str, list[Json]]]:
     outcomes = [
         {"name": name, "count": count, "failed": count if name == model.NO_VALID_HOST else 0}
         for name, count in counts["outcomes"].items()
@@ -239,7 +226,8 @@ def _build_facets(
 
 def _build_facet(
     filters: Mapping[str, str], name: str, value: Json, names: Mapping[str, str]
-) -> Facet:
+) -> Json:
+    """Add to a value of a filter its words, and the query string with or without it."""
     text: str = value["name"]
     is_chosen = filters.get(name) == text
     others = {key: given for key, given in filters.items() if key != name}
@@ -247,7 +235,7 @@ def _build_facet(
     if name == "stage":
         words = format_stage(with_names(text, names))
     query = urlencode(others if is_chosen else {**others, name: text})
-    return Facet(text, words, value["count"], value["failed"], query, is_chosen)
+    return {**value, "words": words, "query": query, "is_chosen": is_chosen}
 
 
 def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:

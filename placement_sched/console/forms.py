@@ -79,7 +79,7 @@ class FormRequest:
         self.typed: Mapping[str, str] = {
             name: text
             for name in fields
-            if (name in FIELDS or "." in name) and (text := "\n".join(_split_lines(fields, name)))
+            if (name in FIELDS or "." in name) and (text := "\n".join(split_lines(fields, name)))
         }
 
     @property
@@ -226,7 +226,8 @@ def build_curl(address: str, body: Json | None = None) -> str:
     return f"{command} -H 'Content-Type: application/json' -d {sent}"
 
 
-def _split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:
+def split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:
+    """Yield the lines of a field that are not empty."""
     for text in fields.getlist(name):
         yield from filter(None, map(str.strip, text.splitlines()))
 

@@ -16,11 +16,12 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import BaseConverter
 
-from placement_sched.api.request import MethodNotAllowed, get_status
+from placement_sched.api.request import MethodNotAllowed
 from placement_sched.api.routing import Services
 from placement_sched.console import ask, capacity, cloud, decisions, policies, search
 from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (
+    build_form_error,
     check_same_origin,
     check_shown,
     get_api_client,
@@ -208,10 +209,9 @@ def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
 
 def _describe_error(failure: Exception) -> tuple[int, str]:
     """Return the status and the text to show for an exception."""
-    if isinstance(failure, ApiError):
-        return int(failure.status), failure.detail
-    if isinstance(failure, Error):
-        return int(get_status(failure)), failure.detail
+    if isinstance(failure, ApiError | Error):
+        error = build_form_error(failure)
+        return error.status, error.detail
     if isinstance(failure, NoRoute):
         return 404, "The console has no such page"
     if isinstance(failure, HTTPException):
