@@ -148,10 +148,12 @@ class ApiClient:
         path = "/compute/v2.1/os-availability-zone"
         return [zone["zoneName"] for zone in self.list_visible(path, "availabilityZoneInfo")]
 
-    def list_visible(self, path: str, key: str) -> list[Json]:
+    def list_visible(
+        self, path: str, key: str, query: Mapping[str, Any] | None = None
+    ) -> list[Json]:
         """Get the items at a key of a document, none if the caller may not list them."""
         try:
-            items: list[Json] = self.get(path)[key]
+            items: list[Json] = self.get(path, query)[key]
         except ApiError:
             return []
         return items

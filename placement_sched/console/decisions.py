@@ -176,25 +176,13 @@ def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str
 
 
 def _find_server(client: ApiClient, query: Mapping[str, str]) -> Json | None:
-    """Return name, host and state of the server that the page filters by."""
+    """Return the server that the page filters by."""
     uuid = read_uuid(query.get("instance", ""))
     if uuid is None:
         return None
-    try:
-        document = client.get("/compute/v2.1/servers/detail", {"all_tenants": "1", "uuid": uuid})
-    except ApiError:
-        return None
-    return next(
-        (
-            {
-                "name": server["name"],
-                "host": server.get("OS-EXT-SRV-ATTR:host"),
-                "state": server["status"].lower(),
-            }
-            for server in document["servers"]
-        ),
-        None,
-    )
+    named = {"all_tenants": "1", "uuid": uuid}
+    servers = client.list_visible("/compute/v2.1/servers/detail", "servers", named)
+    return next(iter(servers), None)
 
 
 def _parse_when(text: str, now: datetime, label: str) -> str:
