@@ -22,10 +22,10 @@ from placement_sched.model.flat_request import (
     parse_pairs,
 )
 
-#: Form fields by the part of the request that each sets. The command line has an option of the
-#: same name: ``image_property`` is ``--image-property``.
-_NUMBERS = {"vcpus": "vcpus", "ram": "ram", "disk": "disk", "count": "count"}
-_TEXTS = {"flavor": "flavor", "image": "image", "zone": "zone", "project": "project"}
+#: Form fields, some by the part of the request that each sets. The command line has an option of
+#: the same name: ``image_property`` is ``--image-property``.
+_NUMBERS = ("vcpus", "ram", "disk", "count")
+_TEXTS = ("flavor", "image", "zone", "project")
 _LISTS = {
     "extra_specs": "property",
     "image_properties": "image_property",
@@ -52,7 +52,7 @@ LABELS = {
 }
 _OVERRIDE, _OVERRIDES = "override", "Options"
 #: The fields of the forms.
-FIELDS = (*_TEXTS.values(), *_NUMBERS.values(), *_LISTS.values(), "policy", _CHANGE, _OVERRIDE)
+FIELDS = (*_TEXTS, *_NUMBERS, *_LISTS.values(), "policy", _CHANGE, _OVERRIDE)
 
 
 #: Form fields by the part of a request spec.
@@ -100,8 +100,8 @@ class FormRequest:
     @property
     def request_spec(self) -> Json:
         """Return the request spec of the form."""
-        values: dict[str, Any] = {value: self.typed.get(field) for value, field in _TEXTS.items()}
-        values |= {value: self._parse_number(value, field) for value, field in _NUMBERS.items()}
+        values: dict[str, Any] = {field: self.typed.get(field) for field in _TEXTS}
+        values |= {field: self._parse_number(field) for field in _NUMBERS}
         extra_specs, image_properties, hinted, forced, ignored = map(self._list, _LISTS)
         request = FlatRequest(
             **values,
@@ -165,12 +165,12 @@ class FormRequest:
         option_lines = [f"{name}={text}" for name, text in self.typed.items() if "." in name]
         return [*self.typed.get(_OVERRIDE, "").splitlines(), *option_lines]
 
-    def _parse_number(self, value: str, field: str) -> int | None:
+    def _parse_number(self, field: str) -> int | None:
         text = self.typed.get(field)
         try:
             return None if text is None else int(text)
         except ValueError:
-            raise Invalid(f"{LABELS[value]}: {text!r} is not an integer") from None
+            raise Invalid(f"{LABELS[field]}: {text!r} is not an integer") from None
 
 
 def build_form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:

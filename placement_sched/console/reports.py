@@ -53,12 +53,14 @@ def _get_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = _format_number
-    environment.filters["hosts"] = _format_host_count
-    environment.filters["sizes"] = format_sizes
-    environment.filters["first_few"] = format_first_names
-    environment.filters["words"] = format_value
-    environment.filters.update(units.FILTERS)
+    environment.filters.update(
+        units.FILTERS,
+        number=_format_number,
+        hosts=_format_host_count,
+        sizes=format_sizes,
+        first_few=format_first_names,
+        words=format_value,
+    )
     environment.globals.update(NEARLY_FULL=NEARLY_FULL, FULL=FULL)
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""

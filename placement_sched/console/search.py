@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 import flask
 from flask import request
@@ -15,6 +15,16 @@ from placement_sched.console.page import get_api_client, redirect, render_page
 from placement_sched.limits import MAX_SEARCH_HITS
 from placement_sched.model.names import read_uuid
 
+#: Objects with a name: kind, path and key of the list, keys of the name and of an id, and address.
+_NAMED = (
+    ("Flavor", "/compute/v2.1/flavors/detail", "flavors", "name", "id", "/ask?flavor"),
+    ("Aggregate", "/compute/v2.1/os-aggregates", "aggregates", "name", "uuid", "/cloud?aggregate"),
+    (
+        *("Zone", "/compute/v2.1/os-availability-zone", "availabilityZoneInfo"),
+        *("zoneName", "", "/cloud?zone"),
+    ),
+    ("Policy", "/scheduler/v1/policies", "policies", "name", "", "/policies?policy"),
+)
 _HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
 
 
@@ -49,16 +59,9 @@ def _search(client: ApiClient, text: str) -> list[Hit]:
     hits = list(_search_hosts(client, text))
     if not text:
         return []
-    for search in (
-        _search_servers,
-        _search_flavors,
-        _search_aggregates,
-        _search_zones,
-        _search_policies,
-        _search_decisions,
-    ):
-        hits += _list_hits(search, client, text)
-    return hits
+    hits += _list_hits(_search_servers, client, text)
+    hits += _search_named(client, text)
+    return hits + _list_hits(_search_decisions, client, text)
 
 
 def _list_hits(
@@ -95,32 +98,14 @@ def _search_servers(client: ApiClient, text: str) -> Iterator[Hit]:
         yield Hit("Server", server["name"], address, detail, server["id"])
 
 
-def _search_flavors(client: ApiClient, text: str) -> Iterator[Hit]:
-    for flavor in client.get("/compute/v2.1/flavors/detail")["flavors"]:
-        if text.lower() in flavor["name"].lower() or text == flavor["id"]:
-            address = f"/ask?{urlencode({'flavor': flavor['name']})}"
-            yield Hit("Flavor", flavor["name"], address, flavor["id"], flavor["id"])
-
-
-def _search_aggregates(client: ApiClient, text: str) -> Iterator[Hit]:
-    for aggregate in client.get("/compute/v2.1/os-aggregates")["aggregates"]:
-        if text.lower() in aggregate["name"].lower() or text.lower() == aggregate["uuid"]:
-            address = f"/cloud?{urlencode({'aggregate': aggregate['name']})}"
-            detail = f"{len(aggregate['hosts']):,} hosts"
-            yield Hit("Aggregate", aggregate["name"], address, detail, aggregate["uuid"])
-
-
-def _search_zones(client: ApiClient, text: str) -> Iterator[Hit]:
-    for zone in client.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]:
-        if text.lower() in zone["zoneName"].lower():
-            yield Hit("Zone", zone["zoneName"], f"/cloud?{urlencode({'zone': zone['zoneName']})}")
-
-
-def _search_policies(client: ApiClient, text: str) -> Iterator[Hit]:
-    for policy in client.get("/scheduler/v1/policies")["policies"]:
-        if text.lower() in policy["name"]:
-            address = f"/policies?{urlencode({'policy': policy['name']})}"
-            yield Hit("Policy", policy["name"], address)
+def _search_named(client: ApiClient, text: str) -> Iterator[Hit]:
+    for kind, path, key, name, alias, address in _NAMED:
+        for item in client.list_visible(path, key):
+            identifier = item[alias] if alias else ""
+            if text.lower() in item[name].lower() or text.lower() == identifier.lower():
+                yield Hit(
+                    kind, item[name], f"{address}={quote_plus(item[name])}", identifier, identifier
+                )
 
 
 def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
