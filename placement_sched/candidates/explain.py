@@ -192,7 +192,7 @@ def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange
 def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
 ) -> Iterator[SuggestedChange]:
-    """Suggest changes whose words the caller adds, because it has the names of aggregates."""
+    """Suggest changes, whose words the caller adds with names of aggregates."""
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
     if detail.startswith("!"):
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids

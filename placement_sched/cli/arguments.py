@@ -186,7 +186,7 @@ def parse_positive_number(text: str) -> int:
 
 
 def parse_uuid(text: str) -> str:
-    """Parse the value of an option that takes a uuid, and return its canonical form."""
+    """Parse an option that takes a uuid, and return the canonical form."""
     # Imported only for such a value: --help starts without it.
     uuid: str | None = import_module("placement_sched.model.names").read_uuid(text)
     if uuid is None:
@@ -195,7 +195,7 @@ def parse_uuid(text: str) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse the value of an option that takes a number of seconds, up to a day."""
+    """Parse an option that takes a number of seconds, up to a day."""
     try:
         seconds = float(text)
     except ValueError:

@@ -218,7 +218,7 @@ class Count:
 
     @property
     def value(self) -> int:
-        """Return the capacity after the changes, or the only capacity without changes."""
+        """Return the capacity after the changes, if any."""
         return self.before if self.after is None else self.after
 
     @property

@@ -67,7 +67,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of a resource class by a host or by several, and how many of them are full."""
+    """The use of a resource class by hosts, and the number of full hosts."""
 
     name: str
     used: int
@@ -129,7 +129,7 @@ def table() -> flask.Response:
 def _send_amounts(
     name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]], resources: Sequence[Json]
 ) -> flask.Response:
-    """Send rows as CSV, each followed by the used amount and capacity of its resources."""
+    """Send rows as CSV, each with the amounts of its resources."""
     classes = sorted({name for row in resources for name in row})
     amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
     complete = (
@@ -194,7 +194,7 @@ def _flatten_tree(providers: Sequence[Json]) -> Iterator[tuple[int, Json, list[U
 
 
 def build_use(sums: Json, name: str) -> Use | None:
-    """Build the use of a resource class by hosts, or return None if they have none."""
+    """Build the use of a resource class, or return None if hosts have none."""
     amounts = sums["resources"].get(name)
     if amounts is None:
         return None

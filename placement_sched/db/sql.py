@@ -87,7 +87,7 @@ def has_skip_locked(connection: Connection) -> bool:
 
 
 def build_time(connection: Connection, seconds: float = 0) -> str:
-    """Build the SQL expression for the time of the database in UTC, plus some seconds."""
+    """Build SQL for the database's time in UTC, plus some seconds."""
     return _TIMES.get(connection.dialect.name, _TIMES["mysql"]).format(seconds)
 
 

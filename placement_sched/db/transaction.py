@@ -44,13 +44,7 @@ from placement_sched.db.errors import (
 )
 from placement_sched.db.failover import Histories, ServerEpoch
 from placement_sched.db.tables import commit_marks
-from placement_sched.errors import (
-    CapacityExceeded,
-    CommitUnknown,
-    Conflict,
-    Overtaken,
-    Unavailable,
-)
+from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Overtaken, Unavailable
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.model.retry import call_with_retries
 

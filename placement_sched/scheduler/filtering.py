@@ -198,7 +198,7 @@ def _iterate_stages(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str],
 ) -> Iterator[tuple[str, BaseHostFilter | None, Sequence[Rejection | None]]]:
-    """Yield the name, the filter, if any, and each host's rejection of each stage in turn."""
+    """Yield the name, any filter and the hosts' rejections of each stage."""
     for name, reason_of in _iterate_name_stages(spec, closed_cells):
         yield name, None, list(map(reason_of, hosts))
     for plugin in filters:

@@ -37,7 +37,7 @@ def join_threads(name: str) -> None:
 def run_before_each_statement(
     database: Database, work: Callable[[], Any], write: Callable[[], Any]
 ) -> Iterator[Any]:
-    """Run ``work`` with ``write`` of another connection before statement 1, 2 and so on.
+    """Run ``work`` with another writer before statement 1, 2 and so on.
 
     Yields the result after each pair. Ends after a run of ``work`` that has fewer statements. Only
     statements of transactions count. A write that waits for a lock ends after ``work``.

@@ -68,11 +68,11 @@ _MAX_INSTANCES = 3
 def render_list(page: Json, console: Console, refused: str | None, place: str) -> None:
     """Print a page of decisions, and the option that shows a further page.
 
-    For an empty page, ``place`` names the server or the database, which may be a wrong one.
+    For an empty page, ``place`` names the server or the database, which may be wrong.
     """
     decisions = page["decisions"]
     if not decisions:
-        console.print(f"no decision matches in {place}", soft_wrap=True)
+        console.print(Text(f"no decision matches in {place}"), soft_wrap=True)
     elif refused is None:
         console.print(build_table(_COLUMNS, decisions))
     else:

@@ -308,7 +308,7 @@ class ChangesFile:
 
 @dataclass(frozen=True, slots=True)
 class RequestedChanges:
-    """Changes from the request file (``before``), from a file and from ``--change``.
+    """Changes from the request (``before``), a file and ``--change``.
 
     ``has_overrides`` is true if ``--override`` replaces options of the file. The first ``flavors``
     flavors are from the file.

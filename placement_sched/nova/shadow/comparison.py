@@ -308,7 +308,7 @@ def _can_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -
 def _explain_disagreement(
     notes: EvaluationRecord, step: InstanceStep, nova: HostName, *, late: bool, more: str
 ) -> _Judgement:
-    """Return the verdict that nova took another host, with the recorded reason."""
+    """Return the verdict that nova took another host, with the reason."""
     rejection, weight = notes.rejected.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"

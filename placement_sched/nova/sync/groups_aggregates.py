@@ -37,7 +37,7 @@ class GroupSync:
     def follow(
         self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False
     ) -> tuple[str, ...]:
-        """Record differences if nova's tables have changed, or always with ``is_full``.
+        """Record differences, with ``is_full`` even if no table has changed.
 
         Raises :class:`NovaDatabaseUnavailable`. Returns the uuids of the instances that joined a
         group since the last call.
@@ -110,7 +110,7 @@ class AggregateSync:
         self._fingerprint: readers.TablesFingerprint | None = None
 
     def follow(self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False) -> None:
-        """Record differences if nova's tables have changed, or always with ``is_full``.
+        """Record differences, with ``is_full`` even if no table has changed.
 
         Raises :class:`NovaDatabaseUnavailable`.
         """

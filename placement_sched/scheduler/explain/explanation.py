@@ -275,8 +275,8 @@ class _NearMissEvaluation:
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
         names = CloudNames.read_names(self.run, ())
-        (kind, detail), *others = miss.terms
-        if kind == "member_of" and detail.startswith("!in:") and not others:
+        (kind, detail), *further = miss.terms
+        if kind == "member_of" and detail.startswith("!in:") and not further:
             names = CloudNames.read_names(self.run, [str(state.uuid) for state in passed])
             by_aggregates = _group_by_aggregates(names, detail, passed)
         for uuids, states in by_aggregates.items():

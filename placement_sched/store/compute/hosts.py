@@ -117,7 +117,7 @@ def find_roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
 def sum_amounts(
     connection: Connection, roots: Roots, classes: Collection[str] | None = None
 ) -> dict[int | None, TreeAmounts]:
-    """Map root ids to capacity and usage of classes (None: all), summed over each tree.
+    """Map root ids to capacity and usage of classes (None: all) in the tree.
 
     Executes two statements.
     """

@@ -139,7 +139,7 @@ def lock(connection: Connection, uuid: str) -> bool:
 
 
 def lock_many(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
-    """Lock groups like :func:`lock`, oldest first, and return the uuids of existing groups."""
+    """Lock groups like :func:`lock`, oldest first, and return their uuids."""
     query = _UUIDS.order_by(_GROUPS.id).with_for_update()
     existing = list(sql.select_scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
     if sql.is_certification_based(connection):

@@ -12,6 +12,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import event
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
