@@ -213,8 +213,8 @@ def choose_classes(parts: Sequence[Json], maximum: int) -> list[str]:
     names = {name for part in parts for name in part["resources"]}
     uses = {name: add_uses(parts, name).percent for name in names}
     first = [name for name in _FIRST_CLASSES if name in names]
-    others = sorted(names - set(first), key=lambda name: (-uses[name], name))
-    return [*first, *others][:maximum]
+    further = sorted(names - set(first), key=lambda name: (-uses[name], name))
+    return [*first, *further][:maximum]
 
 
 def find_full(zones: Sequence[Json]) -> Iterator[Use]:

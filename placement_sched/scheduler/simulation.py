@@ -5,7 +5,7 @@ The compute service of a drained host is disabled, and its root provider has the
 COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice

@@ -6,6 +6,7 @@ The hosts are read from a compute API as nova's API reference describes it.
 
 import json
 import threading
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -535,4 +536,8 @@ def test_hosts_read_from_our_compute_api_equal_those_of_the_database(sqlite_app,
     service = compute_service(
         FunctionTransport(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
     )
-    assert read_remote_hosts(service) == read_own_hosts(sqlite_database)
+    own_hosts = read_own_hosts(sqlite_database)
+    without_times = (
+        replace(aggregate, created_at=None, updated_at=None) for aggregate in own_hosts.aggregates
+    )
+    assert read_remote_hosts(service) == replace(own_hosts, aggregates=tuple(without_times))
