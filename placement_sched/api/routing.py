@@ -252,16 +252,6 @@ class Route:
 H = TypeVar("H", bound=Handler)
 
 
-class Declare(Protocol):
-    """Type of a decorator that declares the handler of a path."""
-
-    def __call__(self, rule: str, **guards: Any) -> Callable[[H], H]:
-        """Declare a handler of ``rule``.
-
-        ``guards`` are fields of :class:`Route`.
-        """
-
-
 class Blueprint(flask.Blueprint):
     """The routes of a resource, with a decorator for each method.
 
@@ -271,11 +261,11 @@ class Blueprint(flask.Blueprint):
     """
 
     # Flask's decorators, which call :meth:`route`, with the types of our handlers.
-    get: Declare  # type: ignore[assignment]
-    post: Declare  # type: ignore[assignment]
-    put: Declare  # type: ignore[assignment]
-    patch: Declare  # type: ignore[assignment]
-    delete: Declare  # type: ignore[assignment]
+    get: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
+    post: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
+    put: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
+    patch: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
+    delete: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
 
     def __init__(
         self, name: str, import_name: str, *, changes: NovaNoun | None = None, **guards: Any
