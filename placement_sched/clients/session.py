@@ -41,9 +41,6 @@ MICROVERSIONS: Mapping[str, tuple[str, str]] = {
     "compute": ("2.53", "Pike"),
 }
 
-#: The API that a response must conform to, if its name differs from the service type.
-_APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
-
 #: Logger of requests, which drops keystoneauth's warning about each retry. The caller's error
 #: describes the last attempt.
 QUIET = logging.getLogger(__name__)
@@ -188,9 +185,8 @@ class RemoteService:
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
-            api = _APIS.get(self.kind, f"the {self.kind} API says")
             raise self.build_failure(
-                f"{self.place} did not answer {method} {path} as {api}"
+                f"{self.place} did not answer {method} {path} as the {self.kind} API says"
             ) from None
 
     def build_failure(self, detail: str) -> ServiceFailed:
