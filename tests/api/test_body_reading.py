@@ -18,6 +18,7 @@ from placement_sched.api.serving import (
     BodyMemory,
     BodyReader,
 )
+from placement_sched.config.options.api import API
 
 MAX_BODY_BYTES = 1000
 
@@ -170,6 +171,11 @@ def test_event_loop_discards_bytes_above_the_limit():
         assert (body.data, body.amount, body.rejection, body.ended) == (b"", 1200, None, True), (
             announced
         )
+
+
+def test_largest_configurable_limit_is_at_most_the_size_that_is_read():
+    (option,) = [option for option in API if option.name == "max_request_body_size"]
+    assert option.type.max == MAX_DISCARDED_BYTES
 
 
 def test_body_above_the_limit_or_with_expect_header_is_not_requested_from_the_client():

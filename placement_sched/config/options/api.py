@@ -27,7 +27,7 @@ API = with_help(
     "as OpenStack's default, and noauth2 otherwise. noauth2 admits every client that can reach the "
     "port: unless it is set here explicitly, placement-sched serve listens on a loopback address "
     "only, and the WSGI entry points do not start.",
-    cfg.IntOpt("max_request_body_size", default=16 * 1024 * 1024, min=1024),
+    cfg.IntOpt("max_request_body_size", default=16 * 1024**2, min=1024, max=256 * 1024**2),
     "Maximum size of a request body in bytes. A larger body is answered with 413. JSON bodies are "
     "limited to 1 MiB, except reports of many compute nodes and reshaper requests.",
     cfg.IntOpt("max_query_string_size", default=65_000, min=1024),
