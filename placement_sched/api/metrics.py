@@ -8,9 +8,11 @@ numbers to a file in a shared directory, and the scraped process adds up all fil
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, values
@@ -238,11 +240,18 @@ def find_labels(environ: dict[str, Any]) -> RequestLabels | None:
     return labels
 
 
-def share_numbers(directory: str) -> None:
-    """Make this process and its forks share their metrics in a directory.
+@contextmanager
+def share_numbers() -> Iterator[None]:
+    """Make this process and its forks share metrics in a temporary folder.
 
-    Call this function before any application is created.
+    ``PROMETHEUS_MULTIPROC_DIR`` may name another directory. Call this function before any
+    application is created.
     """
-    os.environ[DIRECTORY] = directory
-    # prometheus-client chose the class at its import, before the directory was set.
-    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call] # as above
+    if DIRECTORY in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="placement_sched_") as directory:
+        os.environ[DIRECTORY] = directory
+        # prometheus-client chose the class at its import, before the directory was set.
+        values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call] # as above
+        yield

@@ -3,11 +3,9 @@
 
 import argparse
 import logging
-import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from tempfile import TemporaryDirectory
 
 from placement_sched.api import metrics
 from placement_sched.api import policy as policy_module
@@ -91,19 +89,14 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
     if not listen:
         yield None, None
         return
-    with ExitStack() as resources:
-        if metrics.DIRECTORY not in os.environ:
-            metrics.share_numbers(
-                resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
-            )
+    with metrics.share_numbers():
         # Each process, also a forked process, writes its numbers to its own files.
         figures = Metrics()
         with suppress(ConfigurationError):  # not RabbitMQ: the queue length is not available
             bus = read_transport(settings.conf.config_file or ())
             figures.show(WaitingRequests(partial(find_queue_length, bus)))
-        monitor = Monitor(listen, figures.scrape)
-        resources.callback(monitor.close)
-        yield figures, monitor
+        with closing(Monitor(listen, figures.scrape)) as monitor:
+            yield figures, monitor
 
 
 def format_announcement(settings: Settings, workers: int) -> str:

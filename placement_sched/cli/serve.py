@@ -14,11 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from multiprocessing.sharedctypes import RawArray, RawValue
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
@@ -144,11 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
     server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
     server.on_shutdown(partial(LOG.info, "stopped"))
-    with ExitStack() as resources:
-        if metrics.DIRECTORY not in os.environ:
-            metrics.share_numbers(
-                resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
-            )
+    with metrics.share_numbers():
         worker = _Worker(server.live, os.getpid(), server.stopping, server.beats)
         spawn = _accept_from(passed, server.backlog) if passed else None
         server.serve(spawn, worker.load, wrap_loader=False)
