@@ -534,23 +534,18 @@ def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def find_nearest_amounts(
-    source: ProviderSource,
-    search: Search,
-    taken: Collection[str],
-    term: tuple[str, str],
-    limit: int,
+    source: ProviderSource, search: Search, taken: Collection[str], stage: Stage, limit: int
 ) -> Mapping[str, int]:
     """Return for each tree the fitting amount that is nearest to the requested amount.
 
-    ``term`` is the name of the requested amount in the query, and ``taken`` are the uuids of roots
-    with candidates. The result maps the uuids of roots to amounts, nearest first, for the ``limit``
+    ``stage`` is the constraint on the requested amount, and ``taken`` are the uuids of roots with
+    candidates. The result maps the uuids of roots to amounts, nearest first, for the ``limit``
     trees with the nearest amounts. The amount of a tree is the largest amount
     below the requested amount that fits. If none fits, it is the smallest amount above. Only trees
     without candidates that meet all other constraints are considered. With the new amount, their
     providers may still not serve together.
     """
     checked = CheckedTrees.check(source, search)
-    stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
     uses, amount = checked.uses, stage.constraint.amount
     class_id = search.names.classes[stage.constraint.resource_class]
     with source.open_columns(uses.ids.tolist()) as (cloud, _):

@@ -161,27 +161,16 @@ def remove_terms(search: Search, names: Collection[tuple[str, str]]) -> Candidat
     return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
-def find_term_amount(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
-    """Return resource class and amount of a term, or None if it has no amount."""
-    for term in _yield_terms(search.query, list_stages(search)):
-        if term.name == name and term.constraint is not None and term.constraint.resources:
-            return term.constraint.resources[0]
-    return None
-
-
-def with_amount(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
-    """Return the query of a search with another amount in a term."""
-    terms = _yield_terms(search.query, list_stages(search))
-    suffix, constraint = next((term.suffix, term.constraint) for term in terms if term.name == name)
-    old = constraint.resources if constraint else ()
+def with_amount(query: CandidatesQuery, stage: Stage, amount: int) -> CandidatesQuery:
+    """Return the query with another amount in the constraint of a stage."""
 
     def replace_amount(group: RequestGroup) -> RequestGroup:
-        if group.suffix != suffix:
+        if group.suffix != stage.suffix:
             return group
-        resources = [(key, amount if (key, n) in old else n) for key, n in group.resources]
-        return replace(group, resources=tuple(resources))
+        amounts = dict(group.resources) | {stage.constraint.resource_class: amount}
+        return replace(group, resources=tuple(amounts.items()))
 
-    return replace(search.query, groups=tuple(map(replace_amount, search.query.groups)))
+    return replace(query, groups=tuple(map(replace_amount, query.groups)))
 
 
 def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:

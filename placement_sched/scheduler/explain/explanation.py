@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from placement_sched.candidates.explain import SearchRun, list_near_misses
-from placement_sched.candidates.explain_stages import find_nearest_amounts, list_stages
-from placement_sched.candidates.near_misses import find_term_amount, remove_terms, with_amount
+from placement_sched.candidates.explain_stages import Stage, find_nearest_amounts, list_stages
+from placement_sched.candidates.near_misses import remove_terms, with_amount
 from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
@@ -162,13 +162,12 @@ class _NearMissEvaluation:
         return self.searched.search
 
     def evaluate_miss(self, miss: NearMiss) -> Iterator[WouldFit]:
-        amount = find_term_amount(self.search, miss.terms[0]) if len(miss.terms) == 1 else None
-        if amount is not None:
+        stages = (each for each in list_stages(self.search) if each.constraint.resource_class)
+        by_name = {(each.kind, each.detail): each for each in stages}
+        if len(miss.terms) == 1 and (stage := by_name.get(miss.terms[0])):
             run = self.searched
-            nearest = find_nearest_amounts(
-                run.source, run.search, run.taken, miss.terms[0], self.remaining
-            )
-            results = list(self._with_amount(miss, amount, nearest))
+            nearest = find_nearest_amounts(run.source, run.search, run.taken, stage, self.remaining)
+            results = list(self._with_amount(stage, nearest))
             yield from results
             if results:  # one change is enough
                 self.remaining -= len(nearest)
@@ -214,20 +213,18 @@ class _NearMissEvaluation:
             spec,
         )
 
-    def _with_amount(
-        self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[str, int]
-    ) -> Iterator[WouldFit]:
+    def _with_amount(self, stage: Stage, nearest: Mapping[str, int]) -> Iterator[WouldFit]:
         """Yield the hosts that fit if the requested amount changes as little as possible.
 
         ``nearest`` maps each root to its nearest fitting amount, the nearest first. Only hosts with
         this amount or a nearer amount may fit. In a cloud without trees all such hosts fit.
         """
-        name, wanted = requested
+        name, wanted = stage.constraint.resource_class, stage.constraint.amount
         values = list(dict.fromkeys(nearest.values()))
 
         @cache
         def find_passing_hosts(index: int) -> list[HostState]:
-            query = with_amount(self.search, miss.terms[0], values[index])
+            query = with_amount(self.search.query, stage, values[index])
             bound = abs(wanted - values[index])
             near = [uuid for uuid, amount in nearest.items() if abs(wanted - amount) <= bound]
             return _list_passing_hosts(
@@ -252,7 +249,7 @@ class _NearMissEvaluation:
             {"resource_class": name, "amount": amount, "instead_of": wanted},
         )
         yield WouldFit(
-            without=tuple((CANDIDATES, label) for label in _format_terms(miss.terms)),
+            without=((CANDIDATES, f"{stage.kind} {stage.detail}"),),
             hosts=tuple(state.host for state in passed),
             why=f"would fit with {name}:{amount} instead of {wanted}",
             change=change,
