@@ -117,7 +117,8 @@ class FlavorTable:
         """
         table = cls(())
         amounts = (table._build_amounts(flavor, aliases) for flavor in flavors)
-        return cls([*_drop_duplicates(amounts)], table.pages, table.devices)
+        by_key = {repr(each): each for each in amounts if each is not None}
+        return cls([*by_key.values()], table.pages, table.devices)
 
     def _build_amounts(self, flavor: Flavor, aliases: Mapping[str, Alias]) -> FlavorAmounts | None:
         if flavor.disabled or any(key.startswith(_UNREPORTED) for key in flavor.extra_specs):
@@ -158,7 +159,8 @@ class FlavorTable:
         size = topology.cells[0].pagesize or PAGES_ANY
         if size == PAGES_ANY:
             return node | {"MEMORY_MB": memory}
-        name = _format_page_name(size)
+        words = {PAGES_SMALL: "small pages", PAGES_LARGE: "large pages"}
+        name = words.get(size, f"{size} KiB pages")
         self.pages[name] = size
         return node | {name: memory}
 
@@ -307,11 +309,6 @@ class FlavorTable:
         return result
 
 
-def _drop_duplicates(amounts: Iterable[FlavorAmounts | None]) -> Iterable[FlavorAmounts]:
-    by_key = {repr(each): each for each in amounts if each is not None}
-    return by_key.values()
-
-
 def _build_rows(amounts: Iterable[Mapping[str, int]], classes: Sequence[str]) -> Amounts:
     rows = [[each.get(name, 0) for name in classes] for each in amounts]
     return np.array(rows, dtype=np.float64).reshape(-1, len(classes))
@@ -380,10 +377,6 @@ def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
     quotients = [sums[:, last - skip] // (count - skip) for skip in range(count)]
     fits: Amounts = np.min(quotients, axis=0)
     return fits
-
-
-def _format_page_name(size: int) -> str:
-    return {PAGES_SMALL: "small pages", PAGES_LARGE: "large pages"}.get(size, f"{size} KiB pages")
 
 
 def _sum_free_pages(cell: NUMACell, size: int) -> int:

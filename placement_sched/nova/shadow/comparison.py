@@ -353,8 +353,6 @@ WORDS = {
     "unknown": "not comparable",
     "pending": "nova's choice pending",
 }
-#: The text of a summary for a missing host.
-_NO_HOST = "no host"
 
 
 def build_report(results: Iterable[ShadowResult], since: datetime | None = None) -> Json:
@@ -411,16 +409,18 @@ def format_report(report: Json) -> Iterator[str]:
     if not report["requests"]:
         yield f"no request was evaluated alongside nova-scheduler{when}"
         return
-    requests, instances = report["requests"], report["instances"]
-    yield f"{_pluralize(requests, 'request')} for {_pluralize(instances, 'instance')}{when}"
-    if report["compared"]:
-        compared = _pluralize(report["compared"], "compared request")
-        yield f"{report['agreement']:g} % of {compared} agree with nova's choice"
+    requests, instances, compared = (report[key] for key in ("requests", "instances", "compared"))
+    request, instance = f"request{'s' * (requests != 1)}", f"instance{'s' * (instances != 1)}"
+    yield f"{requests} {request} for {instances} {instance}{when}"
+    if compared:
+        request = f"compared request{'s' * (compared != 1)}"
+        yield f"{report['agreement']:g} % of {compared} {request} agree with nova's choice"
     else:
         yield "no request could be compared yet"
     yield ""
     for verdict, count in report["verdicts"].items():
-        share = f"{100 * count / report['compared']:5.1f} %" if _has_share(report, verdict) else ""
+        has_share = compared and verdict not in OPEN
+        share = f"{100 * count / compared:5.1f} %" if has_share else ""
         yield f"  {count:6}  {share:7}  {WORDS[verdict]}"
     for item in report["disagreements"]:
         yield ""
@@ -436,16 +436,7 @@ def format_report(report: Json) -> Iterator[str]:
             yield f"  decision {item['decision']}"
 
 
-def _pluralize(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _has_share(report: Json, verdict: str) -> bool:
-    """Return whether a verdict counts among the compared requests."""
-    return bool(report["compared"]) and verdict not in OPEN
-
-
 def _format_host(host: str | None, weight: float | None) -> str:
     if host is None:
-        return _NO_HOST
+        return "no host"
     return host if weight is None else f"{host} (weight {weight:g})"

@@ -276,7 +276,8 @@ class OutcomeTracker:
                 result,
                 verdict=judged.verdict,
                 nova_host=judged.nova_host.host if judged.nova_host else None,
-                detail=_build_detail(judged),
+                detail=judged.detail
+                | ({"nova_node": judged.nova_host.node} if judged.nova_host else {}),
             )
             for result, judged in zip(recorded, verdicts, strict=True)
         ]
@@ -338,11 +339,6 @@ class OutcomeTracker:
                     result.detail.get("why", ""),
                     request.decision,
                 )
-
-
-def _build_detail(judged: Verdict) -> dict[str, Any]:
-    host = judged.nova_host
-    return {**judged.detail, **({"nova_node": host.node} if host else {})}
 
 
 def _format_verdict(verdict: Mapping[str, Any]) -> str:
