@@ -8,8 +8,8 @@ that no process reads. The cloud thus never waits for this service.
 
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -224,7 +224,7 @@ class Tap:
             connection.connect()
             channel = connection.channel()
             channel.basic_qos(0, _PREFETCH, False)
-            with self._open_consumer(connection, channel):
+            with self._declare_consumer(connection, channel):
                 self._mark_open(broker)
                 while not self._stopped.is_set():
                     with suppress(TimeoutError):
@@ -238,9 +238,8 @@ class Tap:
             LOG.info("the message bus is back: reading from %s", broker)
         self._away = False
 
-    @contextmanager
-    def _open_consumer(self, connection: Connection, channel: Any) -> Iterator[None]:
-        """Declare the exchange and an auto-deleted queue, and consume from it."""
+    def _declare_consumer(self, connection: Connection, channel: Any) -> Consumer:
+        """Declare the exchange and an auto-deleted queue, and return its consumer."""
         exchange = self._declare_exchange(connection)
         arguments = {
             "x-max-length": MAX_MESSAGES,
@@ -260,10 +259,7 @@ class Tap:
         bound = queue(channel)
         bound.queue_declare()
         channel.queue_bind(self.name, exchange.name, TOPIC)
-        consumer = Consumer(channel, [bound], auto_declare=False, on_message=self._handle_message)
-        consumer.consume()
-        yield
-        consumer.cancel()
+        return Consumer(channel, [bound], auto_declare=False, on_message=self._handle_message)
 
     def _declare_exchange(self, connection: Connection) -> Exchange:
         """Return nova's exchange, declared like nova does if it does not exist."""
