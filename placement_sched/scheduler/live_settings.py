@@ -106,12 +106,14 @@ class LiveSettings:
     def _use(self, configured: Settings) -> None:
         """Make ``configured``, with the options of their options file, the current settings.
 
-        Raises :class:`ConfigurationError` if that makes a policy that is in use unusable.
+        Raises :class:`ConfigurationError` if that makes plugins, the PCI aliases or a policy that
+        is in use unusable.
         """
         in_effect, ignored = with_options_file(configured, self._clock)
         for reason in ignored:
             LOG.warning("ignored: %s", reason)
         if configured is not self.configured:
+            check_plugins(in_effect, self._clock)
             policies = get_policies(self._in_effect, self._clock)
             used = [name for name in self._in_use() if policies.is_usable(name)]
             get_policies(in_effect, self._clock).check(used)

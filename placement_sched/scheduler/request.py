@@ -241,7 +241,7 @@ class RequestReader:
             plugins=plugins.select_for_rebuild() if spec.is_rebuild else plugins,
             document=whole,
             digest=compute_request_digest(spec.instance_uuids, document),
-            names_group=_names_group(document),
+            names_group=_has_stored_group(document),
             chosen=chosen,
             policies=policies,
             aggregates=aggregates,
@@ -440,10 +440,10 @@ def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[R
 
 def _has_names(document: Document) -> bool:
     has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
-    return has_name or _names_group(document)
+    return has_name or _has_stored_group(document)
 
 
-def _names_group(document: Document) -> bool:
+def _has_stored_group(document: Document) -> bool:
     return isinstance(document.get("instance_group"), str) or _has_group_hint(document)
 
 

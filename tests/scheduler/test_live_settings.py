@@ -265,3 +265,30 @@ def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatc
     live.reload()
     assert live.get_settings().acme_new.most == 9
     assert live.get_settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[pci]\nalias = {\n", "[pci] alias"),
+        ("[filter_scheduler]\nenabled_filters = NoFilter\n", "unknown filter 'NoFilter'"),
+    ],
+    ids=["PCI alias", "filter"],
+)
+def test_reload_keeps_settings_if_requests_could_not_use_the_new_settings(
+    tmp_path, caplog, text, reason
+):
+    config = tmp_path / "nova.conf"
+    config.write_text("")
+    live = LiveSettings(read_settings([str(config)], make_full_conf()))
+    previous = live.get_settings()
+    config.write_text(text)
+    live.reload()
+    assert live.get_settings() is previous
+    (message,) = [entry for entry in caplog.messages if "previous settings remain" in entry]
+    assert reason in message
+    config.write_text("[filter_scheduler]\nhost_subset_size = 3\n")
+    live.reload()
+    assert read_subset_size(live) == 3
+    config.write_text("")
+    live.reload()  # other tests share oslo.config's objects
