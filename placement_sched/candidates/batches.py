@@ -175,12 +175,15 @@ class CandidateBatches:
 
     @property
     def _price(self) -> int:
-        """Return the cost of a candidate in steps."""
+        """Return an upper bound of the cost of a candidate in steps."""
         slots = sum(
-            _SLOT + len(slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
+            _PROVIDER
+            + _SLOT
+            + len(slot.suffix)
+            + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
             for slot in self.reader.search.slots
         )
-        return (_CANDIDATE + _PROVIDER + slots) // CHARACTERS_PER_STEP
+        return (_CANDIDATE + slots) // CHARACTERS_PER_STEP
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.

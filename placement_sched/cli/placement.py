@@ -564,8 +564,7 @@ def _add_heal(group: Commands) -> None:
     )
     parser.add_examples("--dry-run --verbose")
     count_help = "heal at most N instances (default: all)"
-    count_type = parse_positive_number
-    parser.add_argument("--max-count", type=count_type, metavar="N", help=count_help)
+    parser.add_argument("--max-count", type=parse_positive_number, metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
     parser.add_argument("--dry-run", action="store_true", help="only report the changes")
     for option, text in (

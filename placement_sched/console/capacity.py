@@ -218,7 +218,7 @@ class Count:
 
     @property
     def value(self) -> int:
-        """Return the capacity after the changes, if any."""
+        """Return the capacity after changes, or the only capacity."""
         return self.before if self.after is None else self.after
 
     @property

@@ -67,7 +67,10 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of a resource class by hosts, and the number of full hosts."""
+    """The use of a resource class by hosts or by a provider.
+
+    ``full`` and ``nearly_full`` are numbers of hosts.
+    """
 
     name: str
     used: int
@@ -78,8 +81,14 @@ class Use:
 
     @property
     def percent(self) -> int:
-        """Return the used share in percent."""
+        """Return the used share in percent, rounded."""
         return format_share(self.used, self.capacity)
+
+    @property
+    def width(self) -> float:
+        """Return the width of the used part of a bar in percent."""
+        share = self.used / self.capacity if self.capacity else float(self.used > 0)
+        return round(100 * min(share, 1.0), 2)
 
     @property
     def words(self) -> str:

@@ -215,7 +215,7 @@ def _build_facets(
 def _build_facet(
     filters: Mapping[str, str], name: str, value: Json, names: Mapping[str, str]
 ) -> Json:
-    """Add its words and query string to a value of a filter."""
+    """Return a value of a filter with its words and query string."""
     text: str = value["name"]
     is_chosen = filters.get(name) == text
     others = {key: given for key, given in filters.items() if key != name}

@@ -103,9 +103,9 @@ def _search_named(client: ApiClient, text: str) -> Iterator[Hit]:
         for item in client.list_visible(path, key):
             identifier = item[alias] if alias else ""
             if text.lower() in item[name].lower() or text.lower() == identifier.lower():
-                yield Hit(
-                    kind, item[name], f"{address}={quote_plus(item[name])}", identifier, identifier
-                )
+                detail = f"{len(item['hosts']):,} hosts" if kind == "Aggregate" else identifier
+                named = f"{address}={quote_plus(item[name])}"
+                yield Hit(kind, item[name], named, detail, identifier)
 
 
 def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:

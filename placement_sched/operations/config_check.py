@@ -125,7 +125,8 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
 class Problem:
     """A problem that an operator should fix.
 
-    It is ``fatal`` if the service cannot start, or if an option or a group is misspelt.
+    It is ``fatal`` if the service cannot start, or if an option or a group is misspelt or in the
+    wrong place.
     """
 
     place: Place | None

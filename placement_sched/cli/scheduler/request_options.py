@@ -310,8 +310,8 @@ class ChangesFile:
 class RequestedChanges:
     """Changes from the request (``before``), a file and ``--change``.
 
-    ``has_overrides`` is true if ``--override`` replaces options of the file. The first ``flavors``
-    flavors are from the file.
+    ``has_overrides`` is true if ``--override`` was given, which errors then name. The first
+    ``flavors`` flavors are from the file.
     """
 
     file: ChangesFile

@@ -32,7 +32,7 @@ PLACEMENT = with_help(
     "Maximum work, in steps, to combine groups, trees and sharing providers for a request for "
     "candidates. A step is a provider tried for a group (several steps with many groups or "
     "same_subtree rules), or 40 characters of a candidate (5 steps for a candidate with a single "
-    "group, more with more groups and providers). A request that needs more is answered with 400. "
+    "group, more with more groups). A request that needs more is answered with 400. "
     "0: no limit. A million steps take about a second, or 40 MB of candidates.",
     cfg.IntOpt("max_request_groups", default=64, min=1, mutable=True),
     "Maximum number of groups (resources, resources1, resources_NET, ...) in a request for "

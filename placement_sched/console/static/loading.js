@@ -27,8 +27,8 @@ export async function fetchPage(address, signal) {
 export async function fetchParts(address, selector, signal) {
   const { response, page } = await fetchPage(address, signal);
   const parts = [...page.querySelectorAll(selector)].map((part) => document.importNode(part, true));
-  if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || `${response.status} ${response.statusText}`);
-  return { response, parts };
+  if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || `The service does not answer: ${response.status} ${response.statusText}`);
+  return { response, page, parts };
 }
 
 /** Reader of parts of pages. Only the newest request counts: an older request is cancelled. */
@@ -70,11 +70,11 @@ const pages = new Latest("Loading");
 
 /** Fetch a page of the console and show its <main>. */
 export async function show(address, { push = true, words = "Loading" } = {}) {
-  const answer = await pages.read(address, "html:has(main) > head > title, main", { words, delay: 0 });
+  const answer = await pages.read(address, "main", { words, delay: 0 });
   if (!answer) return;
-  const { response, parts: [title, main] } = answer;
+  const { response, page, parts: [main] } = answer;
   document.querySelector("main").replaceWith(main);
-  document.title = title.textContent;
+  document.title = page.title;
   if (push) history.pushState({}, "", response.redirected ? response.url : address);
   document.dispatchEvent(new CustomEvent("shown"));
   const first = document.querySelector("main [role=alert], main [data-answer]");
