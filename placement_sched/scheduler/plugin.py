@@ -99,6 +99,17 @@ def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 
 
+#: The errors of a database without answer. Modules that plugins import may not import SQLAlchemy.
+_DATABASE_ERRORS = frozenset(
+    f"sqlalchemy.exc.{name}" for name in ("DBAPIError", "PendingRollbackError", "TimeoutError")
+)
+
+
+def _is_of_database(failure: BaseException) -> bool:
+    kinds = type(failure).__mro__
+    return any(f"{kind.__module__}.{kind.__name__}" in _DATABASE_ERRORS for kind in kinds)
+
+
 class calling(in_effect):  # noqa: N801 - a context manager is named so
     """Run code of a plugin under its settings, and name it in errors.
 
@@ -126,7 +137,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
             return
         is_of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
         # A plugin reads aggregates and instances when it needs them.
-        if not is_of_plugin or type(failure).__module__.startswith("sqlalchemy."):
+        if not is_of_plugin or _is_of_database(failure):
             return
         path = get_class_path(self._kind)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR

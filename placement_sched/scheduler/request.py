@@ -230,10 +230,15 @@ class RequestReader:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
-        policies = registry.get_policies(self.live.get_settings(), self.clock)
-        chosen, aggregates = self._choose(original, policies, policy)
-        settings = self._apply_overrides(chosen.policy.settings, overrides)
+        running = self.live.get_settings()
+        settings = self._apply_overrides(running, overrides)
         spec = derive_defaults(original, whole, settings)
+        policies = registry.get_policies(running, self.clock)
+        chosen, aggregates = self._choose(spec, policies, policy)
+        under_policy = self._apply_overrides(chosen.policy.settings, overrides)
+        if under_policy is not settings:
+            settings = under_policy
+            spec = derive_defaults(original, whole, settings)
         plugins = get_plugins(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confine(spec),
@@ -289,7 +294,8 @@ class RequestReader:
         if (uuid := request.joined_group) is None:
             return request
         with self.database.read() as connection:
-            stored = _get_group(connection, uuid)
+            path = _HINT_PATH if _has_group_hint(request.document) else _GROUP_PATH
+            stored = _get_group(connection, uuid, path)
             own = request.spec.instance_uuids
             group = server_groups.with_members(connection, stored, without=own)
         document = {**request.document, "instance_group": group.as_document()}
@@ -511,10 +517,10 @@ def _get_image(connection: Connection, name: str) -> Document:
     return candidates[0].as_request_image()
 
 
-def _get_group(connection: Connection, uuid: str) -> ServerGroup:
+def _get_group(connection: Connection, uuid: str, path: str = _GROUP_PATH) -> ServerGroup:
     group = server_groups.find_by_uuid(connection, uuid)
     if group is None:
-        raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
+        raise Invalid(f"There is no server group {uuid}", json_path=path)
     return group
 
 

@@ -471,7 +471,10 @@ def notice_of(connection: Connection, uuid: str) -> Notice | None:
 
 
 def record_notice(connection: Connection, notice: Notice, now: datetime) -> None:
-    """Record the state of a notice, unless its decision was deleted."""
+    """Record the state of a notice, unless its decision was deleted.
+
+    The lock is not replicated: on Galera, a notice stays if another node deletes its decision now.
+    """
     decision = select(_COLUMNS.id).where(_COLUMNS.uuid == notice.decision)
     if connection.scalar(decision.with_for_update(read=True)) is None:
         return

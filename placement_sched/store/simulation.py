@@ -8,6 +8,7 @@ before it. Rows that are only inserted block no other writer.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select, update
@@ -221,10 +222,11 @@ class HostLoad(NamedTuple):
 
 
 def list_loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return the load of each node per resource class, sorted by host."""
+    """Return the loads of nodes per class, sorted by host and uuid."""
+    nodes = sorted(hosts.list_served_nodes(connection), key=attrgetter("host", "uuid"))
     amounts = hosts.sum_amounts(connection, None, names)
     return [
         HostLoad(node.host, node.uuid, name, capacity, used)
-        for node in hosts.list_served_nodes(connection)
+        for node in nodes
         for name, (capacity, used) in amounts.get(node.root_id, {}).items()
     ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import NoResultFound, OperationalError
 
 from placement_sched.config.conf import CONF
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
@@ -502,6 +502,15 @@ def test_failure_to_read_the_cloud_is_not_reported_as_plugin_failure(failure):
         run_request_filters([AggregateConfiningFilter()], DEFAULT_SPEC, FailingCloud())
     with pytest.raises(type(failure), match=r"gone|locked"):
         run_filters([InstanceReadingFilter()], HOSTS, DEFAULT_SPEC)
+
+
+def test_wrong_query_of_a_plugin_is_reported_as_its_failure():
+    class QueryingFilter(BaseHostFilter):
+        def host_passes(self, _host, _spec):
+            raise NoResultFound("no row")
+
+    with pytest.raises(PluginFailed, match="QueryingFilter failed: NoResultFound: no row"):
+        run_filters([QueryingFilter()], HOSTS, DEFAULT_SPEC)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ OVERLAP = timedelta(seconds=300)
 GRACE = timedelta(seconds=600)
 
 
+class _RecordChanged(Exception):
+    """A record or group has changed since it was read."""
+
+
 class NewRecord(NamedTuple):
     """A record to write, with ``values`` in the order of the compared columns."""
 
@@ -457,20 +461,23 @@ class InstanceSync:
         places = {key: recorded[key].place_and_state for key in uuids if key in recorded}
         places |= {row["uuid"]: instances.PlaceAndState.from_row(row) for row in new}
 
-        def write(connection: Connection) -> bool:
+        def write(connection: Connection) -> None:
             # A group that was deleted after it was read must not get members.
             if groups != server_groups.lock_many(connection, groups):
-                return False
+                raise _RecordChanged
             flavor_store.keep_embedded(connection, texts)
-            # Another writer may record a new instance now: locked are the rows of either.
+            # Another writer may record a new instance now. Its row is locked and compared, too.
             instances.add(connection, new)
             if places != instances.lock_by_uuid(connection, uuids):
-                return False
+                raise _RecordChanged
             instances.change(connection, [record.select_columns(fields) for record in existing])
             instances.remove(connection, gone)
-            return True
 
-        return self._database.write(write)
+        try:
+            self._database.write(write)
+        except _RecordChanged:
+            return False
+        return True
 
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:

@@ -326,7 +326,7 @@ def count_capacity(
     deadline = deadline or Deadline.from_seconds(seconds)
     if request.spec.instance_group is not None:
         # Each counted instance is a new member.
-        request = replace(request, spec=replace(request.spec, instance_uuids=()))
+        request = replace(request, spec=replace(request.spec, instance_uuids=(str(uuid4()),)))
     seed = DecisionSeed.draw(scheduler.random)
     doubts: list[str] = []
     try:

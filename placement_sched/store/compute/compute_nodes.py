@@ -257,12 +257,13 @@ def write(
         if uuid in stored and (names := _list_changed(row, stored[uuid]))
     }
     changed = [row for uuid, row in rows.items() if uuid in columns]
-    all_columns = {name for names in columns.values() for name in names}
+    differing = {name for names in columns.values() for name in names}
+    all_columns = [name for name in _REPORTED if name in differing]  # the SQL text stays the same
     _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
     _change(connection, changed, stored, all_columns, now)
     came_from = {uuid: stored[uuid].host for uuid, names in columns.items() if "host" in names}
-    if new or not all_columns.isdisjoint({"host", "hypervisor_hostname"}):
+    if new or not differing.isdisjoint({"host", "hypervisor_hostname"}):
         services.bump_enabled_nodes(connection)
     reported_uuids = {row["uuid"] for row in new} | columns.keys()
     moments = {
