@@ -158,7 +158,7 @@ class RequestDrawer:
             return replace(drawn, body=self.dice.choice(INVALID_BODIES))
         try:
             document = json.loads(drawn.body)
-        except ValueError:  # for example a form
+        except (ValueError, RecursionError):  # for example a form, or a body of many brackets
             return replace(
                 drawn,
                 body=drawn.body
