@@ -107,10 +107,13 @@ def count_devices_by_provider(
     if not mappings:
         uuids = request.spec[0].get("rp_uuids") if request.spec else None
         return Counter(str(uuids).split(",")) if uuids else Counter()
+    group = (str(request.request_id), "-")
     return Counter(
-        providers[0]
-        for suffix, providers in mappings.items()
-        if providers and suffix.rpartition("-")[:2] == (str(request.request_id), "-")
+        [
+            providers[0]
+            for suffix, providers in mappings.items()
+            if providers and suffix.rpartition("-")[:2] == group
+        ]
     )
 
 
@@ -142,16 +145,13 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     if demand.providers:
         if _is_split(pools):
             return None
-        counts = {id(pool): pool["count"] - demand.providers[pool["rp_uuid"]] for pool in fitting}
+        used = [(pool, demand.providers[pool["rp_uuid"]]) for pool in fitting]
     else:
-        counts = dict(_use_devices(fitting, demand.count))
-    remaining = []
-    for pool in pools:
-        number = counts.get(id(pool))
-        if number is None:
-            remaining.append(pool)
-        elif number > 0:
-            remaining.append(_with_count(pool, number))
+        used = list(_use_devices(fitting, demand.count))
+    remaining = list(pools)
+    for pool, number in used:
+        index = next(index for index, other in enumerate(remaining) if other is pool)
+        remaining[index : index + 1] = _without_devices(pool, number)
     return remaining
 
 
@@ -176,6 +176,10 @@ def select_matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Poo
     if request.named & _PER_HOST_KEYS:
         return [pool for pool in pools if _matches_any(pool, request)]
     matches = request.match_cache
+    try:
+        return [pool for pool in pools if matches[pool.kind]]  # type: ignore[attr-defined]
+    except (AttributeError, KeyError):  # a kind that was not matched yet, or a plugin's pool
+        pass
     matching: list[Pool] = []
     for pool in pools:
         kind = pool.kind if isinstance(pool, ReportedPool) else None
@@ -201,18 +205,23 @@ def _build_rejection(demand: DeviceRequest, steps: Iterable[str], has: int) -> R
     return Rejection(f"{devices} for {requester} requested: {', '.join(steps)}", demand.count, has)
 
 
-def _use_devices(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
+def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
+    """Yield each used pool and the number of its devices that are used."""
     for pool in pools:
         used = min(count, pool["count"])
         count -= used
-        yield id(pool), pool["count"] - used
+        yield pool, used
         if not count:
             return
 
 
-def _with_count(pool: Pool, number: int) -> Pool:
-    changed = {**pool, "count": number}
-    return ReportedPool(changed, pool.kind) if isinstance(pool, ReportedPool) else changed
+def _without_devices(pool: Pool, number: int) -> list[Pool]:
+    """Return the pool without a number of its devices, or an empty list without any left."""
+    if pool["count"] <= number:
+        return []
+    changed = ReportedPool(pool, pool.kind) if isinstance(pool, ReportedPool) else dict(pool)
+    changed["count"] -= number
+    return [changed]
 
 
 def _is_split(pools: Pools) -> bool:
@@ -269,10 +278,11 @@ def _filter_by_distance(pools: Pools, demand: DeviceRequest) -> Pools:
 
 
 def _filter_by_type(pools: Pools, demand: DeviceRequest) -> Pools:
-    requested, types = demand.list_values("dev_type"), [pool.get("dev_type") for pool in pools]
-    withheld = [kind for kind in _EXPLICIT_TYPES if kind not in requested]
-    if not any(kind in types for kind in withheld):
+    types = {pool.get("dev_type") for pool in pools}
+    if types.isdisjoint(_EXPLICIT_TYPES):
         return pools
+    requested = demand.list_values("dev_type")
+    withheld = [kind for kind in _EXPLICIT_TYPES if kind not in requested]
     return [pool for pool in pools if pool.get("dev_type") not in withheld]
 
 
@@ -453,8 +463,9 @@ class PciPools:
         pairs = [(item, count_devices_by_provider(item, provider_mapping)) for item in requests]
         is_contended = len(requests) > 1 and any(providers for _, providers in pairs)
         by_node: dict[int | None, list[str]] = {}
-        specified = (select_matching_pools(self.now, request) for request in requests)
-        numbers = Counter(id(pool) for pools in specified for pool in pools)
+        numbers: Counter[int] = Counter()
+        for request in requests:
+            numbers.update(map(id, select_matching_pools(self.now, request)))
         for pool in self.now:
             if number := numbers[id(pool)]:
                 is_contended = is_contended or number > 1
