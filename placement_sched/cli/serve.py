@@ -285,7 +285,8 @@ class _Worker:
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         logs.setup(CONF)
         settings = self._live.configured
-        get_plugins.cache_clear()  # each process creates its own plugins at start
+        for inherited in (settings, self._live.get_settings()):
+            inherited.derived.clear()  # each process creates its own plugins at start
         get_plugins(settings)
         server = app.ServerState(self._live, self._accepted)
         services = app.make_services(settings, serving=True, server=server)

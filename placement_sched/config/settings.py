@@ -12,10 +12,11 @@ oslo.config (see doc/decisions/0006).
 
 import os
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import wraps
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
 from oslo_config import cfg, types
@@ -26,6 +27,9 @@ from placement_sched.config.sources import NO_SECTIONS, OF_REQUEST, Assignment, 
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.document import build_json_path
 from placement_sched.model.names import suggest_name
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
 #: would reject larger values only when they are used.
@@ -241,7 +245,7 @@ class Settings:
     with other values.
     """
 
-    __slots__ = ("_groups", "_overridden", "conf", "registered", "sections")
+    __slots__ = ("_groups", "_overridden", "conf", "derived", "registered", "sections")
 
     def __init__(
         self,
@@ -256,6 +260,8 @@ class Settings:
         self.registered = registered
         #: The assignments of the files by section, including those of policies.
         self.sections = sections
+        #: The cache of :func:`cached_by_settings`.
+        self.derived: dict[Hashable, Any] = {}
         self._overridden = overridden
         self._groups = {name: OptionGroup(name, values) for name, values in groups.items()}
 
@@ -355,6 +361,25 @@ class Settings:
         suggestion = suggest_name("option", key, names, alike=_MIN_SIMILARITY)
         problem = f"there is no option {key!r}{suggestion}"
         raise Invalid(problem, source=source, json_path=f"$.{OF_REQUEST}")
+
+
+def cached_by_settings(
+    function: Callable[Concatenate[Settings, P], T],
+) -> Callable[Concatenate[Settings, P], T]:
+    """Cache the results of a function in the settings that it is called with.
+
+    They are released together, also the many settings with overrides of a single request.
+    """
+
+    @wraps(function)
+    def call(settings: Settings, /, *arguments: P.args, **named: P.kwargs) -> T:
+        key = (function, arguments, tuple(named.items()))
+        if key not in settings.derived:
+            settings.derived[key] = function(settings, *arguments, **named)
+        result: T = settings.derived[key]
+        return result
+
+    return call
 
 
 def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:

@@ -6,7 +6,6 @@ explanation is recorded only on request.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -15,7 +14,7 @@ from oslo_log import log
 
 from placement_sched import errors
 from placement_sched.config.conf import list_server_options
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, cached_by_settings
 from placement_sched.limits import MAX_BEST_HOSTS, MAX_FUNNEL_BYTES, MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -34,7 +33,7 @@ _MAX_NAME = 255
 _MAX_REJECTED = (100, 20, 3)
 
 
-@lru_cache(maxsize=64)
+@cached_by_settings
 def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Map ``group.option`` to recorded values, and list omitted options.
 

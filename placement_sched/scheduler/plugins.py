@@ -30,7 +30,7 @@ from placement_sched.config.conf import (
     register_core_options,
     share_files,
 )
-from placement_sched.config.settings import Conf, Settings
+from placement_sched.config.settings import Conf, Settings, cached_by_settings
 from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
@@ -396,7 +396,7 @@ _SELECTORS = _PluginType(
 _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUEST_FILTERS)
 
 
-@lru_cache(maxsize=64)
+@cached_by_settings
 def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached by object.
 

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Old names of an option in files, the environment and overrides.
 
-Options with two names, neither deprecated, and options that are unregistered.
+Options with two names, neither deprecated, options that are unregistered, and cached values.
 """
+
+import gc
+from weakref import ref
 
 import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import create_conf, read_files
-from placement_sched.config.settings import AliasedBoolOpt, Settings, is_explicit
+from placement_sched.config.settings import (
+    AliasedBoolOpt,
+    Settings,
+    cached_by_settings,
+    is_explicit,
+)
 from placement_sched.errors import Invalid
 
 
@@ -131,3 +139,29 @@ def test_conf_takes_its_arguments_by_position():
     conf = create_conf()
     conf([], project="nova", default_config_files=[], default_config_dirs=[])
     assert Settings.from_conf(conf).scheduler.max_attempts == 3
+
+
+class Sizes:
+    def __init__(self, settings: Settings, unit: str) -> None:
+        self.settings, self.unit = settings, unit
+
+
+@cached_by_settings
+def build_sizes(settings: Settings, unit: str = "MB") -> Sizes:
+    return Sizes(settings, unit)
+
+
+def test_cached_value_is_found_by_settings_and_arguments():
+    conf = read_files(create_conf())
+    settings, other = Settings.from_conf(conf), Settings.from_conf(conf)
+    assert build_sizes(settings, "GB") is build_sizes(settings, "GB")
+    assert build_sizes(settings, unit="GB") is build_sizes(settings, unit="GB")
+    assert build_sizes(settings).unit == "MB"
+    assert build_sizes(other, "GB").settings is other
+
+
+def test_cached_value_is_released_with_its_settings():
+    settings = Settings.from_conf(read_files(create_conf()))
+    sizes = ref(build_sizes(settings.with_overrides({"scheduler.max_attempts": 5})))
+    gc.collect()
+    assert sizes() is None

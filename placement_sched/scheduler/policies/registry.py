@@ -13,7 +13,7 @@ from oslo_config import cfg
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
-from placement_sched.config.settings import Settings
+from placement_sched.config.settings import Settings, cached_by_settings
 from placement_sched.config.sources import Assignment, Place, convert_value, describe_wrong_value
 from placement_sched.errors import ConfigurationError
 from placement_sched.limits import MAX_RATIO
@@ -310,7 +310,7 @@ def _check_ratios(settings: Settings) -> None:
             raise ConfigurationError(f"{option}: {ratio} is not a ratio", option=option)
 
 
-@lru_cache(maxsize=64)
+@cached_by_settings
 def get_policies(settings: Settings, clock: Clock = utcnow) -> Policies:
     """Return the cached policies of these settings."""
     return Policies(SchedulingPolicy(DEFAULT_POLICY, settings), clock)
