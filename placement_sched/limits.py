@@ -90,9 +90,9 @@ MAX_MOVES = 1000
 MAX_PLAN_MOVES = 2_000
 #: Characters of the recorded error of a move.
 MAX_MESSAGE_CHARACTERS = 4_096
-#: Hosts that a rebalance request tries to make room on.
+#: Hosts whose capacity a rebalance request tries to free.
 MAX_REBALANCE_TARGETS = 200
-#: Sets of instances of each of these hosts, whose moves could make room.
+#: Sets of instances of each of these hosts, whose moves could free enough capacity.
 MAX_REBALANCE_SETS = 5_000
 #: Runs of a rebalance request. Each run moves a set of instances.
 MAX_REBALANCE_RUNS = 2_000

@@ -388,7 +388,7 @@ class SearchRun(NamedTuple):
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
-        """Build the step ``limit``, given the number of hosts that serve."""
+        """Build the step ``limit``. ``before`` hosts can serve the request."""
         after = len(self.taken)
         limited = self.found.limited
         option = find_limiting_option(self.search.query.limit, self.settings) if limited else None

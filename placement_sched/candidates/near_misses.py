@@ -486,7 +486,7 @@ def _make_room(
         return None
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"
-    words = f"make room for {amount} more of {name} on {host}"
+    words = f"free {amount} more of {name} on {host}"
     return SuggestedChange(
         "make_room", words, {"resource_class": name, "amount": amount, "provider": host}
     )

@@ -50,8 +50,8 @@ def check_file_exists(database: Database, instead: str = "") -> None:
     if file is not None and not file.is_file():
         ways = f"{instead}, " if instead else ""
         raise Unavailable(
-            f"there is no database {file}; {ways}--config-file names another database, and "
-            "placement-sched db sync creates it"
+            f"the database {file} does not exist: {ways}name another with --config-file, or "
+            "create it with placement-sched db sync"
         )
 
 

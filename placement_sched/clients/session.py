@@ -186,7 +186,8 @@ class RemoteService:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.build_failure(
-                f"{self.place} did not answer {method} {path} as the {self.kind} API says"
+                f"the response of {self.place} to {method} {path} does not match the "
+                f"{self.kind} API"
             ) from None
 
     def build_failure(self, detail: str) -> ServiceFailed:

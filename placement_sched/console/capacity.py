@@ -49,7 +49,7 @@ _WHOLE = "cloud"
 #: Maximum number of zones that have a column.
 _MAX_ZONES = 8
 _GOALS = {
-    "fit": "make room for a flavor",
+    "fit": "free capacity for a flavor",
     "pack": "empty as many hosts as possible",
     "spread": "lower the highest load",
 }
@@ -299,7 +299,7 @@ def plan() -> flask.Response:
 
 
 def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
-    """Build the template values of the answer, or of the parts to load."""
+    """Build the template values of the answer, or of parts that load later."""
     body, client = query.body, get_api_client()
     changes = expand_changes(client, query.changes)
     sent = body | ({"changes": changes} if changes else {})

@@ -235,7 +235,7 @@ def split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:
 def _format_option(field: str, text: str) -> list[str]:
     """Format a command-line option.
 
-    A value like an option needs an equals sign.
+    A value that begins with a hyphen is joined by an equals sign.
     """
     name = f"--{field.replace('_', '-')}"
     return [f"{name}={text}"] if text.startswith("-") else [name, text]

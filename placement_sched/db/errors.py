@@ -154,7 +154,7 @@ def connect(engine: Engine) -> Connection:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Translate driver errors about the database, but not about the data.
+    """Translate errors of the database or connection, but not of the data.
 
     Raises :class:`Unavailable` if the database or the connection fails, :class:`TooComplex` if a
     statement is too large, and :class:`Invalid` if the database cannot store a character.

@@ -219,8 +219,8 @@ class CandidatesReport:
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
-                    f". The limit of candidates ({step.option}) left out "
-                    f"{_format_host_count(step.before - step.after)} before. Raise the limit, or "
+                    f". The limit of candidates ({step.option}) had already excluded "
+                    f"{_format_host_count(step.before - step.after)}. Raise the limit, or "
                     "set [placement] allocation_candidates_generation_strategy = breadth-first"
                 )
         return ""

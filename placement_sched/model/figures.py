@@ -139,9 +139,10 @@ class CapacityFigures:
 class Allowance:
     """How many further instances of a flavor leave enough failover capacity.
 
-    With up to ``remaining`` further instances of the flavor, no failure of hosts gets worse. With
-    more than ``at_most``, the failure of ``domain`` gets worse, if ``at_most`` is not None. If
-    simulations found the numbers, they hold for instances of a single request.
+    With up to ``remaining`` further instances of the flavor, no failure of hosts leaves more
+    instances without a place than today. With more than ``at_most``, if it is not None, the failure
+    of ``domain`` does. If simulations found the numbers, they hold for instances of a single
+    request.
 
     After ``at_most`` + 1 further instances, ``domain`` has ``instances`` of all flavors, and at
     most ``placed`` of these instances find places if it fails.

@@ -143,7 +143,7 @@ _ROUTES = {
 
 
 def list_if_few(existing: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names, empty if there are more than :data:`FEW`."""
+    """Return the sorted names, or nothing if there are more than :data:`FEW`."""
     names = sorted(set(existing))
     return tuple(names) if len(names) <= FEW else ()
 

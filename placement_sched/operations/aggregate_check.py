@@ -64,13 +64,13 @@ class Kind(StrEnum):
 
 _DETAILS = {
     Kind.FILTER_OFF: "[scheduler] enable_isolated_aggregate_filtering is off, so no request is "
-    "kept out of {reserved}",
+    "excluded from {reserved}",
     Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' is used",
     Kind.TRAIT_UNKNOWN: "trait {trait} does not exist: requests for it are rejected. sync_traits "
     "creates it if it is CUSTOM_",
     Kind.TRAIT_UNASKED: "no stored flavor and no stored image requires {trait}, {so} use the hosts",
-    Kind.OPEN_TO_NOBODY: "no stored flavor requires, even with an image, all of {all}, {so} use "
-    "the hosts",
+    Kind.OPEN_TO_NOBODY: "no stored flavor, with or without an image, requires all of {all}, "
+    "{so} use the hosts",
     Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there. sync_traits "
     "adds it",
     Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by it: "

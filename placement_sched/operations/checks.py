@@ -38,15 +38,15 @@ _MESSAGES: Mapping[Invariant, str] = {
     + ", which has no inventory of it",
     Invariant.NO_PROVIDER: "consumer {consumer} holds allocations of the provider number {number}, "
     "which does not exist",
-    Invariant.NO_CONSUMER: "consumer {consumer} holds allocations and has no record",
+    Invariant.NO_CONSUMER: "consumer {consumer} has allocations but no record",
     Invariant.ALLOCATED_TWICE: "consumer {consumer} has {times} allocations of {resource_class} of "
     + _PROVIDER
     + ", only one is allowed",
-    Invariant.NO_ALLOCATIONS: "consumer {consumer} has a record and holds no allocations",
+    Invariant.NO_ALLOCATIONS: "consumer {consumer} has a record but no allocations",
     Invariant.NO_PARENT: _PROVIDER + " has the provider number {number} as parent, which does not "
     "exist",
     Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents form a cycle",
-    Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, and the root of "
+    Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, but the root of "
     "its tree is number {real}",
     Invariant.PROVIDER_TWICE: "provider {provider} has {times} records, in different spellings",
     Invariant.ANOTHER_HOST: "instance {instance} is recorded on host {host} (node {node}), but "
@@ -57,7 +57,7 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.ANTI_AFFINITY: "{members} members of the anti-affinity group {name} ({group}) are on "
     "host {host}, at most {most} allowed",
     Invariant.NOT_CLAIMED: "instance {instance} was placed on host {host} by decision {decision} "
-    "and holds no allocations",
+    "but has no allocations",
     Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
     "on host {host}, but is not recorded",
 }
@@ -170,7 +170,7 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
         and f"{roots} resource providers have no root provider id, so nothing is allocated from "
         f"them. {fix}",
         consumers
-        and f"{consumers} consumers hold allocations and have no record, so they are missing in "
+        and f"{consumers} consumers have allocations but no record, so they are missing in "
         f"the usage of projects. {fix}",
         names
         and f"{len(names)} standard traits or resource classes are not in the database, such as "

@@ -266,7 +266,7 @@ def build_failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeM
         failures.add_metric([state], result.answer[state])
     remaining = GaugeMetricFamily(
         f"{prefix}_remaining",
-        "How many more instances of a flavor certainly keep the failover capacity.",
+        "Further instances of a flavor that leave the failover capacity intact (a lower bound).",
         labels=["flavor"],
     )
     for name, allowance in sorted(result.allowances.items()):

@@ -138,7 +138,7 @@ class Preparation:
             task()
 
     def run_refresh(self) -> None:
-        """Run the upkeep tasks between requests, once the database is prepared."""
+        """Run the periodic tasks between requests, once the database is prepared."""
         if self._done:
             for task in self._upkeep:
                 task()

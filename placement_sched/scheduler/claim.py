@@ -240,7 +240,7 @@ class Claims:
 
 
 def _read_existing(connection: Connection, selected: _DecidedRun) -> Sequence[Allocation]:
-    """Read the allocations of the instances that a move adds to.
+    """Read the existing allocations that the claim of a move is added to.
 
     Raises :class:`ConcurrentUpdate` if a concurrent request has already added them.
     """

@@ -254,7 +254,9 @@ def _iterate_name_stages(
     if closed_cells:
         yield "enabled_cells", lambda host: _reject_closed_cell(closed_cells, host)
     if ignored:
-        reasons = "the request asks to ignore it", "the request asks to ignore them"
+        reasons = tuple(
+            f"ignore_hosts of the request names {pronoun}" for pronoun in ("it", "them")
+        )
         yield "ignore_hosts", build_check(lambda host: host.host.lower() not in ignored, *reasons)
     if _has_named_hosts(spec):
         reason, matches = "the request names other hosts", _build_name_matcher(spec)
@@ -283,9 +285,9 @@ def _has_named_hosts(spec: RequestSpec) -> bool:
 
 
 def _build_name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
-    """Return a function that checks whether a host and node is allowed.
+    """Return a function that checks whether a host and its node are allowed.
 
-    Case of host names is ignored.
+    Case is ignored only in ``force_hosts``.
     """
     hosts = {name.lower() for name in spec.force_hosts}
     nodes, destination = set(spec.force_nodes), spec.destination

@@ -395,7 +395,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
     def _find_source(self, uuid: object) -> dict[str, HostInstance]:
         """Return the mapping that may contain an instance.
 
-        Instances that the request names need not be read with all instances of the host.
+        Named instances are found without reading all instances of the host.
         """
         if uuid in self._added:
             return self._added

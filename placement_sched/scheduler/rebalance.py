@@ -113,7 +113,7 @@ class _MoveSearch:
     is_limited: bool = False
 
     def fit(self, document: Json) -> Advice:
-        """Find the fewest moves that make room for the request on a host."""
+        """Find the fewest moves that free enough capacity for the request on a host."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
         check_hosts(self.scratch.connection, request)
         with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
@@ -139,7 +139,7 @@ class _MoveSearch:
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
         subject = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
         limit_note = " (not all were tried)" if self.is_limited else ""
-        words = f"{subject} off one host makes room for it{limit_note}"
+        words = f"{subject} off one host frees enough capacity{limit_note}"
         return Advice(False, words, complete=not self.is_limited)
 
     def _iterate_targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
@@ -201,7 +201,7 @@ class _MoveSearch:
             result = self.mover.move(instances, avoid=[host])
             if result.stuck or not self._fits(document, host):
                 return ()
-        return tuple((move, f"makes room on {host}") for move in result.moves)
+        return tuple((move, f"frees capacity on {host}") for move in result.moves)
 
     def pack(self) -> Advice:
         """Empty hosts onto other hosts in use, starting with the fewest instances."""
@@ -245,7 +245,7 @@ class _MoveSearch:
         )
         names = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
         verb = "is" if load_after < load_before else "is still"
-        outcome = f"the highest load {verb} {load_after:.0%} then, on {names}"
+        outcome = f"after these moves, the highest load {verb} {load_after:.0%}, on {names}"
         return Advice(load_after < load_before, outcome, tuple(moves))
 
     def _find_highest_share(self) -> float:

@@ -12,7 +12,7 @@
 
 :meth:`Scheduler.select_destinations` runs all steps, and starts again after a conflict.
 :meth:`Scheduler.select_together` does the same for several requests with a single claim.
-:meth:`Scheduler.explain` runs the steps up to the choice. Both call :meth:`Scheduler.evaluate`.
+:meth:`Scheduler.explain` runs the steps up to the choice. All three run :meth:`Scheduler.evaluate`.
 """
 
 import copy
@@ -144,7 +144,7 @@ class Scheduler:
     def with_source(self, source: ReadableDatabase, caches: ProcessCaches) -> "Scheduler":
         """Return a copy of the scheduler that reads ``source`` and never claims.
 
-        ``memory`` must be caches that are used with this source only.
+        ``caches`` must be used with this source only.
         """
         scheduler = copy.copy(self)
         scheduler.source, scheduler.caches = source, caches
@@ -195,7 +195,7 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> SchedulingResult:
-        """Select hosts for a request spec, and claim them as ``claiming``.
+        """Select hosts for a request, and claim them in the mode ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
@@ -384,7 +384,7 @@ class Scheduler:
         """
         random, durations = seed.build_random(), get_request_stats().stages
         cloud = cloud or CloudView.from_request(connection, request, self.caches)
-        request = self._with_failover_result(cloud, request)
+        request = self._publish_failover_result(cloud, request)
         has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
         if has_look_ups:
             set_cloud(cloud)
@@ -417,12 +417,12 @@ class Scheduler:
             set_cloud(cloud, hosts)
         return replace(run, hosts=hosts)
 
-    def _with_failover_result(
+    def _publish_failover_result(
         self, cloud: CloudView, request: SchedulingRequest
     ) -> SchedulingRequest:
-        """Add the failover result to a request if a filter reads it.
+        """Publish the failover result for the filters that read it.
 
-        In a simulation, that filter is left out.
+        In a simulation, these filters are dropped.
         """
         plugins = request.plugins.drop_failover_filters()
         if plugins is request.plugins:

@@ -283,7 +283,7 @@ def test_combined_capacity_shortage_is_reported_exactly(
     (change,) = _list_suggested_changes_for_single_tree(
         sqlite_database, sqlite_settings, SRIOV_CARD_CLOUD, query
     )
-    assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
+    assert change.words == f"free {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
 
     def has_candidates_with_more_devices(more):

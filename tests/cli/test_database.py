@@ -36,7 +36,7 @@ def test_read_only_command_creates_no_database_file(
     monkeypatch.chdir(tmp_path)
     assert program.main(arguments) == status
     assert capsys.readouterr().err == (
-        f"placement-sched: there is no database placement_sched.db; {advice}--config-file "
-        "names another database, and placement-sched db sync creates it\n"
+        f"placement-sched: the database placement_sched.db does not exist: {advice}name another "
+        "with --config-file, or create it with placement-sched db sync\n"
     )
     assert list(tmp_path.iterdir()) == []

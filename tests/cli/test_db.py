@@ -58,7 +58,7 @@ def test_db_sync_of_a_synced_database_changes_nothing(
 def test_db_version_of_an_empty_database_is_none(run_command, tmp_path):
     refused = run_command("db", "version")
     assert refused.returncode == 1
-    assert "there is no database placement_sched.db" in refused.stderr
+    assert "the database placement_sched.db does not exist" in refused.stderr
     (tmp_path / "placement_sched.db").touch()
     assert run_command("db", "version").stdout == (
         f"sqlite:///placement_sched.db: schema at revision none, newest {get_newest_revision()}\n"

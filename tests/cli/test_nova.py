@@ -122,7 +122,7 @@ def test_nova_adopt_without_hosts_prints_no_problems(run_command, nova):
 
 
 def test_nova_sync_check_lists_differences_and_writes_nothing(run_command, nova, tmp_path):
-    assert "there is no database" in run_command("nova", "sync", "--check").err
+    assert "ours.db does not exist" in run_command("nova", "sync", "--check").err
     assert not (tmp_path / "ours.db").exists()
     run_command("nova", "sync")
     node = nova.add_host("cn1")

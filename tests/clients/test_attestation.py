@@ -147,7 +147,7 @@ def test_malformed_response_of_attestation_is_reported(attestation_service, atte
     ):
         attestation_service.failure = ("200 OK", document)
         assert poll_and_get_failure_detail(attestation_client) == (
-            f"{url} did not answer POST /PollHosts as the attestation API says"
+            f"the response of {url} to POST /PollHosts does not match the attestation API"
         ), document
 
 

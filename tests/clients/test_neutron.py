@@ -157,7 +157,7 @@ def test_malformed_document_of_neutron_is_reported(neutron_service, neutron):
         for document in documents:
             neutron_service.failure = ("200 OK", document)
             detail = call_and_get_failure_detail(partial(read, PORT if "port" in path else NETWORK))
-            assert f"did not answer GET {path} as the network API says" in detail, document
+            assert f"to GET {path} does not match the network API" in detail, document
 
 
 def test_proxy_errors_of_neutron_are_retried(neutron_service):

@@ -83,7 +83,7 @@ def test_compute_service_of_an_unknown_host_is_read_as_none(nova):
 
 def test_server_without_its_host_attribute_is_an_error(nova_service, nova):
     nova_service.is_admin = False
-    with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
+    with pytest.raises(ServiceFailed, match=r"to GET /servers/\S+ does not match the compute API"):
         nova.find_server(INSTANCE_UUID)
 
 

@@ -153,11 +153,11 @@ def build_sizes(settings: Settings, unit: str = "MB") -> Sizes:
 
 def test_cached_value_is_found_by_settings_and_arguments():
     conf = read_files(create_conf())
-    settings, other = Settings.from_conf(conf), Settings.from_conf(conf)
+    settings, equal_settings = Settings.from_conf(conf), Settings.from_conf(conf)
     assert build_sizes(settings, "GB") is build_sizes(settings, "GB")
     assert build_sizes(settings, unit="GB") is build_sizes(settings, unit="GB")
     assert build_sizes(settings).unit == "MB"
-    assert build_sizes(other, "GB").settings is other
+    assert build_sizes(equal_settings, "GB").settings is equal_settings
 
 
 def test_cached_value_is_released_with_its_settings():

@@ -51,7 +51,7 @@ def test_invariants_audit_exits_with_0_if_all_invariants_hold(cloud):
 
 def test_invariants_audit_exits_with_7_and_prints_violations(cloud, database):
     execute_without_foreign_keys(database, delete(tables.consumers))
-    expected = f"consumer {build_consumer_uuid(1)} holds allocations and has no record"
+    expected = f"consumer {build_consumer_uuid(1)} has allocations but no record"
     assert cloud.run("audit", "--invariants") == (
         7,
         f"allocation_without_consumer: {expected}\n1 violation of 1 invariant\n",

@@ -297,7 +297,7 @@ def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
     assert reasons["enabled_cells"].startswith(
         f"the database of cell {CELL_1_UUID} has not answered for"
     )
-    assert reasons["ignore_hosts"] == "the request asks to ignore it"
+    assert reasons["ignore_hosts"] == "ignore_hosts of the request names it"
 
 
 def record_statements_of_selection(app, number):

@@ -154,7 +154,7 @@ def test_rebalance_moves_the_smallest_sufficient_instance(app):
     make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
     (move,) = request_rebalance(app, request_spec=build_request_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (make_uuid(2), "cn1", "cn2")
-    assert move["reason"] == "makes room on cn1"
+    assert move["reason"] == "frees capacity on cn1"
     reached = request_rebalance(app, request_spec=build_request_with_memory(5), moves=2)["reached"]
     assert reached is False
 
@@ -176,7 +176,7 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
             {"goal": "fit", "size": 9, "moves": 3},
             False,
             0,
-            "no set of up to 3 moves off one host makes room for it",
+            "no set of up to 3 moves off one host frees enough capacity",
         ),
         (
             {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8},
@@ -184,7 +184,7 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
             {"goal": "spread", "moves": 1},
             False,
             1,
-            "the highest load is still 100% then, on cn2",
+            "after these moves, the highest load is still 100%, on cn2",
         ),
         (
             {"cn1": 8, "cn2": 8},
@@ -212,7 +212,7 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
 def test_rebalance_advice_under_a_limit_is_marked_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
     answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
-    outcome = "no move off one host makes room for it"
+    outcome = "no move off one host frees enough capacity"
     assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
     answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)

@@ -218,7 +218,7 @@ VIOLATIONS_BY_CHANGE = {
     "allocation of no consumer": (
         [build_allocation_insert(provider_id(CN1_UUID), class_id("VCPU"), ABSENT_UUID)],
         {Invariant.NO_CONSUMER},
-        f"consumer {ABSENT_UUID} holds allocations and has no record",
+        f"consumer {ABSENT_UUID} has allocations but no record",
     ),
     "allocated twice": (
         [build_allocation_insert(provider_id(CHILD_UUID), class_id("VGPU"), VM_3)] * 2,
@@ -228,7 +228,7 @@ VIOLATIONS_BY_CHANGE = {
     "consumer without allocations": (
         [delete(tables.allocations).where(tables.allocations.c.consumer_id == VM_3)],
         {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
-        f"consumer {VM_3} has a record and holds no allocations",
+        f"consumer {VM_3} has a record but no allocations",
     ),
     "no project": ([build_consumer_update(VM_3, project_id=ABSENT_ID)], {Fault.NO_PROJECT}, VM_3),
     "no user": ([build_consumer_update(VM_3, user_id=ABSENT_ID)], {Fault.NO_USER}, VM_3),

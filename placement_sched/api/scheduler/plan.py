@@ -59,7 +59,7 @@ def plan(call: ApiCall) -> ApiResponse:
     answer=answers.REBALANCE,
 )
 def rebalance(call: ApiCall) -> ApiResponse:
-    """Suggest moves to make room, to empty hosts or to even out load, without starting them.
+    """Suggest moves that free capacity, empty hosts or even out load.
 
     Like a plan, it shows instances of every project.
     """

@@ -79,8 +79,8 @@ def render_list(page: Json, console: Console, refused: str | None, place: str) -
         _render_rejections(decisions, console)
     if counts := page.get("refused"):
         console.print(
-            f"{counts['examined']} decisions examined. The funnels of {counts['unknown']} are too "
-            f"short to tell whether they rejected {refused}",
+            f"{counts['examined']} decisions examined. For {counts['unknown']} decisions, the "
+            f"recorded funnel does not show whether {refused} was rejected",
             soft_wrap=True,
         )
     if page["next"] is not None:

@@ -16,8 +16,8 @@ _RETRIES = (
     "is unavailable, and each request tries to connect again"
 )
 _STANDBYS = (
-    "requests use only the database of connection, as in OpenStack placement. With "
-    "[placement] providers_in_memory they rarely read it"
+    "all requests use [placement_database] connection, as in OpenStack placement. With "
+    "[placement] providers_in_memory they rarely read the database"
 )
 _PROFILER = "this service does not support osprofiler, but /metrics shows the times of requests"
 

@@ -108,8 +108,8 @@ SCHEDULER = with_help(
     cfg.IntOpt("failover_host_failures", default=1, min=1, max=MAX_HOST_FAILURES, mutable=True),
     "Number of hosts, or of domains, that fail together in this computation.",
     cfg.StrOpt("failover_within", default="", mutable=True),
-    "Domain of hosts that fails in this computation: zone, aggregate, or a key in the metadata of "
-    "aggregates, such as rack. Empty: each host alone.",
+    "Failure domain of this computation: zone, aggregate, or a key in the metadata of aggregates, "
+    "such as rack. Empty: single hosts.",
     cfg.FloatOpt("failover_budget", default=100.0, min=0, max=MAX_INT, mutable=True),
     "Maximum seconds of a failover computation, also over HTTP. The remaining hosts are then "
     "undetermined. 0: no limit.",

@@ -66,11 +66,11 @@ _MAX_KEY_LOOKUPS = 16
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """A request on a host, with the instance's NUMA nodes in ``cells``.
+    """A device request on a host, with the NUMA nodes of the instance.
 
-    ``sockets`` has the socket of each NUMA node of the host. ``providers`` has the number of
-    devices that placement allocates from each resource provider. If it is empty, any pool may be
-    used.
+    ``cells`` are their ids. ``sockets`` has the socket of each NUMA node of the host. ``providers``
+    has the number of devices that placement allocates from each resource provider. If it is empty,
+    any pool may be used.
     """
 
     request: InstancePCIRequest
@@ -150,7 +150,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
         used = list(_use_devices(fitting, demand.count))
     remaining = list(pools)
     for pool, number in used:
-        index = next(index for index, other in enumerate(remaining) if other is pool)
+        index = next(index for index, item in enumerate(remaining) if item is pool)
         remaining[index : index + 1] = _without_devices(pool, number)
     return remaining
 
@@ -216,7 +216,7 @@ def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
 
 
 def _without_devices(pool: Pool, number: int) -> list[Pool]:
-    """Return the pool without a number of its devices, or an empty list without any left."""
+    """Return the pool with fewer devices, or an empty list if none remain."""
     if pool["count"] <= number:
         return []
     changed = ReportedPool(pool, pool.kind) if isinstance(pool, ReportedPool) else dict(pool)

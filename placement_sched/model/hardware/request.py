@@ -147,7 +147,7 @@ class RequestedMemory(FlavorImage):
         if not by_image:
             return size
         if size not in (PAGES_LARGE, PAGES_ANY):
-            rule = "an image may choose pages only where its flavor has 'large' or 'any'"
+            rule = "an image may choose the page size only if its flavor has 'large' or 'any'"
             raise self.build_conflict(_SIZE, rule)
         return _parse_page_size(by_image, format_image_source(_SIZE))
 

@@ -78,7 +78,7 @@ class FlavorAmounts(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """A host's NUMA nodes with free amounts, and CPUs only for pinning."""
+    """Free amounts of each NUMA node of a host, and its CPUs for pinning."""
 
     ids: Sequence[int]
     rows: Sequence[Sequence[int]]
@@ -274,7 +274,7 @@ class FlavorTable:
     def _with_devices(
         self, hosts: Sequence[Any], nodes: Sequence[_Nodes], free: Amounts, of_nodes: Amounts
     ) -> Amounts:
-        """Write the devices of hosts into ``free``, and return the rows of nodes with devices."""
+        """Write the free devices into ``free``, and return ``of_nodes`` with columns of devices."""
         near: Amounts = np.zeros((*of_nodes.shape[:2], len(self.devices)))
         for number, host in enumerate(hosts):
             ids = nodes[number].ids if nodes else ()

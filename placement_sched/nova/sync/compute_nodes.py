@@ -229,7 +229,7 @@ class NodeSync:
     def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals
     ) -> list[ComputeNode]:
-        """Drop nodes whose names a node of another cell has, and report them as issues."""
+        """Drop nodes with the name of a node of another cell, and report them as issues."""
         elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
         if not elsewhere or not nodes:
             return list(nodes)

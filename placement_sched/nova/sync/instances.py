@@ -302,7 +302,7 @@ class InstanceSync:
         totals: SyncTotals,
         home: FollowedCell | None,
     ) -> _LookupResult:
-        """Look up instances in cell after cell, ``home`` first, until each is found living."""
+        """Look up living instances cell by cell, ``home`` first."""
         result = _LookupResult(mapped=self._map_cells(uuids))
         searched: list[FollowedCell] = []
 
@@ -341,7 +341,7 @@ class InstanceSync:
     ) -> dict[str, NovaInstance]:
         """Return the living instances with uuids in a range, from all cells.
 
-        If several cells have an instance, the instance of the cell that nova maps it to is used.
+        If several cells have an instance, the cell in nova's mapping wins.
         """
         by_cell: dict[str, list[NovaInstance]] = {}
 

@@ -16,10 +16,10 @@ LOG = log.getLogger(__name__)
 class FailoverCapacityFilter(BaseHostFilter):
     """Filter that rejects new instances that would use failover capacity.
 
-    ``[scheduler] failover_interval`` starts a background computation: does every instance of a
-    host that fails find a place on other hosts, and how many further instances of each flavor may
-    be placed before that changes? All hosts are rejected for a request with more instances of its
-    flavor. The reason has the numbers, and the age of the result.
+    ``[scheduler] failover_interval`` starts a background computation of whether every instance of
+    a failed host finds another host, and of how many further instances of each flavor may be placed
+    before that changes. All hosts are rejected for a request with more instances of its flavor. The
+    reason has the numbers, and the age of the result.
 
     All hosts pass if there is no result, if it is older than ``failover_capacity_max_age``, if it
     has no number for the flavor, and for a request that ignores hosts. nova sends such requests to
@@ -54,10 +54,10 @@ class FailoverCapacityFilter(BaseHostFilter):
         if spec_obj.num_instances <= allowance.at_most:
             return None
         reason = (
-            f"With {allowance.at_most + 1} more of flavor {allowance.flavor}, the failure of "
-            f"{result.noun} {allowance.domain} leaves {allowance.stuck} or more instances without "
-            f"a place: at most {allowance.at_most} more keep the promise, computed "
-            f"{result.compute_age(self.now()):.0f} s ago"
+            f"the failover capacity allows at most {allowance.at_most} more of flavor "
+            f"{allowance.flavor}: with {allowance.at_most + 1}, {allowance.stuck} or more "
+            f"instances find no place if {result.noun} {allowance.domain} fails (computed "
+            f"{result.compute_age(self.now()):.0f} s ago)"
         )
         rejection = Rejection(reason, spec_obj.num_instances, allowance.at_most)
         return lambda _host_state: rejection

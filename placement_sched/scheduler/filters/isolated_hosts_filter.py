@@ -36,7 +36,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         cfg.BoolOpt(
             "restrict_isolated_hosts_to_isolated_images", default=True, deprecated_group="DEFAULT"
         ),
-        "Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
+        "Whether IsolatedHostsFilter rejects isolated_hosts for other images.",
     )
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:

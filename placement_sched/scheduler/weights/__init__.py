@@ -59,7 +59,7 @@ class ExplainedWeights(list[float]):
 
 
 class Weighed(Protocol):
-    """Argument type of nova's ``weigh_objects``."""
+    """Weighed host, the argument of nova's ``weigh_objects``."""
 
     obj: HostState
 

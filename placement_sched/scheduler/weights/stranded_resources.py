@@ -98,7 +98,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
 def _read_after(
     table: FlavorTable, hosts: Hosts, spec: RequestSpec, before: FreeAmounts
 ) -> FreeAmounts:
-    """Return the free amounts of each host as they are with the instance placed on it."""
+    """Return the free amounts that each host would have with the instance."""
     if spec.pci_requests and spec.pci_requests.requests:
         return table.read([_with_instance(host, spec) for host in hosts], is_cached=False)
     demand = spec.vcpus, spec.memory_mb, spec.root_gb + spec.ephemeral_gb

@@ -100,7 +100,7 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
     if not sql.try_insert(connection, resource_classes, row):
-        raise Overtaken(f"Concurrent requests kept {name} from being created. Try again.")
+        raise Overtaken(f"{name} could not be created because of concurrent requests. Try again.")
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:

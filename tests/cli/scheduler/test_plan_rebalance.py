@@ -32,7 +32,7 @@ def add_instances(app):
 def test_rebalance_prints_moves_that_make_room_for_a_flavor(run_cli):
     status, out, err = run_cli("rebalance", "m1.large")
     assert (status, err) == (0, "")
-    assert "makes room on cn1" in out
+    assert "frees capacity on cn1" in out
     assert out.endswith("it fits on cn1 after the moves\n")
 
 

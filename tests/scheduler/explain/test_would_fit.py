@@ -227,7 +227,7 @@ def test_obstacle_names_the_candidate_limit_and_the_breadth_first_strategy(gpu_c
     assert obstacle["name"] == "ComputeFilter"
     words = "ComputeFilter rejected the last remaining host. The limit of candidates ([scheduler]"
     assert obstacle["reason"].startswith(words)
-    assert "left out 2 hosts before" in obstacle["reason"]
+    assert "had already excluded 2 hosts" in obstacle["reason"]
     assert "breadth-first" in obstacle["reason"]
     explanation = explain_request(
         gpu_cloud,

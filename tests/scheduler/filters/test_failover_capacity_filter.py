@@ -55,14 +55,14 @@ def list_rejection_reasons(app, **fields):
 
 
 def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(cloud, clock):
-    # Four instances fit on a host: two more keep the promise.
+    # Four instances fit on a host: two more leave the failover capacity intact.
     clock.now += timedelta(seconds=40)
     assert list_rejection_reasons(cloud, instance_uuids=[make_uuid(8), make_uuid(9)]) == set()
     uuids = [make_uuid(number) for number in (7, 8, 9)]
     (reason,) = list_rejection_reasons(cloud, instance_uuids=uuids)
     assert reason in {
-        f"With 3 more of flavor small, the failure of host {host} leaves 1 or more instances "
-        "without a place: at most 2 more keep the promise, computed 40 s ago"
+        "the failover capacity allows at most 2 more of flavor small: with 3, 1 or more "
+        f"instances find no place if host {host} fails (computed 40 s ago)"
         for host in ("cn1", "cn2")
     }
 
@@ -70,7 +70,7 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
 def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
     requests = [{"request_spec": make_spec(make_uuid(n), flavor="small")} for n in (6, 7, 8)]
     answer = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
-    assert "With 1 more of flavor small" in str(answer)
+    assert "at most 0 more of flavor small: with 1," in str(answer)
     cloud.post_json(SELECT_PATH, {"requests": requests[:2]})
 
 
