@@ -69,13 +69,13 @@ class _Shape:
 class _Batch:
     """Trees that are read together, grouped by shape.
 
-    ``shape_numbers`` has the index of each tree's shape, and ``firsts`` the first tree of each
+    ``shape_numbers`` has the index of each tree's shape, and ``first_trees`` the first tree of each
     shape.
     """
 
     trees: ProviderTrees
     shape_numbers: _Numbers
-    firsts: Sequence[int]
+    first_trees: Sequence[int]
     shapes: list[_Shape]
 
 
@@ -143,13 +143,13 @@ class CandidateBatches:
         numbers: dict[Any, int] = {}
         shape_numbers = [numbers.setdefault(key, len(numbers)) for key in keys]
         distinct = np.array(shape_numbers, np.int64)
-        firsts = np.searchsorted(np.maximum.accumulate(distinct), np.arange(len(numbers)))
-        return _Batch(trees, distinct, firsts.tolist(), [])
+        first_trees = np.searchsorted(np.maximum.accumulate(distinct), np.arange(len(numbers)))
+        return _Batch(trees, distinct, first_trees.tolist(), [])
 
     def _get_shape(self, batch: _Batch, number: int) -> _Shape:
         """Return a shape by its number, after the shapes before it are built."""
         while number >= len(batch.shapes):
-            first = batch.firsts[len(batch.shapes)]
+            first = batch.first_trees[len(batch.shapes)]
             key = batch.trees.keys[first] if self.random is None else None
             shape = None if key is None else self._shapes.get(key)
             if shape is None:
@@ -204,9 +204,9 @@ class CandidateBatches:
         The cost of these candidates is subtracted from the work budget.
         """
         lacking, shape_numbers = self.lacking, batch.shape_numbers
-        counts_by_shape = np.zeros(len(batch.firsts), np.int64)
+        counts_by_shape = np.zeros(len(batch.first_trees), np.int64)
         total = checked = paid = 0
-        for number, tree in enumerate(batch.firsts):
+        for number, tree in enumerate(batch.first_trees):
             total += int(counts_by_shape[shape_numbers[checked:tree]].sum())
             checked = tree
             if lacking is not None and total >= lacking:

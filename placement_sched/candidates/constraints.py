@@ -97,7 +97,7 @@ def _yield_trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
 class ConstraintEvaluator:
     """Evaluate request groups on provider columns."""
 
-    shape: TreeIndex
+    index: TreeIndex
     names: ResolvedNames
     _trees: dict[str, RowNumbers] = field(default_factory=dict)
 
@@ -121,13 +121,13 @@ class ConstraintEvaluator:
         """
         if group.in_tree is not None:
             return 0
-        columns, ids = self.shape.cloud.classes, self.names.classes
+        columns, ids = self.index.cloud.classes, self.names.classes
         return min(
             (
                 columns[ids[name]].count_fitting_rows(amount) if ids[name] in columns else 0
                 for name, amount in group.resources
             ),
-            default=len(self.shape.cloud),
+            default=len(self.index.cloud),
         )
 
     def _can_serve_in_tree(
@@ -141,7 +141,7 @@ class ConstraintEvaluator:
             tree_rows = tree_rows[(tree_rows >= rows.start) & (tree_rows < rows.stop)]
             positions = tree_rows - rows.start
         else:
-            roots = self.shape.cloud.providers.roots
+            roots = self.index.cloud.providers.roots
             positions = np.flatnonzero(roots[rows] == roots[tree_rows[0]])
             tree_rows = rows[positions]
         mask[positions] = self.can_serve(group, counted, tree_rows)
@@ -154,9 +154,9 @@ class ConstraintEvaluator:
         """
         rows = self._trees.get(uuid)
         if rows is None:
-            cloud = self.shape.cloud
+            cloud = self.index.cloud
             roots = cloud.providers.roots[cloud.find_rows(cloud.map_ids([uuid]).values())]
-            rows = self._trees[uuid] = self.shape.find_tree_rows(roots[roots != 0])
+            rows = self._trees[uuid] = self.index.find_tree_rows(roots[roots != 0])
         return rows
 
     def iterate_masks(
@@ -176,7 +176,7 @@ class ConstraintEvaluator:
         if group.aggregates.forbidden:
             yield ~self._is_inside(group.aggregates.forbidden, counted, rows)
         if group.in_tree is not None:
-            in_tree = np.zeros(len(self.shape.cloud), np.bool_)
+            in_tree = np.zeros(len(self.index.cloud), np.bool_)
             in_tree[self.find_tree_rows(group.in_tree)] = True
             yield in_tree[rows]
 
@@ -185,14 +185,14 @@ class ConstraintEvaluator:
 
         A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
-        members = np.ones(len(self.shape.cloud), np.bool_)
+        members = np.ones(len(self.index.cloud), np.bool_)
         for uuids in member_of:
             members = members & self.is_member(uuids)
-            yield (members | self.shape.expand_from_roots(members))[rows]
+            yield (members | self.index.expand_from_roots(members))[rows]
 
     def iterate_trait_masks(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
         """Yield for each constraint on traits a mask of the rows that meet it."""
-        traits, ids = self.shape.cloud.traits, self.names.traits
+        traits, ids = self.index.cloud.traits, self.names.traits
         for any_of in terms.required:
             yield traits.has_any_trait(frozenset(ids[name] for name in any_of), rows)
         for name in sorted(terms.forbidden):
@@ -204,7 +204,7 @@ class ConstraintEvaluator:
             mask &= met
 
     def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
-        columns = self.shape.cloud.classes.get(self.names.classes[name])
+        columns = self.index.cloud.classes.get(self.names.classes[name])
         if columns is None:
             return np.zeros(count_rows(rows), np.bool_)
         return columns.has_room(amount, rows)
@@ -212,35 +212,35 @@ class ConstraintEvaluator:
     def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: SomeRows) -> Mask:
         members = self.is_member(uuids)
         if counted is not CountedRoot.NONE:
-            members = members | self.shape.expand_from_roots(members)
+            members = members | self.index.expand_from_roots(members)
         is_inside: Mask = members[rows]
         return is_inside
 
     def is_member(self, uuids: frozenset[str]) -> Mask:
         """Return for each provider whether it is in any of these aggregates."""
-        return self.shape.is_member(self.names.find_aggregate_ids(uuids))
+        return self.index.is_member(self.names.find_aggregate_ids(uuids))
 
 
-def find_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
+def find_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the roots' rows with the traits and ids above ``after``."""
-    rows = shape.roots
+    rows = index.roots
     if after:
-        rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
+        rows = rows[np.searchsorted(index.cloud.providers.ids[rows], after, "right") :]
     mask = np.ones(len(rows), np.bool_)
-    ConstraintEvaluator(shape, search.names).apply_trait_terms(search.query.root, rows, mask)
+    ConstraintEvaluator(index, search.names).apply_trait_terms(search.query.root, rows, mask)
     return rows[mask]
 
 
-def find_serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbers:
+def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the rows of roots with ids above ``after`` whose trees may serve."""
-    cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
+    cloud, evaluator = index.cloud, ConstraintEvaluator(index, search.names)
     count = evaluator.count_fitting_providers
-    passing, rows = find_roots(shape, search, after), slice(0, len(cloud))
+    passing, rows = find_roots(index, search, after), slice(0, len(cloud))
     # A sharing provider can contribute a trait, so trees are not checked then.
     sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
-            _find_roots_of(shape, cloud.traits.has_any_trait(choices, rows), rows)[passing]
+            _find_roots_of(index, cloud.traits.has_any_trait(choices, rows), rows)[passing]
         ]
     tree_rows: RowNumbers | None = None
     # Slots that fewest providers can serve come first, to leave few trees for later slots.
@@ -252,18 +252,18 @@ def find_serving_roots(shape: TreeIndex, search: Search, after: int) -> RowNumbe
             scope = evaluator.find_tree_rows(slot.group.in_tree)
         total, passing = (
             len(passing),
-            passing[_find_served(shape, slot, evaluator, scope)[passing]],
+            passing[_find_served(index, slot, evaluator, scope)[passing]],
         )
-        if len(passing) * _SPARSE < (total if tree_rows is not None else len(shape.roots)):
-            tree_rows = shape.find_tree_rows(cloud.providers.ids[passing])
+        if len(passing) * _SPARSE < (total if tree_rows is not None else len(index.roots)):
+            tree_rows = index.find_tree_rows(cloud.providers.ids[passing])
     return passing
 
 
 def compute_slot_masks(
-    shape: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot
+    index: TreeIndex, search: Search, rows: RowNumbers, counted: CountedRoot
 ) -> Mask:
     """Return for each row the ``distinct_slots`` that it can serve."""
-    evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
+    evaluator, slots = ConstraintEvaluator(index, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
         masks[:, bit] = evaluator.can_serve(slot.group, _select_counted_root(slot, counted), rows)
@@ -280,7 +280,7 @@ def can_use_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumber
 
 
 def _find_served(
-    shape: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
+    index: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
     """Return for each row whether it is the root of a tree that can serve.
 
@@ -288,9 +288,9 @@ def _find_served(
     shares with the tree.
     """
     counted = _select_counted_root(slot, CountedRoot.OWN)
-    mask = _find_roots_of(shape, evaluator.can_serve(slot.group, counted, rows), rows)
+    mask = _find_roots_of(index, evaluator.can_serve(slot.group, counted, rows), rows)
     if evaluator.names.topology.sharing:
-        (_, anchors), (sharers, positions) = shape.sharing, shape.distinct_sharers
+        (_, anchors), (sharers, positions) = index.sharing, index.distinct_sharers
         counted = _select_counted_root(slot, CountedRoot.OTHER)
         serves = evaluator.can_serve(slot.group, counted, sharers)[positions]
         mask[anchors[serves & can_use_sharing(slot, evaluator, anchors)]] = True
@@ -302,9 +302,9 @@ def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
     return CountedRoot.NONE if slot.suffix else counted
 
 
-def _find_roots_of(shape: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
+def _find_roots_of(index: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
     """Return for each row whether it is the root of a row of ``mask``."""
-    roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
-    is_root = np.zeros(len(shape.cloud), np.bool_)
+    roots = index.root_rows[mask if isinstance(rows, slice) else rows[mask]]
+    is_root = np.zeros(len(index.cloud), np.bool_)
     is_root[roots[roots >= 0]] = True
     return is_root

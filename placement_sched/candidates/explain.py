@@ -67,8 +67,8 @@ _Names = tuple[str, str]
 
 def suggest_changes(
     constraint: Constraint,
-    room: UsedInventory | None,
-    rooms: Collection[UsedInventory],
+    inventory: UsedInventory | None,
+    inventories: Collection[UsedInventory],
     *,
     provider: str | None = None,
     alone: bool = True,
@@ -76,14 +76,14 @@ def suggest_changes(
 ) -> tuple[SuggestedChange, ...]:
     """Suggest alternative changes that each make a provider meet a constraint.
 
-    The changes are for the host or, if ``provider`` is set, for this provider. ``room`` is the
-    provider's inventory of the resource class, and ``memberships`` are its aggregates. ``rooms``
-    are the inventories of all providers that may serve. Unless ``alone``, changing a single
-    provider is not enough, and only changes of the request are returned.
+    The changes are for the host or, if ``provider`` is set, for this provider. ``inventory`` is the
+    provider's inventory of the resource class, and ``memberships`` are its aggregates.
+    ``inventories`` are the inventories of all providers that may serve. Unless ``alone``, changing
+    a single provider is not enough, and only changes of the request are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
-        changes = _advise_amount(name, amount, room, rooms, provider)
+        changes = _advise_amount(name, amount, inventory, inventories, provider)
     elif constraint.kind == "member_of":
         changes = _advise_membership(constraint.detail, provider, memberships)
     else:
@@ -91,40 +91,41 @@ def suggest_changes(
     return tuple(change for change in changes if alone or change.action in OF_REQUEST)
 
 
-def find_largest_below(room: UsedInventory, requested: int) -> int:
+def find_largest_below(used_inventory: UsedInventory, requested: int) -> int:
     """Return the largest fitting amount below ``requested``, or 0."""
-    inventory = room.inventory
-    largest = min(inventory.capacity - room.used, inventory.max_unit, requested - 1)
+    inventory = used_inventory.inventory
+    largest = min(inventory.capacity - used_inventory.used, inventory.max_unit, requested - 1)
     largest -= largest % inventory.step_size
     return largest if largest >= max(inventory.min_unit, 1) else 0
 
 
-def find_smallest_above(room: UsedInventory, requested: int) -> int:
+def find_smallest_above(used_inventory: UsedInventory, requested: int) -> int:
     """Return the smallest fitting amount above ``requested``, or 0."""
-    inventory = room.inventory
+    inventory = used_inventory.inventory
     smallest = max(inventory.min_unit, requested + 1)
     smallest += -smallest % inventory.step_size
-    return smallest if smallest <= min(inventory.capacity - room.used, inventory.max_unit) else 0
+    largest = min(inventory.capacity - used_inventory.used, inventory.max_unit)
+    return smallest if smallest <= largest else 0
 
 
 def _advise_amount(
     name: str,
     amount: int,
-    room: UsedInventory | None,
-    rooms: Collection[UsedInventory],
+    inventory: UsedInventory | None,
+    inventories: Collection[UsedInventory],
     provider: str | None,
 ) -> Iterator[SuggestedChange]:
     values = _build_values(provider, resource_class=name)
-    if room is None:
+    if inventory is None:
         words = f"give {provider or 'it'} an inventory of at least {_format_amount(name, amount)}"
         yield SuggestedChange("add_inventory", words, {**values, "total": amount})
     else:
-        yield _advise_inventory(name, amount, room, provider)
+        yield _advise_inventory(name, amount, inventory, provider)
     values = {"resource_class": name}
-    if largest := max((find_largest_below(item, amount) for item in rooms), default=0):
+    if largest := max((find_largest_below(item, amount) for item in inventories), default=0):
         words = f"request at most {_format_amount(name, largest)}"
         yield SuggestedChange("ask", words, {**values, "amount": largest, "instead_of": amount})
-    larger = [fitting for item in rooms if (fitting := find_smallest_above(item, amount))]
+    larger = [fitting for item in inventories if (fitting := find_smallest_above(item, amount))]
     if larger:
         words = f"request at least {_format_amount(name, min(larger))}"
         yield SuggestedChange("ask", words, {**values, "amount": min(larger), "instead_of": amount})
@@ -135,12 +136,13 @@ def _build_values(provider: str | None, **values: Any) -> dict[str, Any]:
 
 
 def _advise_inventory(
-    name: str, amount: int, room: UsedInventory, provider: str | None
+    name: str, amount: int, used_inventory: UsedInventory, provider: str | None
 ) -> SuggestedChange:
-    inventory, values, parts = room.inventory, _build_values(provider, resource_class=name), []
+    inventory = used_inventory.inventory
+    values, parts = _build_values(provider, resource_class=name), []
     changed: dict[str, Any] = dict(values)
     action = "set_inventory"
-    missing = amount - (inventory.capacity - room.used)
+    missing = amount - (inventory.capacity - used_inventory.used)
     if missing > 0:
         if amount <= inventory.capacity:
             action, changed["amount"] = "free", missing
@@ -262,8 +264,11 @@ class TreeAdvice:
         return [item for item in self.outcomes if slot in item.list_failing_slots(self.tree)]
 
     def _compute_missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
-        room, amount = self.reasons.find_inventory(outcome, use), outcome.stage.constraint.amount
-        return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
+        inventory = self.reasons.find_inventory(outcome, use)
+        if inventory is None:
+            return None
+        amount = outcome.stage.constraint.amount
+        return max(amount - inventory.inventory.capacity + inventory.used, 0)
 
     def _find_uses(self, slot: int) -> list[int]:
         whole = self.reasons.checked.uses.get_slice(self.tree)
@@ -273,19 +278,21 @@ class TreeAdvice:
     def suggest(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
         """Suggest alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
-        rooms: list[UsedInventory] = []
+        inventories: list[UsedInventory] = []
         own = None
         if stage.constraint.resource_class and target is not None:
             slots = outcome.list_failing_slots(self.tree)
             uses = sorted({use for slot in slots for use in self._find_uses(slot)})
-            rooms = [room for use in uses if (room := self.reasons.find_inventory(outcome, use))]
+            inventories = [
+                item for use in uses if (item := self.reasons.find_inventory(outcome, use))
+            ]
             own = self.reasons.find_inventory(outcome, target)
-        is_plain = target == self.root and len(rooms) < 2
+        is_plain = target == self.root and len(inventories) < 2
         key = -1 if target is None else int(self.reasons.checked.uses.ids[target])
         return suggest_changes(
             stage.constraint,
             own,
-            rooms,
+            inventories,
             provider=None if target is None or is_plain else self.reasons.get_name(target),
             alone=target is not None,
             memberships=self.reasons.memberships.get(key, frozenset()),
@@ -353,9 +360,9 @@ class TreeAdvice:
         """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
-            room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
-            unused = room.inventory.capacity - room.used if room else 0
-            max_unit = room.inventory.max_unit if room else MAX_INT
+            inventory = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
+            unused = inventory.inventory.capacity - inventory.used if inventory else 0
+            max_unit = inventory.inventory.max_unit if inventory else MAX_INT
             if self._find_outcomes(slot):
                 unused, max_unit = max(unused, amount), max(max_unit, amount)
             old = free.get((use, class_id), FreeCapacity(unused, max_unit))
@@ -383,13 +390,13 @@ class SearchRun(NamedTuple):
     names: NodeNames
 
     @property
-    def taken(self) -> set[str]:
+    def roots_with_candidates(self) -> set[str]:
         """Return the uuids of the roots that have candidates."""
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
         """Build the step ``limit``. ``before`` hosts can serve the request."""
-        after = len(self.taken)
+        after = len(self.roots_with_candidates)
         limited = self.found.limited
         option = find_limiting_option(self.search.query.limit, self.settings) if limited else None
         return reports.StepReport("limit", str(after), before, after, option=option)
@@ -439,7 +446,7 @@ class _Trees:
         ]
 
     def select_counted(self) -> NDArray[np.bool_]:
-        uses, candidate_roots = self.checked.uses, self.run.taken
+        uses, candidate_roots = self.checked.uses, self.run.roots_with_candidates
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
             uuid = uses.root_uuids[tree]
@@ -462,7 +469,7 @@ class _Trees:
         uses, run = self.checked.uses, self.run
         if run.search.is_single or (run.found.limited and can_always_combine(run.search.rules)):
             return np.ones(len(remaining), np.bool_)
-        served = run.taken
+        served = run.roots_with_candidates
         serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
         if run.found.limited and not serves.all():
             untried = remaining[~serves]
@@ -484,7 +491,7 @@ class _Trees:
 
     def find_near_misses(self) -> reports.NearMisses:
         uses, run = self.checked.uses, self.run
-        counts, candidate_roots = self.select_counted(), run.taken
+        counts, candidate_roots = self.select_counted(), run.roots_with_candidates
         counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
         budget = build_explanation_budget(run.settings, int(counts.sum()))
         left_out = set(uses.root_ids[~counts].tolist())
@@ -580,7 +587,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     if after < count_before:
         not_combinable = trees.list_visible(remaining[~serves].tolist(), view)
         steps.append(trees.build_combination_step(not_combinable, count_before, after))
-    candidate_roots = run.taken
+    candidate_roots = run.roots_with_candidates
     if len(candidate_roots) < after:
         steps.append(run.limit_step(after))
     misses = reports.NearMisses() if candidate_roots or after else trees.find_near_misses()
@@ -612,7 +619,7 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
     reject it. Combinations are checked only for trees that no other step rejects. The last step is
     ``limit`` if no other step rejects the tree.
     """
-    rejected_uuids = set(roots) - run.taken
+    rejected_uuids = set(roots) - run.roots_with_candidates
     if not rejected_uuids:
         return {}
     trees = _Trees(run, list(run.source.map_ids(rejected_uuids).values()))

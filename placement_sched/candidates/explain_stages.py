@@ -176,8 +176,8 @@ class CheckedTrees:
     ) -> Self:
         """Check all trees, or the trees with these roots."""
         stages = list_stages(search)
-        with source.open_columns(roots=roots or (), whole=roots is None) as (_, shape):
-            checker = _Checker(shape, search, roots, len(stages))
+        with source.open_columns(roots=roots or (), whole=roots is None) as (_, tree_index):
+            checker = _Checker(tree_index, search, roots, len(stages))
             checker.check(search)
             uses = checker.uses()
         return cls(stages, len(search.slots), uses, checker.met, checker.holds)
@@ -196,25 +196,25 @@ class _Checker:
     """Evaluate each constraint of a search on the providers of trees."""
 
     def __init__(
-        self, shape: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
+        self, index: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
     ) -> None:
-        self._shape, self._evaluator = shape, ConstraintEvaluator(shape, search.names)
+        self._tree_index, self._evaluator = index, ConstraintEvaluator(index, search.names)
         self._set_uses(roots, sharing=search.names.topology.sharing)
         self.met = np.ones((stages, len(self._rows)), np.bool_)
         self.holds: dict[int, Mask] = {}
 
     def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
-        shape = self._shape
+        tree_index = self._tree_index
         if roots is None:
-            root_rows = shape.roots
-            rows = np.flatnonzero(shape.root_rows >= 0).astype(np.int32)
+            root_rows = tree_index.roots
+            rows = np.flatnonzero(tree_index.root_rows >= 0).astype(np.int32)
         else:
-            root_rows = np.sort(shape.cloud.find_rows(roots))
-            rows = shape.find_tree_rows(shape.cloud.providers.ids[root_rows])
-        trees, is_shared = shape.root_rows[rows], np.zeros(len(rows), np.bool_)
+            root_rows = np.sort(tree_index.cloud.find_rows(roots))
+            rows = tree_index.find_tree_rows(tree_index.cloud.providers.ids[root_rows])
+        trees, is_shared = tree_index.root_rows[rows], np.zeros(len(rows), np.bool_)
         if sharing:
-            pairs = shape.find_sharing_pairs(root_rows)
-            sharers, anchors = (each[pairs] for each in shape.sharing)
+            pairs = tree_index.find_sharing_pairs(root_rows)
+            sharers, anchors = (each[pairs] for each in tree_index.sharing)
             rows, trees = np.concatenate((rows, sharers)), np.concatenate((trees, anchors))
             is_shared = np.concatenate((is_shared, np.ones(len(pairs), np.bool_)))
         if len(rows) > len(root_rows):
@@ -223,12 +223,12 @@ class _Checker:
         self._rows, self._trees, self._is_shared = rows, trees, is_shared
 
     def uses(self) -> TreeUses:
-        shape, rows, trees = self._shape, self._rows, self._trees
-        providers = shape.cloud.providers
+        tree_index, rows, trees = self._tree_index, self._rows, self._trees
+        providers = tree_index.cloud.providers
         is_root = (rows == trees) & ~self._is_shared
         root_rows = rows[is_root]
-        is_sharer = np.zeros(len(shape.cloud), np.bool_)
-        is_sharer[shape.sharers] = True
+        is_sharer = np.zeros(len(tree_index.cloud), np.bool_)
+        is_sharer[tree_index.sharers] = True
         starts = np.flatnonzero(np.diff(trees, prepend=-1))
         return TreeUses(
             root_ids=providers.ids[root_rows],
@@ -486,11 +486,11 @@ def _find_memberships(
     source: ProviderSource, search: Search, ids: Collection[int]
 ) -> dict[int, frozenset[str]]:
     memberships: dict[int, set[str]] = {key: set() for key in ids}
-    with source.open_columns(ids) as (cloud, shape):
+    with source.open_columns(ids) as (cloud, tree_index):
         rows = np.sort(cloud.find_rows(memberships))
         keys = cloud.providers.ids[rows]
         for uuid in {uuid for group in search.query.groups for uuid in group.aggregates.uuids}:
-            members = shape.is_member(search.names.find_aggregate_ids([uuid]))
+            members = tree_index.is_member(search.names.find_aggregate_ids([uuid]))
             for key in keys[members[rows]].tolist():
                 memberships[key].add(uuid)
     return {key: frozenset(uuids) for key, uuids in memberships.items()}
@@ -534,16 +534,20 @@ def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def find_nearest_amounts(
-    source: ProviderSource, search: Search, taken: Collection[str], stage: Stage, limit: int
+    source: ProviderSource,
+    search: Search,
+    roots_with_candidates: Collection[str],
+    stage: Stage,
+    limit: int,
 ) -> Mapping[str, int]:
     """Return for each tree the fitting amount that is nearest to the requested amount.
 
-    ``stage`` is the constraint on the requested amount, and ``taken`` are the uuids of roots with
-    candidates. The result maps the uuids of roots to amounts, nearest first, for the ``limit``
-    trees with the nearest amounts. The amount of a tree is the largest amount
-    below the requested amount that fits. If none fits, it is the smallest amount above. Only trees
-    without candidates that meet all other constraints are considered. With the new amount, their
-    providers may still not serve together.
+    ``stage`` is the constraint on the requested amount, and ``roots_with_candidates`` are the uuids
+    of roots with candidates. The result maps the uuids of roots to amounts, nearest first, for the
+    ``limit`` trees with the nearest amounts. The amount of a tree is the largest amount below the
+    requested amount that fits. If none fits, it is the smallest amount above. Only trees without
+    candidates that meet all other constraints are considered. With the new amount, their providers
+    may still not serve together.
     """
     checked = CheckedTrees.check(source, search)
     uses, amount = checked.uses, stage.constraint.amount
@@ -553,7 +557,7 @@ def find_nearest_amounts(
     amounts_by_tree = _find_best(checked, stage, below, np.maximum)
     if not amounts_by_tree.any():
         amounts_by_tree = _find_best(checked, stage, above, np.minimum)
-    amounts_by_tree[[uuid in taken for uuid in uses.root_uuids]] = 0
+    amounts_by_tree[[uuid in roots_with_candidates for uuid in uses.root_uuids]] = 0
     trees = np.flatnonzero(amounts_by_tree)
     order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:limit]
     uuids, amounts = uses.root_uuids[trees[order]], amounts_by_tree[trees[order]]

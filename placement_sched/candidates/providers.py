@@ -81,8 +81,8 @@ class ProviderSource(ABC):
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
         """Return the first providers, sorted by id, that serve a single group."""
-        with self.open_columns(whole=True) as (cloud, shape):
-            evaluator = ConstraintEvaluator(shape, names)
+        with self.open_columns(whole=True) as (cloud, index):
+            evaluator = ConstraintEvaluator(index, names)
             (group,) = query.groups
             if group.in_tree is not None:
                 tree_rows = evaluator.find_tree_rows(group.in_tree)
@@ -104,8 +104,8 @@ class ProviderSource(ABC):
         return tuple(providers)
 
     def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
-        with self.open_columns(whole=True) as (cloud, shape):
-            serving = _find_alone(ConstraintEvaluator(shape, names), query, slice(0, len(cloud)))
+        with self.open_columns(whole=True) as (cloud, index):
+            serving = _find_alone(ConstraintEvaluator(index, names), query, slice(0, len(cloud)))
             return _list_ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
     def sample_single_providers(
@@ -121,11 +121,11 @@ class ProviderSource(ABC):
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
         """Return, sorted by id, which of these providers serve a single group."""
-        with self.open_columns(ids) as (cloud, shape):
+        with self.open_columns(ids) as (cloud, index):
             rows = np.sort(cloud.find_rows(ids))
             return tuple(
                 cloud.describe_providers(
-                    rows[_find_alone(ConstraintEvaluator(shape, names), query, rows)]
+                    rows[_find_alone(ConstraintEvaluator(index, names), query, rows)]
                 )
             )
 
@@ -141,13 +141,13 @@ class ProviderSource(ABC):
         with self.open_columns(ids) as (cloud, _):
             roots = np.unique(cloud.providers.roots[cloud.find_rows(ids)])
         roots = roots[roots != 0]
-        with self.open_columns(roots=roots.tolist()) as (cloud, shape):
-            return tuple(cloud.describe_providers(shape.find_tree_rows(roots)))
+        with self.open_columns(roots=roots.tolist()) as (cloud, index):
+            return tuple(cloud.describe_providers(index.find_tree_rows(roots)))
 
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first root ids above ``after`` with the traits."""
-        with self.open_columns(whole=True) as (cloud, shape):
-            return _list_ids(cloud, constraints.find_roots(shape, search, after)[:limit])
+        with self.open_columns(whole=True) as (cloud, index):
+            return _list_ids(cloud, constraints.find_roots(index, search, after)[:limit])
 
     def find_serving_roots(
         self, search: Search, limit: int | None = None, after: int = 0
@@ -156,8 +156,8 @@ class ProviderSource(ABC):
 
         Each slot has a provider that could serve it alone.
         """
-        with self.open_columns(whole=True) as (cloud, shape):
-            return _list_ids(cloud, constraints.find_serving_roots(shape, search, after)[:limit])
+        with self.open_columns(whole=True) as (cloud, index):
+            return _list_ids(cloud, constraints.find_serving_roots(index, search, after)[:limit])
 
     def read_free_columns(
         self, providers: Sequence[int], classes: Collection[int]
@@ -230,8 +230,8 @@ class CachedProviders(ProviderSource):
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names of a query."""
-        with self.cache.lock_columns() as (cloud, shape):
-            names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
+        with self.cache.lock_columns() as (cloud, index):
+            names, topology = cloud.names, Topology(index.nested, bool(len(index.sharers)))
         return check_names(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
         )

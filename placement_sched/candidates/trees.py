@@ -240,45 +240,45 @@ class TreeReader:
         """
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
-        with self.source.open_columns(roots=roots) as (cloud, shape):
+        with self.source.open_columns(roots=roots) as (cloud, index):
             exists, root_rows = cloud.find_existing_rows(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
             numbers = np.flatnonzero(exists)[order]
-            uses = self._keep_complete(shape, self._find_uses(shape, root_rows[order], numbers))
-            return self._build_trees(shape, uses, np.array(roots, np.int64))
+            uses = self._keep_complete(index, self._find_uses(index, root_rows[order], numbers))
+            return self._build_trees(index, uses, np.array(roots, np.int64))
 
-    def _find_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        rows = shape.find_tree_rows(shape.cloud.providers.ids[roots])
-        trees = numbers[np.searchsorted(roots, shape.root_rows[rows])]
-        serves = compute_slot_masks(shape, self.search, rows, CountedRoot.OWN)
+    def _find_uses(self, index: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
+        rows = index.find_tree_rows(index.cloud.providers.ids[roots])
+        trees = numbers[np.searchsorted(roots, index.root_rows[rows])]
+        serves = compute_slot_masks(index, self.search, rows, CountedRoot.OWN)
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         uses = _Uses(rows, trees, serves, np.zeros(len(rows), np.bool_)).select_uses(has_slot)
         if self.search.names.topology.sharing:
-            uses = uses.merge(self._find_shared_uses(shape, roots, numbers))
+            uses = uses.merge(self._find_shared_uses(index, roots, numbers))
         if self.search.rules.subtrees:
-            uses = uses.merge(_find_ancestors(shape, uses))
+            uses = uses.merge(_find_ancestors(index, uses))
         return uses.select_uses(np.lexsort((uses.rows, uses.trees)))
 
-    def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
+    def _find_shared_uses(self, index: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Find the sharing providers that serve any slot of these trees."""
-        pairs = shape.find_sharing_pairs(roots)
+        pairs = index.find_sharing_pairs(roots)
         self.budget.consume(len(pairs) // _SHARED_NOTED)
-        sharers, anchors = (rows[pairs] for rows in shape.sharing)
-        distinct, positions = shape.distinct_sharers
-        serves = compute_slot_masks(shape, self.search, distinct, CountedRoot.OTHER)[
+        sharers, anchors = (rows[pairs] for rows in index.sharing)
+        distinct, positions = index.distinct_sharers
+        serves = compute_slot_masks(index, self.search, distinct, CountedRoot.OTHER)[
             positions[pairs]
         ]
-        evaluator = ConstraintEvaluator(shape, self.search.names)
+        evaluator = ConstraintEvaluator(index, self.search.names)
         for bit, slot in enumerate(self.search.distinct_slots):
             serves[:, bit] &= can_use_sharing(slot, evaluator, anchors)
         trees = numbers[np.searchsorted(roots, anchors)]
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).select_uses(has_slot)
 
-    def _keep_complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
+    def _keep_complete(self, index: TreeIndex, uses: _Uses) -> _Uses:
         """Keep the trees that may serve, and spend the steps for their providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
-            uses = uses.select_trees(self._is_new(shape, uses))
+            uses = uses.select_trees(self._is_new(index, uses))
         if not len(uses.rows):
             return uses
         starts = uses.starts
@@ -292,17 +292,17 @@ class TreeReader:
             is_plain = [not slot.suffix for slot in self.search.distinct_slots]
             counted = uses.serves[:, np.array(is_plain)].any(axis=1)
             for traits in choices:
-                has_one = counted & shape.cloud.traits.has_any_trait(traits, uses.rows)
+                has_one = counted & index.cloud.traits.has_any_trait(traits, uses.rows)
                 is_complete &= np.logical_or.reduceat(has_one, starts)
         return uses.select_trees(is_complete)
 
-    def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
+    def _is_new(self, index: TreeIndex, uses: _Uses) -> Mask:
         """Return for each tree whether its providers are new.
 
         Only trees without own providers can repeat an earlier tree: their providers are sharing
         providers, and serve the same slots.
         """
-        starts, ids = uses.starts, shape.cloud.providers.ids[uses.rows]
+        starts, ids = uses.starts, index.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)
         bounds = np.append(starts, len(ids))
@@ -313,8 +313,8 @@ class TreeReader:
             self._pools.add(key)
         return is_new
 
-    def _build_trees(self, shape: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
-        cloud, rules, rows, starts = shape.cloud, self.search.rules, uses.rows, uses.starts
+    def _build_trees(self, index: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
+        cloud, rules, rows, starts = index.cloud, self.search.rules, uses.rows, uses.starts
         providers, zeros = cloud.providers, np.zeros(len(rows), np.int64)
         covers = np.zeros((len(rows), len(rules.trait_choices)), np.bool_)
         for bit, choices in enumerate(rules.trait_choices):
@@ -323,7 +323,7 @@ class TreeReader:
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.sharing:
             # Providers that share only with trees that are not loaded count, too.
-            is_sharer = np.isin(rows, shape.sharers)
+            is_sharer = np.isin(rows, index.sharers)
         tree_roots = roots[uses.trees[starts]]
         homes = (
             np.where(uses.is_shared, providers.roots[rows], 0) if rules.single_per_tree else zeros
@@ -339,9 +339,9 @@ class TreeReader:
             covers=covers,
             is_sharer=is_sharer,
             homes=homes,
-            parents=_find_parents(shape, uses) if rules.subtrees else zeros,
+            parents=_find_parents(index, uses) if rules.subtrees else zeros,
             free={
-                class_id: _read_free(shape, rows, class_id)
+                class_id: _read_free(index, rows, class_id)
                 for class_id in self._list_repeated_classes()
             },
         )
@@ -352,9 +352,9 @@ class TreeReader:
         return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
 
 
-def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
+def _read_free(index: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
     """Return each provider's free amount and ``max_unit``, or 0."""
-    columns = shape.cloud.classes.get(class_id)
+    columns = index.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
         has_inventory, (capacity, used, units) = columns.select_values(
@@ -365,19 +365,19 @@ def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numb
     return free, max_unit
 
 
-def _find_parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
-    has_parent, parent_rows = shape.cloud.find_existing_rows(shape.cloud.providers.parents[rows])
+def _find_parent_rows(index: TreeIndex, rows: RowNumbers) -> _Numbers:
+    has_parent, parent_rows = index.cloud.find_existing_rows(index.cloud.providers.parents[rows])
     parents = np.full(len(rows), -1, np.int64)
     parents[has_parent] = parent_rows
     return parents
 
 
-def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
-    number = len(shape.cloud)
+def _find_ancestors(index: TreeIndex, uses: _Uses) -> _Uses:
+    number = len(index.cloud)
     below = uses.trees * number + uses.rows
     visited = initial = np.unique(below)
     while len(below):
-        parents = _find_parent_rows(shape, (below % number).astype(np.int32))
+        parents = _find_parent_rows(index, (below % number).astype(np.int32))
         has_parent = parents >= 0
         above = np.unique((below // number * number + parents)[has_parent])
         # A provider that moves between two SQL statements may be its own ancestor.
@@ -389,9 +389,9 @@ def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
     return _Uses(rows, keys // number, serves, np.zeros(len(keys), np.bool_))
 
 
-def _find_parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
+def _find_parents(index: TreeIndex, uses: _Uses) -> _Numbers:
     """Return the index of each provider's parent within its tree, or -1."""
-    number, rows = len(shape.cloud), _find_parent_rows(shape, uses.rows)
+    number, rows = len(index.cloud), _find_parent_rows(index, uses.rows)
     if not len(rows):
         return rows
     keys = uses.trees * number + uses.rows

@@ -166,7 +166,9 @@ class _NearMissEvaluation:
         by_name = {(each.kind, each.detail): each for each in stages}
         if len(miss.terms) == 1 and (stage := by_name.get(miss.terms[0])):
             run = self.searched
-            nearest = find_nearest_amounts(run.source, run.search, run.taken, stage, self.remaining)
+            nearest = find_nearest_amounts(
+                run.source, run.search, run.roots_with_candidates, stage, self.remaining
+            )
             results = list(self._with_amount(stage, nearest))
             yield from results
             if results:  # one change is enough
