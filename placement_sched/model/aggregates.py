@@ -166,7 +166,7 @@ class SyncCode(IntEnum):
 
 #: Precedence of the exit status: first failures that stop the command, then problems for an
 #: operator to decide, then missing objects.
-_GRAVEST_FIRST = (
+_BY_SEVERITY = (
     SyncCode.PLACEMENT_FAILED,
     SyncCode.SEVERAL_NODES,
     SyncCode.UPDATE_FAILED,
@@ -215,7 +215,7 @@ class ChangeResult:
 def find_most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
     """Return the problems' most severe code, by default `SyncCode.DONE`."""
     codes = {problem.code for problem in problems}
-    return next((code for code in _GRAVEST_FIRST if code in codes), SyncCode.DONE)
+    return next((code for code in _BY_SEVERITY if code in codes), SyncCode.DONE)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def format_suggestion(names: Iterable[str], shown: Callable[[str], str] = repr) 
 
 
 #: Maximum number of existing names in a message without a similar name.
-FEW = 10
+MAX_LISTED_NAMES = 10
 _ROUTES = {
     "aggregate": "GET /compute/v2.1/os-aggregates",
     "flavor": "GET /compute/v2.1/flavors",
@@ -143,9 +143,9 @@ _ROUTES = {
 
 
 def list_if_few(existing: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names, or nothing if there are more than :data:`FEW`."""
+    """Return the sorted names, or nothing above :data:`MAX_LISTED_NAMES`."""
     names = sorted(set(existing))
-    return tuple(names) if len(names) <= FEW else ()
+    return tuple(names) if len(names) <= MAX_LISTED_NAMES else ()
 
 
 def suggest_names(

@@ -210,9 +210,10 @@ class Claims:
             fallbacks = run.find_fallback(_MAX_FALLBACKS)
             others = (
                 _merge(
-                    by_consumer, replace(first, allocations=_map_amounts(each.allocation_request))
+                    by_consumer,
+                    replace(first, allocations=_map_amounts(fallback.allocation_request)),
                 )
-                for each in fallbacks
+                for fallback in fallbacks
             )
             number = allocations.replace_by_first(connection, first, others, now)
         except errors.Invalid as error:

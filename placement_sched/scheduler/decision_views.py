@@ -153,8 +153,8 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
         "outcomes": dict(outcomes),
         **{
             key: [
-                asdict(each)
-                for each in decisions.count_by_value(connection, wanted, column, MAX_COUNTED_VALUES)
+                asdict(row)
+                for row in decisions.count_by_value(connection, wanted, column, MAX_COUNTED_VALUES)
             ]
             for key, column in _COUNTED.items()
         },
@@ -201,31 +201,31 @@ def find_rejecting_decisions(
     }
 
 
-def iterate_rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
+def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[RejectReason]:
     """Yield the rejections of a host or node in a recorded funnel."""
-    for category, stage in _iterate_stages(kept):
+    for category, stage in _iterate_stages(recorded):
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
                 yield RejectReason(category, name, entry["reason"])
 
 
-def is_complete_for(kept: RecordedFunnel, host: str) -> bool:
+def is_complete_for(recorded: RecordedFunnel, host: str) -> bool:
     """Return whether a funnel would list this host if a stage had rejected it."""
-    if kept.funnel is None:
+    if recorded.funnel is None:
         return False
-    if any(host in {entry["host"], entry["node"]} for entry in kept.best):
+    if any(host in {entry["host"], entry["node"]} for entry in recorded.best):
         return True
-    candidates = kept.funnel[CANDIDATES]
+    candidates = recorded.funnel[CANDIDATES]
     has_counts = bool(candidates.get("steps")) or not candidates["hosts"]
     return has_counts and all(
         stage["before"] - stage["after"] == len(stage.get("rejected", ()))
-        for _, stage in _iterate_stages(kept)
+        for _, stage in _iterate_stages(recorded)
     )
 
 
-def _iterate_stages(kept: RecordedFunnel) -> Iterator[tuple[str, Json]]:
-    funnel = kept.funnel or {}
+def _iterate_stages(recorded: RecordedFunnel) -> Iterator[tuple[str, Json]]:
+    funnel = recorded.funnel or {}
     candidates = funnel.get(CANDIDATES, {})
     for steps in (candidates.get("steps", ()), candidates.get("fallback", {}).get("steps", ())):
         for step in steps:

@@ -196,20 +196,20 @@ class Mover:
             result += self._move_equal(equal, extra)
         return result
 
-    def stays(self, one: MovingInstance) -> str | None:
+    def find_obstacle_to_stay(self, instance: MovingInstance) -> str | None:
         """Return why an instance cannot stay on its host, or None if it can.
 
         The allocations of the instance are removed for the check and restored afterwards.
         """
-        record, connection = one.record, self._scratch.connection
+        record, connection = instance.record, self._scratch.connection
         location = {record.uuid: (record.host, record.node)}
         allocated = [
             SimulatedAllocation(record.uuid, row.provider_uuid, row.resource_class, row.used)
             for row in allocations.list_by_consumers(connection, [record.uuid])
         ]
-        self.remove_allocations([one])
+        self.remove_allocations([instance])
         destination = {"host": record.host, "node": record.node}
-        result = self.place([one], {"requested_destination": destination})
+        result = self.place([instance], {"requested_destination": destination})
         simulation.move(connection, allocated, location, self._now)
         return None if isinstance(result, MovePlan) else result.reason
 
@@ -235,14 +235,14 @@ class Mover:
                 caches.simulated.clear()
                 caches.simulated.update(simulated_before)
 
-    def remove_allocations(self, some: Iterable[MovingInstance]) -> None:
+    def remove_allocations(self, moving_instances: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
-        locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
+        locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in moving_instances}
         simulation.move(self._scratch.connection, (), locations, self._now)
 
-    def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> MovePlan:
+    def _move_equal(self, moving_instances: Sequence[MovingInstance], extra: Json) -> MovePlan:
         """Move instances of the same ``kind`` in batches that fit."""
-        remaining, number, result = list(some), len(some), MovePlan()
+        remaining, number, result = list(moving_instances), len(moving_instances), MovePlan()
         while remaining:
             number = min(number, MAX_INSTANCES)
             batch = remaining[:number]
@@ -461,7 +461,7 @@ def _move_all(
     moved = mover.move(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, Json] = {}
     for instance in find_instances(connection, set(affected).difference(drained)):
-        reason = None if instance.record.uuid in rejected else mover.stays(instance)
+        reason = None if instance.record.uuid in rejected else mover.find_obstacle_to_stay(instance)
         if reason is not None:
             unfit[instance.record.uuid] = {"reason": reason}
             moved += mover.move([instance], avoid={*drained, instance.record.host or ""})
@@ -490,6 +490,8 @@ def _find_rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> froze
     def run(scheduler: Scheduler, scratch: ScratchTransaction) -> frozenset[str]:
         mover = Mover(scheduler, scratch, scheduler.clock())
         moving = find_instances(scratch.connection, hosts)
-        return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
+        return frozenset(
+            vm.record.uuid for vm in moving if mover.find_obstacle_to_stay(vm) is not None
+        )
 
     return scheduler.simulate([], run)

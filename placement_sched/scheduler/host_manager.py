@@ -130,9 +130,9 @@ class CloudView:
     def earlier_hosts(self) -> dict[str, str]:
         """Map the uuid of each earlier instance of the same call to its host."""
         return {
-            uuid: each.selection.service_host
-            for each in self.earlier
-            if (uuid := each.spec.instance_uuid) is not None
+            uuid: instance.selection.service_host
+            for instance in self.earlier
+            if (uuid := instance.spec.instance_uuid) is not None
         }
 
     @property

@@ -179,17 +179,17 @@ def list_class_names(module: ModuleType, base: type) -> list[str]:
     ]
 
 
-def suggest_plugin(name: str, known: Iterable[str]) -> str:
+def suggest_plugin(name: str, existing: Iterable[str]) -> str:
     """Return the end of a sentence that suggests plugins with similar names."""
-    return suggest_name("plugin", name, known, alike=0.4)
+    return suggest_name("plugin", name, existing, alike=0.4)
 
 
-def suggest_path(path: str, known: Mapping[str, str], missing: Exception) -> str:
+def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> str:
     """Return the end of a sentence that suggests similar dotted paths.
 
-    The argument after ``path`` maps class names to dotted paths. A path with a similar class name
-    takes precedence over a similar path. The text is empty if ``missing`` is the error of another
-    module that the named module imports.
+    ``existing`` maps class names to dotted paths. A path with a similar class name takes precedence
+    over a similar path. The text is empty if ``missing`` is the error of another module that the
+    named module imports.
     """
     named = missing.name if isinstance(missing, (ImportError, AttributeError)) else None
     if isinstance(missing, ModuleNotFoundError):
@@ -198,8 +198,10 @@ def suggest_path(path: str, known: Mapping[str, str], missing: Exception) -> str
         is_of_path = isinstance(missing, AttributeError) and named == path.rpartition(".")[2]
     if not is_of_path and not isinstance(missing, ValueError):
         return ""
-    matches = [known[name] for name in find_nearest(path.rpartition(".")[2], known, alike=0.8)]
-    return format_suggestion(matches or find_nearest(path, known.values(), alike=0.4))
+    matches = [
+        existing[name] for name in find_nearest(path.rpartition(".")[2], existing, alike=0.8)
+    ]
+    return format_suggestion(matches or find_nearest(path, existing.values(), alike=0.4))
 
 
 @dataclass(frozen=True, slots=True)

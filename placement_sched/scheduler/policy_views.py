@@ -69,9 +69,9 @@ def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregat
         "usable": error is None,
         "error": error,
         "aggregates": [
-            {"id": each.id, "uuid": each.uuid, "name": each.name}
-            for each in aggregates
-            if each.policy == name
+            {"id": aggregate.id, "uuid": aggregate.uuid, "name": aggregate.name}
+            for aggregate in aggregates
+            if aggregate.policy == name
         ],
         "options": options,
         **plugins,

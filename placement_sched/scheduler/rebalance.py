@@ -180,9 +180,9 @@ class _MoveSearch:
     ) -> dict[str, dict[str, int]]:
         uuids = [instance.record.uuid for instance in instances]
         return nest_rows(
-            (each.consumer.uuid, each.resource_class, each.used)
-            for each in allocations.list_by_consumers(self.scratch.connection, uuids)
-            if each.provider_uuid in roots
+            (allocation.consumer.uuid, allocation.resource_class, allocation.used)
+            for allocation in allocations.list_by_consumers(self.scratch.connection, uuids)
+            if allocation.provider_uuid in roots
         )
 
     def _fits(self, document: Json, host: str) -> bool:

@@ -540,7 +540,9 @@ def _with_earlier_members(
 
 def _check_amounts(placed: Sequence[EarlierInstance]) -> None:
     amounts = [
-        pair for each in placed for pair in iterate_amounts(each.selection.allocation_request)
+        pair
+        for instance in placed
+        for pair in iterate_amounts(instance.selection.allocation_request)
     ]
     if len(amounts) > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(

@@ -486,7 +486,8 @@ class HostSelector:
             return None
         bound, group = progress.capacity.compute_upper_bound(hosts), spec.instance_group
         capped = any(
-            vars(type(each)).get("caps_group_members") for each in self.select_filters(spec)
+            vars(type(host_filter)).get("caps_group_members")
+            for host_filter in self.select_filters(spec)
         )
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound

@@ -294,7 +294,7 @@ class InstanceNUMATopology:
 
 
 #: Minimum number of steps per host, which allows for the first arrangement.
-LEAST_STEPS = 50
+MIN_STEPS = 50
 #: Steps for checking a set of nodes against devices and networks.
 STEPS_PER_CHECK = 10
 
@@ -305,7 +305,7 @@ class FitBudget:
     def __init__(self, steps: int | None = None) -> None:
         """Allow ``steps`` steps, by default :data:`MAX_NUMA_STEPS`."""
         self._left = MAX_NUMA_STEPS if steps is None else steps
-        self._here, self._candidates = LEAST_STEPS, MAX_NUMA_CANDIDATES
+        self._here, self._candidates = MIN_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all arrangements were tried.
         self.gave_up = False
         #: Whether the last search found that not all items can have a place at once.
@@ -317,17 +317,17 @@ class FitBudget:
         return max(self._left, self._here)
 
     def start_host(self) -> None:
-        """Allow the next host at least :data:`LEAST_STEPS` steps."""
-        self._here = LEAST_STEPS
+        """Allow the next host at least :data:`MIN_STEPS` steps."""
+        self._here = MIN_STEPS
 
     def start_candidate(self) -> bool:
         """Return whether a further candidate may be tried.
 
-        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`LEAST_STEPS` steps.
+        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`MIN_STEPS` steps.
         """
         if self._candidates:
             self._candidates -= 1
-            self._here = LEAST_STEPS
+            self._here = MIN_STEPS
         return self.remaining > 0
 
     def consume(self, steps: int) -> None:

@@ -104,9 +104,11 @@ class RequestedDevices(FlavorImage):
         """Return the TPM secret's keeper: user (default), host, deployment."""
         if not self.tpm_traits:
             return None
-        keeper = self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
+        secret_security = (
+            self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
+        )
         source = cpu_policy.format_flavor_source("tpm_secret_security")
-        return cpu_policy.check_allowed(keeper, _SECRET_SECURITY, source)
+        return cpu_policy.check_allowed(secret_security, _SECRET_SECURITY, source)
 
 
 _ENCRYPTION, _MODEL, _SIZE = "mem_encryption", "mem_encryption_model", "mem_page_size"

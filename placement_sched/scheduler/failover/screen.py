@@ -62,8 +62,8 @@ from placement_sched.scheduler.host_state import get_candidates
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 
-#: More placements than any cloud has room for.
-_MANY = 2**31
+#: More placements than any cloud has capacity for.
+_MAX_PLACEMENTS = 2**31
 #: An inventory: the uuid of a provider and a resource class.
 Inventory = tuple[str, str]
 #: An option to place an instance, with the inventories by name.
@@ -284,7 +284,7 @@ class Screen:
         requests = self._list_requests_with_hosts(load)
         if requests is None or load.is_tied:
             return 0
-        return max(min(_iterate_spares(load, requests), default=_MANY), 0)
+        return max(min(_iterate_spares(load, requests), default=_MAX_PLACEMENTS), 0)
 
     def count_spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
         """Return how many instances of a flavor certainly make a failure no worse.
@@ -297,12 +297,12 @@ class Screen:
             return 0
         touched = [request for request, _ in requests if not self._is_apart(request, flavor)]
         if not touched and load.hosts.isdisjoint(flavor.fits):
-            return _MANY
+            return _MAX_PLACEMENTS
         in_order = self.count_spare_in_order(load)
         if load.is_tied or self.judge(load) is not Verdict.COVERED:
             return in_order
         afterwards = (request.count_spare_changes(load, load.total) for request in touched)
-        return max(in_order, min(afterwards, default=_MANY))
+        return max(in_order, min(afterwards, default=_MAX_PLACEMENTS))
 
     def _list_requests_with_hosts(
         self, load: FailedLoad

@@ -278,7 +278,7 @@ class HostCapacity:
         return self.total * self.ratio
 
     @property
-    def most(self) -> int:
+    def max_amount(self) -> int:
         """Return the largest whole amount that an instance can get."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 

@@ -52,7 +52,7 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest number of virtual CPUs that fits."""
-        if maximum := self._build_host_capacity(host_state).most:
+        if maximum := self._build_host_capacity(host_state).max_amount:
             smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
 

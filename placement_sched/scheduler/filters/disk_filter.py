@@ -48,7 +48,7 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
-        maximum = (self._build_host_capacity(host_state).most - fixed) // 1024
+        maximum = (self._build_host_capacity(host_state).max_amount - fixed) // 1024
         if maximum >= 0:
             smaller = replace(spec_obj.flavor, root_gb=maximum)
             yield with_flavor(spec_obj, smaller, "root_gb", "GB of root disk")

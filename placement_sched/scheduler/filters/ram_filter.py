@@ -45,7 +45,7 @@ class RamFilter(AllocationRatio, BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest amount of memory that fits."""
-        if maximum := self._build_host_capacity(host_state).most:
+        if maximum := self._build_host_capacity(host_state).max_amount:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
 
