@@ -248,7 +248,7 @@ def get_newest_revision() -> str:
     return str(ScriptDirectory.from_config(_build_configuration()).get_current_head())
 
 
-def check_revision(found: str | None) -> None:
+def check_revision(revision: str | None) -> None:
     """Reject a schema revision that this release does not have.
 
     Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
@@ -258,16 +258,16 @@ def check_revision(found: str | None) -> None:
         item.revision
         for item in ScriptDirectory.from_config(_build_configuration()).walk_revisions()
     }
-    if found is None or found in ids:
+    if revision is None or revision in ids:
         return
-    if found < min(ids):
+    if revision < min(ids):
         raise Unavailable(
-            f"the database schema is at revision {found} of a development version, but this "
+            f"the database schema is at revision {revision} of a development version, but this "
             f"release upgrades from revision {min(ids)} on. CHANGELOG.md names the version that "
             "upgrades the database to it"
         )
     raise NewerSchema(
-        f"the database schema is at revision {found} of a newer release, but this release has "
+        f"the database schema is at revision {revision} of a newer release, but this release has "
         f"revisions up to {get_newest_revision()}. Start the newer release, or restore a backup "
         "from before the upgrade"
     )

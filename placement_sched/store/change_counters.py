@@ -36,7 +36,7 @@ SubjectVersion = tuple[ServerEpoch, int]
 
 _COLUMNS = change_counters.c
 #: The subjects that :func:`hold_version` accepts: only these have shares.
-HELD = frozenset({"host_aggregates", "resource_classes"})
+SUBJECTS_WITH_SHARES = frozenset({"host_aggregates", "resource_classes"})
 #: Number of shares of a subject: holders on two nodes conflict once in 16 times.
 _SHARES = 16
 #: Modulus of the version of a share, so that the column never overflows.
@@ -118,7 +118,11 @@ def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
     """Build the statement that increments versions of subjects and shares."""
     rows = list(subjects)
     if is_certification_based(connection):
-        rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
+        rows += [
+            share
+            for subject in SUBJECTS_WITH_SHARES.intersection(rows)
+            for share in _shares(subject)
+        ]
     statement = update(change_counters).where(_COLUMNS.subject.in_(rows))
     return statement.values(version=_COLUMNS.version + 1)
 
@@ -150,8 +154,8 @@ def prevent_remote_bumps(connection: Connection, subject: str) -> None:
     """
     if not is_certification_based(connection):
         return
-    if subject not in HELD:
-        raise AssertionError(f"Subject {subject} has no share rows: add it to HELD")
+    if subject not in SUBJECTS_WITH_SHARES:
+        raise AssertionError(f"Subject {subject} has no share rows: add it to SUBJECTS_WITH_SHARES")
     chosen = random.choice(_shares(subject))  # noqa: S311 - so that conflicts are rare
     change = update(change_counters).where(_COLUMNS.subject == chosen)
     if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _MODULUS)).rowcount:

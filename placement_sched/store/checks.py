@@ -83,15 +83,15 @@ class Verified:
 #: Instance records may lack changes that nova made this long before its cell was last read.
 LAG = timedelta(seconds=60)
 
-_HELD, _OWNED, _PROVIDERS = allocations.c, inventories.c, resource_providers.c
+_ALLOCATIONS, _OWNED, _PROVIDERS = allocations.c, inventories.c, resource_providers.c
 _CONSUMERS, _INSTANCES, _NODES = consumers.c, instances.c, compute_nodes.c
 _GROUPS, _DECISIONS, _PLACES = server_groups.c, decisions.c, decision_places.c
 _SAME_INVENTORY = sa.and_(
-    _HELD.resource_provider_id == _OWNED.resource_provider_id,
-    _HELD.resource_class_id == _OWNED.resource_class_id,
+    _ALLOCATIONS.resource_provider_id == _OWNED.resource_provider_id,
+    _ALLOCATIONS.resource_class_id == _OWNED.resource_class_id,
 )
 #: The time of the last change of an allocation.
-WRITTEN = func.coalesce(_HELD.updated_at, _HELD.created_at)
+WRITTEN = func.coalesce(_ALLOCATIONS.updated_at, _ALLOCATIONS.created_at)
 #: The time of an inventory's last change.
 CHANGED = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
 _NAMES = (
@@ -106,7 +106,7 @@ MAY_BE_CLAIMED = sa.or_(
     sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
 )
 IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-_HOLDER = _HELD.consumer_id.label("consumer")
+_HOLDER = _ALLOCATIONS.consumer_id.label("consumer")
 _CONSUMER_ID = allocations.c.consumer_id
 _ROOT = resource_providers.alias("root")
 _OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
@@ -130,7 +130,7 @@ def _select_over_capacity() -> Select[Any]:
     them first.
     """
     # A negative amount, which no API writes, must not offset other allocations.
-    positive_sum = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
+    positive_sum = func.sum(sa.case((_ALLOCATIONS.used > 0, _ALLOCATIONS.used), else_=0))
     sums = select(func.coalesce(positive_sum, 0)).where(_SAME_INVENTORY).correlate(inventories)
     used = sums.scalar_subquery()
     last_written = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
@@ -146,9 +146,9 @@ def _select_over_capacity() -> Select[Any]:
 
 
 def _select_without_inventory() -> Select[Any]:
-    query = select(*_NAMES, _HELD.consumer_id.label("consumer"), _HELD.used)
+    query = select(*_NAMES, _ALLOCATIONS.consumer_id.label("consumer"), _ALLOCATIONS.used)
     query = query.select_from(allocations).outerjoin(inventories, _SAME_INVENTORY)
-    return with_names(query, _HELD).where(_OWNED.id.is_(None))
+    return with_names(query, _ALLOCATIONS).where(_OWNED.id.is_(None))
 
 
 def with_names(query: Select[Any], of: Any) -> Select[Any]:
@@ -178,7 +178,11 @@ def select_spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
 
 def _select_allocated_twice() -> Select[Any]:
     # Grouped before the names are joined: MariaDB takes four times as long in the other order.
-    place = (_HELD.consumer_id, _HELD.resource_provider_id, _HELD.resource_class_id)
+    place = (
+        _ALLOCATIONS.consumer_id,
+        _ALLOCATIONS.resource_provider_id,
+        _ALLOCATIONS.resource_class_id,
+    )
     query = select(*place, func.count().label("times")).group_by(*place)
     twice = query.having(func.count() > 1).subquery().c
     return with_names(select(twice.consumer_id.label("consumer"), *_NAMES, twice.times), twice)
@@ -186,8 +190,8 @@ def _select_allocated_twice() -> Select[Any]:
 
 def _select_without_allocations() -> Select[Any]:
     query = select(_CONSUMERS.uuid.label("consumer"))
-    query = query.outerjoin(allocations, _HELD.consumer_id == _CONSUMERS.uuid)
-    return query.where(_HELD.id.is_(None))
+    query = query.outerjoin(allocations, _ALLOCATIONS.consumer_id == _CONSUMERS.uuid)
+    return query.where(_ALLOCATIONS.id.is_(None))
 
 
 def _group_queries() -> dict[Invariant, Select[Any]]:
@@ -217,7 +221,7 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
 
 def _select_not_claimed() -> Select[Any]:
     """Build the query of instances that a decision placed and that have no allocations."""
-    holds = sa.exists().where(is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
+    holds = sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
     )
@@ -255,7 +259,7 @@ def _select_not_recorded() -> Select[Any]:
             IS_CLAIM,
             MAY_BE_CLAIMED,
             _INSTANCES.id.is_(None),
-            sa.exists().where(is_same_uuid(_HELD.consumer_id, _PLACES.instance_uuid)),
+            sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _PLACES.instance_uuid)),
             ~is_away,
         )
     )
@@ -267,12 +271,12 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
     Invariant.NO_INVENTORY: _select_without_inventory(),
     Invariant.NO_PROVIDER: select_rows_without(
         resource_providers,
-        _HELD.resource_provider_id,
+        _ALLOCATIONS.resource_provider_id,
         _HOLDER,
-        _HELD.resource_provider_id.label("number"),
+        _ALLOCATIONS.resource_provider_id.label("number"),
     ),
     Invariant.NO_CONSUMER: select_rows_without(
-        consumers, _HELD.consumer_id, _HOLDER, by="uuid"
+        consumers, _ALLOCATIONS.consumer_id, _HOLDER, by="uuid"
     ).distinct(),
     Invariant.ALLOCATED_TWICE: _select_allocated_twice(),
     Invariant.NO_ALLOCATIONS: _select_without_allocations(),
@@ -336,8 +340,8 @@ def _select_misplaced_instances() -> Select[Any]:
             func.min(cells.c.read_at).label("read_at"),
             func.max(WRITTEN).label("written"),
         )
-        .join(allocations, is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
-        .join(resource_providers, _PROVIDERS.id == _HELD.resource_provider_id)
+        .join(allocations, is_same_uuid(_ALLOCATIONS.consumer_id, _INSTANCES.uuid))
+        .join(resource_providers, _PROVIDERS.id == _ALLOCATIONS.resource_provider_id)
         .join(roots, roots.c.id == _PROVIDERS.root_provider_id)
         .join(compute_nodes, is_same_uuid(_NODES.uuid, roots.c.uuid))
         .outerjoin(cells, cells.c.uuid == _NODES.cell_uuid)

@@ -83,10 +83,10 @@ _COLUMNS = decisions.c
 _PLACES = decision_places.c
 _PLACE = insert(decision_places)
 #: Attributes of a decision, and of its request ids, that have columns of the same name.
-_KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
+_DECISION_ATTRIBUTES = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
 #: The columns of a list, without the large documents.
-_LISTED = (*_KEPT, "stage", "reason")
+_LISTED = (*_DECISION_ATTRIBUTES, "stage", "reason")
 _SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
 #: Filters that compare a column of the same name for equality.
 _EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "stage", "global_request_id")
@@ -170,7 +170,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
     """Record a decision and its instances."""
     connection.execute(
         insert(decisions).values(
-            **{name: getattr(decision, name) for name in _KEPT}
+            **{name: getattr(decision, name) for name in _DECISION_ATTRIBUTES}
             | {"flavor": _make_storable(connection, decision.flavor)},
             **_build_obstacle(connection, decision.funnel),
             **{name: getattr(decision.request_ids, name) for name in _IDS},

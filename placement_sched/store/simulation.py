@@ -176,7 +176,7 @@ class SimulatedAllocation(NamedTuple):
 
 def move(
     connection: Connection,
-    held: Sequence[SimulatedAllocation],
+    new_allocations: Sequence[SimulatedAllocation],
     places: Mapping[str, tuple[str | None, str | None]],
     now: datetime,
 ) -> None:
@@ -186,8 +186,12 @@ def move(
     """
     table, key = tables.allocations, tables.allocations.c.consumer_id
     sql.change_in_batches(connection, delete(table), key, sorted(places))
-    ids = sql.map_ids(connection, _PROVIDERS.uuid, {allocation.provider for allocation in held})
-    class_ids = classes.map_ids(connection, {allocation.resource_class for allocation in held})
+    ids = sql.map_ids(
+        connection, _PROVIDERS.uuid, {allocation.provider for allocation in new_allocations}
+    )
+    class_ids = classes.map_ids(
+        connection, {allocation.resource_class for allocation in new_allocations}
+    )
     rows = [
         {
             "consumer_id": allocation.consumer,
@@ -196,7 +200,7 @@ def move(
             "used": allocation.used,
             "created_at": now,
         }
-        for allocation in held
+        for allocation in new_allocations
     ]
     sql.insert_rows(connection, table, rows)
     for (host, node), uuids in sql.group_rows(

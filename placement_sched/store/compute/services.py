@@ -111,19 +111,25 @@ def record_service_up(connection: Connection, host: str, binary: str, now: datet
 
 
 def set_heartbeats(
-    connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
+    connection: Connection,
+    key: Column[Any],
+    moments: Mapping[Any, datetime],
+    **further_columns: Any,
 ) -> None:
-    """Set ``last_seen_up`` of rows, and the other columns that ``also`` names.
+    """Set ``last_seen_up`` of rows, and the columns in ``further_columns``.
 
     ``moments`` maps values of the column ``key`` to times.
     """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
         # Usual. Some drivers send the rows of a list separately, which takes longer.
-        statement = statement.values(last_seen_up=min(moments.values()), **also)
+        statement = statement.values(last_seen_up=min(moments.values()), **further_columns)
         sql.change_in_batches(connection, statement, key, sorted(moments))
     elif moments:
-        rows = [{"b_key": row, "last_seen_up": at, **also} for row, at in sorted(moments.items())]
+        rows = [
+            {"b_key": row, "last_seen_up": at, **further_columns}
+            for row, at in sorted(moments.items())
+        ]
         connection.execute(statement.where(key == bindparam("b_key")), rows)
 
 

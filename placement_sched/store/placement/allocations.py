@@ -114,7 +114,7 @@ def list_requested_amounts(
 def find_first_with_capacity(
     connection: Connection,
     claims: Iterable[ConsumerClaim],
-    held: Mapping[InventoryIds, int],
+    current_amounts: Mapping[InventoryIds, int],
     locked: Collection[int],
     full: CapacityExceeded,
 ) -> tuple[int, list[RequestedAmount]]:
@@ -122,8 +122,8 @@ def find_first_with_capacity(
 
     Numbers begin with 1. The providers of the returned claim are locked, in addition to the ids
     ``locked``. First, a read without locks excludes claims that cannot fit. Then, claim by claim,
-    the providers are locked and the capacity is checked. ``held`` has the same meaning as in
-    :func:`capacity.check`.
+    the providers are locked and the capacity is checked. ``current_amounts`` has the same meaning
+    as in :func:`capacity.check`.
 
     Providers are locked sorted by id, because another order can cause a deadlock. If a claim has a
     provider with a lower id than a locked provider, its providers are locked with SKIP LOCKED. The
@@ -151,7 +151,7 @@ def find_first_with_capacity(
     )
     locked_ids = set(locked)
     for number, requested in amounts_of.items():
-        if not capacity.fits(used_inventories, requested, held):
+        if not capacity.fits(used_inventories, requested, current_amounts):
             continue
         provider_ids = {entry.place[0] for entry in requested} - locked_ids
         may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)
@@ -162,7 +162,7 @@ def find_first_with_capacity(
         if locked_now != provider_ids:
             continue
         try:
-            capacity.check(connection, requested, held)
+            capacity.check(connection, requested, current_amounts)
         except CapacityExceeded:  # another transaction has claimed since the read
             continue
         return number, requested
@@ -210,8 +210,10 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     missing = {uuid for uuid in uuids if uuid.lower() not in records}
     # Another writer may create a missing consumer now: delete both its allocations and its record,
     # or neither.
-    holding = {row.consumer for row in consumers.lock_current_amounts(connection, missing)}
-    created = {uuid for uuid in missing if uuid.lower() in holding}
+    consumers_with_allocations = {
+        row.consumer for row in consumers.lock_current_amounts(connection, missing)
+    }
+    created = {uuid for uuid in missing if uuid.lower() in consumers_with_allocations}
     records |= consumers.lock(connection, created)
     count = sum(
         connection.execute(_DELETE, {"consumers": batch}).rowcount
@@ -252,7 +254,9 @@ def replace(
     generation conflict, and :class:`CapacityExceeded`.
     """
     prepared = _prepare(connection, claims, now, decided=decided)
-    amounts = list_requested_amounts(connection, prepared.holding, prepared.provider_ids)
+    amounts = list_requested_amounts(
+        connection, prepared.claims_with_allocations, prepared.provider_ids
+    )
     _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
@@ -294,7 +298,7 @@ def replace_by_first(
 class _Prepared:
     """Claims, their locked consumers, and the consumers' current allocations."""
 
-    holding: Sequence[ConsumerClaim]
+    claims_with_allocations: Sequence[ConsumerClaim]
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
@@ -322,10 +326,12 @@ def _prepare(
     Raises :class:`ConcurrentUpdate`.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
-    holding = [claim for claim in ordered if claim.allocations]
-    requested = sorted({uuid for claim in holding for uuid in claim.allocations})
-    ids = consumers.map_ids(connection, {**consumers.map_owner_names(holding), PROVIDER: requested})
-    owners = consumers.ensure_owners(connection, holding, ids, now)
+    claims_with_allocations = [claim for claim in ordered if claim.allocations]
+    requested = sorted({uuid for claim in claims_with_allocations for uuid in claim.allocations})
+    ids = consumers.map_ids(
+        connection, {**consumers.map_owner_names(claims_with_allocations), PROVIDER: requested}
+    )
+    owners = consumers.ensure_owners(connection, claims_with_allocations, ids, now)
     # Consumers that the caller expects to be new are not locked but created. Those that exist
     # after all are locked then.
     expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
@@ -338,7 +344,7 @@ def _prepare(
     _check_generations(ordered, records, {claim.consumer for claim in current})
     check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
-    return _Prepared(holding, provider_ids, owners, records, current)
+    return _Prepared(claims_with_allocations, provider_ids, owners, records, current)
 
 
 def _lock(
@@ -383,14 +389,16 @@ def check_names(requested: Iterable[str], existing: Container[str]) -> None:
 
 
 def _check_generations(
-    claims: Sequence[ConsumerClaim], records: Mapping[str, Record], holding: Collection[str]
+    claims: Sequence[ConsumerClaim],
+    records: Mapping[str, Record],
+    consumers_with_allocations: Collection[str],
 ) -> None:
     for claim in claims:
         record = records.get(claim.consumer)
         actual, sent = record.generation if record else None, claim.generation
         # OpenStack placement leaves a consumer without allocations when its own request fails.
         # Such a consumer counts as new.
-        counts_as_new = sent is None and claim.consumer not in holding
+        counts_as_new = sent is None and claim.consumer not in consumers_with_allocations
         if sent not in {UNCHECKED, actual} and not counts_as_new:
             expected, got = ("null" if value is None else value for value in (actual, sent))
             raise ConcurrentUpdate(

@@ -158,27 +158,29 @@ class UsedInventory:
 
 
 def check(
-    connection: Connection, amounts: Collection[RequestedAmount], held: Mapping[InventoryIds, int]
+    connection: Connection,
+    amounts: Collection[RequestedAmount],
+    current_amounts: Mapping[InventoryIds, int],
 ) -> None:
     """Reject amounts that do not fit.
 
-    Raises :class:`CapacityExceeded`. ``held`` contains the current amounts of the same consumers,
-    which they give up. The caller has locked the rows of the providers and of the current
-    allocations, so the state read here cannot change before the transaction ends.
+    Raises :class:`CapacityExceeded`. ``current_amounts`` contains the current amounts of the same
+    consumers, which they give up. The caller has locked the rows of the providers and of the
+    current allocations, so the state read here cannot change before the transaction ends.
     """
-    _check_amounts(check_inventories(connection, amounts), amounts, held)
+    _check_amounts(check_inventories(connection, amounts), amounts, current_amounts)
 
 
 def fits(
     used_inventories: Mapping[InventoryIds, UsedInventory],
     amounts: Collection[RequestedAmount],
-    held: Mapping[InventoryIds, int],
+    current_amounts: Mapping[InventoryIds, int],
 ) -> bool:
     """Return whether :func:`check` would pass with inventories read before."""
     if any(entry.place not in used_inventories for entry in amounts):
         return False
     try:
-        _check_amounts(used_inventories, amounts, held)
+        _check_amounts(used_inventories, amounts, current_amounts)
     except CapacityExceeded:
         return False
     return True
@@ -187,7 +189,7 @@ def fits(
 def _check_amounts(
     used_inventories: Mapping[InventoryIds, UsedInventory],
     amounts: Collection[RequestedAmount],
-    held: Mapping[InventoryIds, int],
+    current_amounts: Mapping[InventoryIds, int],
 ) -> None:
     requested: dict[InventoryIds, int] = defaultdict(int)
     for entry in amounts:
@@ -203,7 +205,7 @@ def _check_amounts(
     for entry in amounts:
         current = used_inventories[entry.place]
         inventory, used = current.inventory, current.used
-        own, amount = held.get(entry.place, 0), requested[entry.place]
+        own, amount = current_amounts.get(entry.place, 0), requested[entry.place]
         if not can_change_usage(inventory, used - own, own, amount):
             raise _build_exceeded_error(
                 entry,

@@ -74,7 +74,7 @@ _FINISH = (
 )
 _DELETE = sa.delete(consumers).where(_BY_ID)
 OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
-_HELD = (
+_CURRENT_AMOUNTS = (
     select(
         _CONSUMER_ID,
         allocations.c.resource_provider_id,
@@ -272,7 +272,7 @@ def lock_current_amounts(connection: Connection, uuids: Collection[str]) -> list
         for batch in sql.split_batches(uuids)
         # Fetched at once, because fetching row by row takes 50 % longer.
         for consumer, provider_id, class_id, used in connection.execute(
-            _HELD, {"consumers": batch}
+            _CURRENT_AMOUNTS, {"consumers": batch}
         ).all()
     ]
 

@@ -143,15 +143,15 @@ def remove(connection: Connection, trait: Trait) -> None:
 def replace(
     connection: Connection,
     provider_id: int,
-    held: Collection[int],
+    current_ids: Collection[int],
     wanted: Collection[int],
     now: datetime,
 ) -> bool:
-    """Replace the trait ids ``held`` of a provider by ``wanted``.
+    """Replace the trait ids ``current_ids`` of a provider by ``wanted``.
 
     Returns whether they differ. The caller has locked the provider and increments its generation.
     """
-    removed, added = set(held).difference(wanted), set(wanted).difference(held)
+    removed, added = set(current_ids).difference(wanted), set(wanted).difference(current_ids)
     CARRIED.change(connection, provider_id, removed, added, now)
     return bool(removed or added)
 
