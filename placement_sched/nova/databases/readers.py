@@ -192,10 +192,12 @@ _DATA, _OBJECTS = "nova_object.data", "objects"
 _SERVICES_COLUMNS = services.c
 _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
 # For nova too, a service without a heartbeat was last seen when its record was created.
-_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
+_LAST_HEARTBEAT = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label(
+    "seen"
+)
 _SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down")
 _SERVICES: Select[Any] = (
-    select(*(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _SEEN)
+    select(*(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _LAST_HEARTBEAT)
     .where(*_IS_COMPUTE)
     .order_by(_SERVICES_COLUMNS.id)
 )
@@ -318,7 +320,7 @@ def map_recent_heartbeats(connection: Connection, since: datetime) -> dict[str, 
 
 def map_heartbeats(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
     """Map hosts that have a service to their last heartbeats."""
-    query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
+    query = select(_SERVICES_COLUMNS.host, _LAST_HEARTBEAT).where(*_IS_COMPUTE)
     rows = sql.select_in_batches(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 

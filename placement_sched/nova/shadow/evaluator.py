@@ -62,8 +62,8 @@ _API = "4"
 _MAX_DETAIL_LENGTH = 1000
 
 #: The hosts on which instances hold allocations, by instance uuid.
-Held = Mapping[str, frozenset[HostName]]
-NONE_HELD: Held = MappingProxyType({})
+HostsByInstance = Mapping[str, frozenset[HostName]]
+NO_HOSTS: HostsByInstance = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +135,14 @@ def _parse_mapping(value: object) -> Mapping[str, Any]:
     return value
 
 
-def map_allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
+def map_allocated_hosts(connection: Connection, uuids: Collection[str]) -> HostsByInstance:
     """Map instances to the hosts of their allocations, in at most three statements.
 
     Providers that belong to no recorded compute node are left out.
     """
     rows = allocations.list_by_consumers(connection, uuids)
     if not rows:
-        return NONE_HELD
+        return NO_HOSTS
     providers = resource_providers.map_by_uuid(connection, {row.provider_uuid for row in rows})
     roots = {uuid: provider.root_uuid for uuid, provider in providers.items()}
     nodes = compute_nodes.list_by_uuids(connection, set(roots.values()))
@@ -164,7 +164,7 @@ class AllocationsBefore:
     """
 
     sources: Mapping[str, str]
-    held: Held
+    held: HostsByInstance
     claimed: frozenset[str]
 
     @classmethod
@@ -180,7 +180,7 @@ class AllocationsBefore:
         claimed = frozenset(uuid for uuid, hosts in held.items() if hosts - retained[uuid])
         return cls(sources, retained, claimed)
 
-    def find_claimed(self, now: Held) -> frozenset[str]:
+    def find_claimed(self, now: HostsByInstance) -> frozenset[str]:
         """Return the instances that nova has claimed for by now."""
         new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
         return self.claimed | new

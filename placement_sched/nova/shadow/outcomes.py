@@ -30,10 +30,10 @@ from placement_sched.nova.shadow.comparison import (
     judge,
 )
 from placement_sched.nova.shadow.evaluator import (
-    NONE_HELD,
+    NO_HOSTS,
     AllocationsBefore,
     AwaitedRequest,
-    Held,
+    HostsByInstance,
     map_allocated_hosts,
 )
 from placement_sched.store import decisions
@@ -152,7 +152,7 @@ class OutcomeTracker:
     explain: Explain
     clock: Clock
     deadline: float = DEADLINE
-    tally: AgreementTally = field(default_factory=AgreementTally)
+    agreement: AgreementTally = field(default_factory=AgreementTally)
     _waiting: dict[str, _PendingRequest] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _read_at: float = 0.0
@@ -186,7 +186,7 @@ class OutcomeTracker:
                 instances=tuple(result.instance for result in results),
                 request_id=results[0].request_ids.request_id,
                 since=results[0].created_at or self.clock(),
-                before=AllocationsBefore({}, NONE_HELD, frozenset()),
+                before=AllocationsBefore({}, NO_HOSTS, frozenset()),
             )
             with self._lock:
                 self._waiting.setdefault(uuid, _PendingRequest(request))
@@ -221,7 +221,7 @@ class OutcomeTracker:
                 self._record_verdicts(entry)
 
     @staticmethod
-    def _record_claims(entry: _PendingRequest, allocations: Held) -> None:
+    def _record_claims(entry: _PendingRequest, allocations: HostsByInstance) -> None:
         """Note the hosts that nova has claimed, once all instances have claims.
 
         Before that, nova may give up and remove the claims for the first instances. Nothing is
@@ -328,8 +328,8 @@ class OutcomeTracker:
 
     def _count(self, request: AwaitedRequest, results: Sequence[ShadowResult]) -> None:
         for result in results:
-            self.tally.agreed += result.verdict in AGREEING
-            self.tally.compared += result.verdict in (*AGREEING, *DISAGREEING)
+            self.agreement.agreed += result.verdict in AGREEING
+            self.agreement.compared += result.verdict in (*AGREEING, *DISAGREEING)
             if result.verdict in DISAGREEING:
                 LOG.info(
                     "%s, instance %s: %s: %s (decision %s)",

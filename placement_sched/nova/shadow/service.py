@@ -119,7 +119,7 @@ class Shadow:
             self.stop()
             for thread in threads[:2]:
                 thread.join(GRACE)
-            LOG.info("%s", self.awaiting.tally)
+            LOG.info("%s", self.awaiting.agreement)
 
     def handle(self, body: object) -> None:
         """Evaluate a message if it is a call of ``select_destinations``.
@@ -165,7 +165,7 @@ class Shadow:
                 LOG.exception("nova's outcomes could not be compared")
             if monotonic() - last_summary >= SUMMARY:
                 last_summary = monotonic()
-                LOG.info("%s", self.awaiting.tally)
+                LOG.info("%s", self.awaiting.agreement)
 
     def _announce_start(self, started: Callable[[], None]) -> None:
         self.tap.is_open.wait()

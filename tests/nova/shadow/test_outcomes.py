@@ -79,7 +79,7 @@ def test_host_claimed_by_nova_is_compared_with_the_evaluated_host(
     result = read_single_result()
     assert (result.verdict, result.our_host, result.nova_host) == (verdict, "cn1", host)
     assert result.detail.get("why") == why
-    tally = shadow_setup.awaiting.tally
+    tally = shadow_setup.awaiting.agreement
     assert (tally.compared, tally.agreed) == (1, verdict == SAME_HOST)
 
 
