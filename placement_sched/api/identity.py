@@ -81,7 +81,7 @@ class IdentityStyle(ApiConventions):
         error: Error,
         status: int,
         title: str,
-        seen: ErrorContext,  # noqa: ARG002 - for other APIs
+        context: ErrorContext,  # noqa: ARG002 - for other APIs
     ) -> ApiResponse:
         """Return the error in keystone's format."""
         document = {"code": status, "message": error.detail, "title": title}

@@ -488,10 +488,10 @@ class ImageStyle(ApiConventions):
         return {}
 
     def render_error(
-        self, error: Error, status: int, title: str, seen: ErrorContext
+        self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Return the error in glance's format."""
-        accepted = parse_accept_header(seen.accept, MIMEAccept)
+        accepted = parse_accept_header(context.accept, MIMEAccept)
         kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
         if kind == _JSON:
             body = {"message": error.detail, "code": f"{status} {title}", "title": title}

@@ -334,7 +334,7 @@ class ApiConventions(Protocol):
         """Return the headers that report the version of an answer."""
 
     def render_error(
-        self, error: Error, status: int, title: str, seen: ErrorContext
+        self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Return the answer that reports ``error`` in the format of the API."""
 

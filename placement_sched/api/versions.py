@@ -32,7 +32,7 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}"
 
     @property
-    def before(self) -> "Version":
+    def previous(self) -> "Version":
         """Return the previous minor version."""
         return Version(self.major, self.minor - 1)
 

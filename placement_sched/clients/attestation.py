@@ -84,7 +84,7 @@ class Attestation:
         Raises :class:`ServiceFailed`.
         """
         body = {"count": len(hosts), "hosts": list(hosts)}
-        answer = self._service.get_json("POST", _PATH, body=body, taken=_SUCCESS)
+        answer = self._service.get_json("POST", _PATH, body=body, accepted_statuses=_SUCCESS)
         with self._service.translate_shape_errors(_PATH, "POST"):
             return dict(map(_parse_level, answer.document["hosts"]))
 

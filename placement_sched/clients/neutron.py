@@ -84,7 +84,7 @@ class Neutron:
         return tuple(dict.fromkeys(segments))
 
     def _show(self, path: str, key: str) -> Mapping[str, Any] | None:
-        answer = self._get(path, {}, taken=(200, 404))
+        answer = self._get(path, {}, accepted_statuses=(200, 404))
         if answer.status == 404:
             # Only neutron's own 404, not a proxy's, means that the resource does not exist.
             document = answer.document
@@ -115,7 +115,9 @@ class Neutron:
                 marker = {"marker": str(page[-1]["id"])}
 
     def _get(
-        self, path: str, params: Mapping[str, str], *, taken: Collection[int] = (200,)
+        self, path: str, params: Mapping[str, str], *, accepted_statuses: Collection[int] = (200,)
     ) -> ServiceResponse:
         prefix = "" if self._service.place.endswith(_VERSION) else _VERSION
-        return self._service.get_json("GET", prefix + path, params=params, taken=taken)
+        return self._service.get_json(
+            "GET", prefix + path, params=params, accepted_statuses=accepted_statuses
+        )

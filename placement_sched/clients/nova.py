@@ -63,7 +63,7 @@ class Nova:
     def find_server(self, uuid: str) -> NovaServer | None:
         """Return an instance, or None if nova has no such instance."""
         path = f"/servers/{quote(uuid, safe='')}"
-        response = self._service.get_json("GET", path, taken=(200, 404))
+        response = self._service.get_json("GET", path, accepted_statuses=(200, 404))
         if response.status == 404 and isinstance(response.document, dict):
             return None
         with self._service.translate_shape_errors(path):
@@ -124,7 +124,7 @@ class Nova:
     def _act(self, uuid: str, body: Mapping[str, Any], success: int) -> str | None:
         path = f"/servers/{quote(uuid, safe='')}/action"
         statuses = (success, *_REJECTED)
-        response = self._service.get_json("POST", path, body=body, taken=statuses)
+        response = self._service.get_json("POST", path, body=body, accepted_statuses=statuses)
         return None if response.status == success else f"nova answered {response.text}"
 
 

@@ -142,14 +142,16 @@ class RemotePlacement:
 
     def create_trait(self, name: str) -> None:
         """Create a trait if it does not exist."""
-        self._service.get_json("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
+        self._service.get_json(
+            "PUT", f"/traits/{quote(name, safe='')}", accepted_statuses=(201, 204)
+        )
 
     def find_existing_providers(self, providers: Collection[str]) -> frozenset[str]:
         """Return the uuids of existing providers, with a request for each."""
 
         def is_existing(uuid: str) -> bool:
             path = f"/resource_providers/{quote(uuid, safe='')}"
-            return self._service.get_json("GET", path, taken=(200, 404)).status == 200
+            return self._service.get_json("GET", path, accepted_statuses=(200, 404)).status == 200
 
         return frozenset(filter(is_existing, sorted(providers)))
 
@@ -206,7 +208,7 @@ class RemotePlacement:
         """
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
-        read = self._service.get_json("GET", path, taken=(200, 404))
+        read = self._service.get_json("GET", path, accepted_statuses=(200, 404))
         if read.status == 404:
             raise NotFound(read.text)
         with self._service.translate_shape_errors(f"/{attribute}"):
@@ -216,7 +218,9 @@ class RemotePlacement:
         if (name in names) is adding:
             return False
         body = {"resource_provider_generation": generation, attribute: sorted(names ^ {name})}
-        written = self._service.get_json("PUT", path, body=body, taken=(200, 400, 404, 409))
+        written = self._service.get_json(
+            "PUT", path, body=body, accepted_statuses=(200, 400, 404, 409)
+        )
         if written.status == 400:
             raise Invalid(written.text)
         if written.status != 200:
@@ -241,7 +245,7 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
         nodes[host].add(uuid)
     return HostMap(
         aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
-        known=frozenset(service_hosts) | nodes.keys(),
+        service_hosts=frozenset(service_hosts) | nodes.keys(),
         nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
     )
 

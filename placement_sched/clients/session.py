@@ -117,12 +117,12 @@ class RemoteService:
         *,
         params: Mapping[str, str | int] | None = None,
         body: Any = None,
-        taken: Container[int] = (200,),
+        accepted_statuses: Container[int] = (200,),
     ) -> ServiceResponse:
         """Send a request and return the response.
 
-        Raises :class:`ServiceFailed` if there is no response, if its status is not in ``taken``, or
-        if the service lacks the microversion.
+        Raises :class:`ServiceFailed` if there is no response, if its status is not in
+        ``accepted_statuses``, or if the service lacks the microversion.
         """
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
@@ -156,7 +156,7 @@ class RemoteService:
             document = sent.json()
         response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
         self._check_version(response, place)
-        if response.status in taken:
+        if response.status in accepted_statuses:
             return response
         hint = ""
         if response.status == 401:

@@ -212,7 +212,7 @@ def report() -> flask.Response:
     args, client = flask.request.args, get_api_client()
     body = FormRequest(args).build_body(max_rejected=0)
     headed = build_heading("Explanation", *iterate_facts(body))
-    names, explanation = client.map_aggregate_names(), client.ask(_EXPLAIN, body)
+    names, explanation = client.map_aggregate_names(), client.post(_EXPLAIN, body)
     compared = _compare_policies(client, body, args, explanation, names)
     html = render_explanation_report(explanation, body["request_spec"], headed, names, compared)
     return download("explanation.html", html)
@@ -291,7 +291,7 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
         links.requested_host,
     )
     body = form_request.build_body(max_rejected=0)
-    explanation = client.ask(_EXPLAIN, body)
+    explanation = client.post(_EXPLAIN, body)
     view = build_explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
     values: dict[str, Any] = {
@@ -332,7 +332,7 @@ def _compare_policies(
     other = {**body, "policy": policy}
     if args.get("beside_as_configured"):
         other.pop("overrides", None)
-    answers = [explanation, client.ask(_EXPLAIN, other)]
+    answers = [explanation, client.post(_EXPLAIN, other)]
     first, second = (answer["policy"] for answer in answers)
     if body.get("overrides"):
         source = "requested" if "overrides" in other else "configured"
@@ -376,7 +376,7 @@ def _build_host_values(
     host = links.requested_host
     others = [node for node in against if node and node != host]
     body = links.form_request.build_body(hosts=[host, *others], max_rejected=1)
-    explanation = with_names(client.ask(_EXPLAIN, body), names)
+    explanation = with_names(client.post(_EXPLAIN, body), names)
     verdict = explanation["verdicts"][0]
     own = next((item for item in explanation["hosts"] if item["node"] == verdict["node"]), None)
     differences = [

@@ -335,7 +335,7 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     """Get the moves for the changes, the affected instances, and the capacity after them."""
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
-    document = client.ask(_PLAN, {"changes": changes, "flavors": flavors})
+    document = client.post(_PLAN, {"changes": changes, "flavors": flavors})
     if any("drain" in change for change in changes):
         for entry in document["stuck"]:
             entry["reason"] = entry["reason"].replace(" disabled", " drained or disabled")
@@ -400,9 +400,9 @@ def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
     """Count the instances of each flavor, before and after any changes."""
     changes, body = expand_changes(client, query.changes), query.body
     names = client.map_aggregate_names()
-    answers = [client.ask(_CAPACITY, body)]
+    answers = [client.post(_CAPACITY, body)]
     if changes:
-        answers.append(client.ask(_CAPACITY, body | {"changes": changes}))
+        answers.append(client.post(_CAPACITY, body | {"changes": changes}))
     zones = _list_zone_columns(client, query)
     sides = [
         {flavor.get("flavor", ""): flavor for flavor in answer.get("flavors", [answer])}
@@ -447,7 +447,7 @@ def report() -> flask.Response:
     changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})
     extra = _count_flavors(client, query) | {"plan": _plan(client, query)} if changes else {}
-    answer = client.ask(_CAPACITY, body)
+    answer = client.post(_CAPACITY, body)
     report_heading = build_heading("Capacity", *[("change", line) for line in query.changes_typed])
     html = render_capacity_report(answer, body, report_heading, client.map_aggregate_names(), extra)
     return download("capacity.html", html)
@@ -481,7 +481,7 @@ def moves() -> flask.Response:
             zone = args.get("zone", "").strip()
             spec = {"flavor": flavor, "availability_zone": zone}
             body["request_spec"] = {key: text for key, text in spec.items() if text}
-        return {"advice": get_api_client().ask(_REBALANCE, body)}
+        return {"advice": get_api_client().post(_REBALANCE, body)}
 
     return answer_page("moves.html", "Advice on moves", values, answer)
 
@@ -499,7 +499,7 @@ def failover() -> flask.Response:
         body = {"host_failures": number, "within": args.get("within")}
         command = ["capacity", f"--host-failures={number}"]
         command += [f"--within={args['within']}"] if body["within"] else []
-        result = with_names(client.ask(_FAILOVER, body), client.map_aggregate_names())
+        result = with_names(client.post(_FAILOVER, body), client.map_aggregate_names())
         return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
 
     values = {"given": args, "answer": None, "keys": _list_failover_keys()}

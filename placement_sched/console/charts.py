@@ -283,7 +283,7 @@ class CapacityPicture:
     """
 
     #: The title of the column of names.
-    what: str
+    subject: str
     bars: tuple[Json, ...]
 
 

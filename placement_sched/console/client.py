@@ -130,7 +130,7 @@ class ApiClient:
         pairs = {key: value for key, value in (query or {}).items() if value is not None}
         return _decode_reply(self.send("GET", path, urlencode(pairs, doseq=True)))
 
-    def ask(self, path: str, body: Mapping[str, Any]) -> Json:
+    def post(self, path: str, body: Mapping[str, Any]) -> Json:
         """Send a POST request that changes nothing and return the decoded response.
 
         Raises :class:`ApiError` if the API responds with an error.

@@ -365,7 +365,7 @@ def fits() -> flask.Response:
 def _count_fits() -> Mapping[str, Any]:
     body = {"request_spec": {}, "all_flavors": True, "per": "zone"}
     flavors = sorted(
-        get_api_client().ask(_CAPACITY, body)["flavors"],
+        get_api_client().post(_CAPACITY, body)["flavors"],
         key=lambda row: (row["capacity"], row["flavor"]),
     )
     return {"flavors": [_build_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}

@@ -261,7 +261,7 @@ def _find_fit(decision: Json) -> Json | None:
     if decision["outcome"] == model.SELECTED:
         return None
     try:
-        answer = get_api_client().ask(
+        answer = get_api_client().post(
             f"{_build_api_path(decision['uuid'])}/replay", {"max_rejected": 0}
         )
     except ApiError:
@@ -287,7 +287,7 @@ def replay(uuid: str) -> flask.Response:
     values = {**_build_decision_values(decision), "settings": settings, "choices": _SETTINGS}
 
     def answer() -> Mapping[str, Any]:
-        runs = get_api_client().ask(f"{path}/replay", {"settings": settings})
+        runs = get_api_client().post(f"{path}/replay", {"settings": settings})
         names = get_api_client().map_aggregate_names()
         return {
             "differences": [

@@ -222,12 +222,12 @@ def find_most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
 class HostMap:
     """The host aggregates and hosts of a cloud, and their nodes' uuids.
 
-    A compute node has the uuid of its root resource provider. ``known`` are all hosts with a
-    nova-compute service, and may include hosts without ``nodes``.
+    A compute node has the uuid of its root resource provider. ``service_hosts`` are all hosts with
+    a nova-compute service, and may include hosts without ``nodes``.
     """
 
     aggregates: tuple[HostAggregate, ...]
-    known: frozenset[str]
+    service_hosts: frozenset[str]
     nodes: Mapping[str, frozenset[str]]
 
     @cached_property

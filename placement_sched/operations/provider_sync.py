@@ -260,7 +260,7 @@ class SyncRun:
                     f"host {host} has {number} compute nodes, and which of their providers is "
                     "meant is ambiguous. Use openstack resource provider aggregate set"
                 )
-            elif number == 0 and host in self.hosts.known:
+            elif number == 0 and host in self.hosts.service_hosts:
                 code, detail = SyncCode.NO_NODE, f"host {host} has a service, but no compute node"
             elif number == 0:
                 code = SyncCode.HOST_UNKNOWN
@@ -346,14 +346,14 @@ def sync_traits(
     # Every compute node of a host gets the trait, so several are not a problem.
     run.problems = [each for each in run.problems if each.code is not SyncCode.SEVERAL_NODES]
     try:
-        _synchronise(run, scope, everything=aggregate is None)
+        _synchronize(run, scope, everything=aggregate is None)
     except ServiceFailed as failure:
         run.stop(failure)
     run.problems = sorted(set(run.problems))
     return run
 
 
-def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
+def _synchronize(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
     required = map_required_pairs(hosts, "traits")
     record = {

@@ -32,13 +32,13 @@ class DocumentError(Exception):
 
     def __init__(
         self,
-        what: str,
+        detail: str,
         *keys: PathStep,
         at_key: bool = False,
         fault: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(what)
-        self.what = what
+        super().__init__(detail)
+        self.detail = detail
         self.keys = keys
         self.at_key = at_key
         self.fault = fault
@@ -46,8 +46,8 @@ class DocumentError(Exception):
     def build_invalid(self, root: str = "$") -> Invalid:
         """Convert the error to :class:`Invalid` with a JSON path below ``root``."""
         path = build_json_path(self.keys, root)
-        fault = {**(self.fault or {}), "problem": self.what, "path": path}
-        return Invalid(self.what, json_path=path, code="scheduler.bad_value", fault=fault)
+        fault = {**(self.fault or {}), "problem": self.detail, "path": path}
+        return Invalid(self.detail, json_path=path, code="scheduler.bad_value", fault=fault)
 
 
 @contextmanager

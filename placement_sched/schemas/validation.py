@@ -484,4 +484,4 @@ def _check_names(value: Json, reader: Conversion) -> None:
         try:
             reader(name)
         except DocumentError as error:
-            raise DocumentError(error.what, name, at_key=True) from None
+            raise DocumentError(error.detail, name, at_key=True) from None

@@ -170,8 +170,8 @@ class PlacementWithConcurrentWriter(FunctionTransport):
 def test_write_to_a_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, times):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_METADATA)
-    for synchronise in (sync_aggregates, sync_traits):
-        prefix = f"CUSTOM_{synchronise.__name__.upper()}"
+    for synchronize in (sync_aggregates, sync_traits):
+        prefix = f"CUSTOM_{synchronize.__name__.upper()}"
         transport = PlacementWithConcurrentWriter(
             sqlite_app.app, sqlite_database, node, times, prefix
         )
@@ -179,7 +179,7 @@ def test_write_to_a_concurrently_changed_provider_is_retried(sqlite_app, sqlite_
         placement = RemotePlacement(
             placement_service(transport, PLACEMENT_URL), pause=pauses.append
         )
-        assert synchronise(build_host_map_reader(sqlite_database), placement).code is SyncCode.DONE
+        assert synchronize(build_host_map_reader(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
     assert (
         read_providers_with_trait(sqlite_database) == read_members(sqlite_database, "a") == {node}
@@ -466,7 +466,7 @@ def test_aggregates_with_hosts_and_nodes_are_read_from_compute_api_documents():
     assert [each.name for each in hosts.aggregates] == ["zone", "windows"]
     assert hosts.aggregates[1].hosts == {"cn1", "ghost"}
     assert hosts.aggregates[1].metadata == {"trait:CUSTOM_LICENSED": "required"}
-    assert hosts.known == {"cn1", "ironic", "serving"}
+    assert hosts.service_hosts == {"cn1", "ironic", "serving"}
     assert hosts.nodes == {
         "cn1": {build_hypervisor(1)["id"]},
         "ironic": {build_hypervisor(2)["id"], build_hypervisor(3)["id"]},

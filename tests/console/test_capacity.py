@@ -219,16 +219,16 @@ def test_rows_of_flavors_and_the_plan_are_loaded_by_separate_requests(browser):
 @pytest.fixture
 def leave_capacity_counts_unfinished(monkeypatch):
     """Let the count of the capacity before or after the changes remain unfinished."""
-    ask = ApiClient.ask
+    post = ApiClient.post
 
     def mark_counts_as_unfinished(self, path, body):
-        answer = ask(self, path, body)
+        answer = post(self, path, body)
         if path.endswith("/capacity") and "changes" in body:
             for flavor in answer.get("flavors", [answer]):
                 flavor.update(capacity=0, exact=False, inexact_because=["the time is up"])
         return answer
 
-    monkeypatch.setattr(ApiClient, "ask", mark_counts_as_unfinished)
+    monkeypatch.setattr(ApiClient, "post", mark_counts_as_unfinished)
 
 
 def test_unfinished_capacity_count_after_changes_is_not_shown_as_lost_capacity(
@@ -392,11 +392,11 @@ def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(brows
         {"flavor": "small", "remaining": 79, "at_most": 716, "exact": False, "breaks": breaks},
         {"flavor": "large", "remaining": 5, "at_most": 5, "exact": True, "breaks": breaks},
     ]
-    ask = ApiClient.ask
+    post = ApiClient.post
 
     def add_remaining_capacity(self, path, body):
-        return ask(self, path, body) | {"remaining": remaining}
+        return post(self, path, body) | {"remaining": remaining}
 
-    monkeypatch.setattr(ApiClient, "ask", add_remaining_capacity)
+    monkeypatch.setattr(ApiClient, "post", add_remaining_capacity)
     rows = read_rows_of_section(browser.get(f"{FAILOVER_PATH}?host_failures=1"), "remaining")
     assert rows == ["small 79 or more at 717 at the latest: 1 of 7 on cn1", "large 5 1 of 7 on cn1"]

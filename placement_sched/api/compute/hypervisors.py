@@ -55,7 +55,7 @@ def detail(call: ApiCall) -> ApiResponse:
 @blueprint.get(
     f"{_ALL}/statistics",
     policy=f"{_POLICY}:statistics",
-    until=mv.LEAN_HYPERVISORS.before,
+    until=mv.LEAN_HYPERVISORS.previous,
     errors=(404,),
 )
 def statistics(call: ApiCall) -> ApiResponse:
@@ -79,7 +79,7 @@ def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
 
 
 @blueprint.get(
-    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, errors=(501,)
+    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.previous, errors=(501,)
 )
 def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show the uptime that a host reported.
@@ -100,14 +100,14 @@ def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     )
 
 
-@blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.before)
+@blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.previous)
 def search(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text."""
     matches = call.read(_search, hypervisor_id)
     return ApiResponse(body={"hypervisors": [_summarize(call, match) for match in matches]})
 
 
-@blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.before)
+@blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.previous)
 def servers(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text, with their instances."""
     with call.services.database.read() as connection:

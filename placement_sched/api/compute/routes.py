@@ -110,7 +110,7 @@ class ComputeStyle(ApiConventions):
         error: Error,
         status: int,
         title: str,  # noqa: ARG002 - for other APIs
-        seen: ErrorContext,  # noqa: ARG002 - for other APIs
+        context: ErrorContext,  # noqa: ARG002 - for other APIs
     ) -> ApiResponse:
         """Return the error in nova's format."""
         fault = FAULTS.get(status, "computeFault")

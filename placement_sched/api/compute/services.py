@@ -25,7 +25,7 @@ _POLICY = "os_compute_api:os-services"
 _ALL = "/v2.1/os-services"
 _ONE = f"{_ALL}/<service_id>"
 #: Declares a change of a service by host and binary, which has its own path until 2.53.
-_put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.before, errors=(404,))
+_put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.previous, errors=(404,))
 
 _REASON: Json = {"disabled_reason": DISABLED_REASON}
 #: ``forced_down`` is a boolean, or text that the handler parses.

@@ -172,7 +172,7 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 @blueprint.delete(
     _ALL,
     policy=f"{_POLICY}:delete",
-    until=mv.DELETE_ALL_INVENTORIES.before,
+    until=mv.DELETE_ALL_INVENTORIES.previous,
     success=(),
     errors=(405,),
 )

@@ -77,7 +77,7 @@ def show(call: ApiCall, name: str) -> ApiResponse:
 @blueprint.put(
     _ONE,
     policy=f"{_POLICY}:update",
-    until=mv.IDEMPOTENT_CLASS_PUT.before,
+    until=mv.IDEMPOTENT_CLASS_PUT.previous,
     body=PUT,
     errors=(409,),
     answer=ANSWER,

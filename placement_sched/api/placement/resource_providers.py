@@ -128,7 +128,7 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.post(
     _ALL,
     policy=f"{_POLICY}:create",
-    until=mv.POST_PROVIDER_BODY.before,
+    until=mv.POST_PROVIDER_BODY.previous,
     body=POST,
     success=(201,),
     errors=(409,),

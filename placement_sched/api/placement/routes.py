@@ -143,24 +143,26 @@ class PlacementStyle:
         }
 
     def render_error(
-        self, error: Error, status: int, title: str, seen: ErrorContext
+        self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Render an error in the first of JSON, HTML and plain text that is accepted."""
-        media_type = _select_media_type(seen.accept)
+        media_type = _select_media_type(context.accept)
         if media_type == JSON:
-            return self.render_json_error(error, status, title, seen)
+            return self.render_json_error(error, status, title, context)
         # Clients of OpenStack placement expect this sentence on the page of any 404.
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
         return render_error_page(media_type, status, title, [*first, error.detail])
 
     def render_json_error(
-        self, error: Error, status: int, title: str, seen: ErrorContext
+        self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Render an error in placement's JSON format."""
         document: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
-        if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
+        if self._codes_since is None or (
+            context.version and context.version.has(self._codes_since)
+        ):
             document["code"] = error.code
-        document.update(seen.ids.as_json())
+        document.update(context.ids.as_json())
         document.update(error.extra)
         if error.fault is not None and self._codes_since is None:  # placement has no such key
             document["fault"] = error.fault

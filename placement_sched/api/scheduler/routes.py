@@ -143,14 +143,14 @@ class SchedulerStyle(PlacementStyle):
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
 
     def render_error(
-        self, error: Error, status: int, title: str, seen: ErrorContext
+        self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Render an error in placement's JSON format with a code of this API."""
         if error.code.startswith(_PLACEMENT_PREFIX):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = ALSO_HERE.get(error.code, default)
         return self.render_json_error(
-            error, status, title, seen
+            error, status, title, context
         )  # even if the client does not accept JSON
 
 

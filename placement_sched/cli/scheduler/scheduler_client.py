@@ -228,7 +228,7 @@ class SchedulerClient(SchedulerApi):
         except UnicodeEncodeError as error:
             raise Invalid(f"{error.object!r} is not valid UTF-8") from None
         try:
-            response = self._service.get_json(method, url, body=body, taken=_ANY_STATUS)
+            response = self._service.get_json(method, url, body=body, accepted_statuses=_ANY_STATUS)
         except ServiceFailed as failure:
             reasons = list(iterate_exception_chain(failure))
             kinds = set(map(type, reasons))

@@ -102,7 +102,7 @@ class YamlFile:
             return reader(self.data)
         except DocumentError as error:
             path = ".".join(map(str, error.keys))
-            problem = f"{error.what}{f' (at {path})' if path else ''}"
+            problem = f"{error.detail}{f' (at {path})' if path else ''}"
             self._reject(problem, self.find_mark(error.keys, at_key=error.at_key))
 
     def find_mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> Any:

@@ -318,6 +318,6 @@ def read_host_map(connection: Connection) -> HostMap:
     serving = connection.scalars(select(services.c.host).where(services.c.binary == COMPUTE_BINARY))
     return HostMap(
         aggregates=aggregates,
-        known=frozenset(serving) | nodes.keys(),
+        service_hosts=frozenset(serving) | nodes.keys(),
         nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
     )
