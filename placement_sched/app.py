@@ -114,9 +114,9 @@ def make_services(
         announcer=create_announcer(settings),
         parent=server.live if server else None,
     )
-    upkeep = _list_periodic_tasks(scheduler, clock, serving=serving)
+    periodic_tasks = _list_periodic_tasks(scheduler, clock, serving=serving)
     accepted = server.accepted if server else None
-    preparation = Preparation(database, settings, clock, upkeep, accepted)
+    preparation = Preparation(database, settings, clock, periodic_tasks, accepted)
     outside = partial(_wrap_outside_requests, preparation)
     metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))
     metrics.show_capacity(
@@ -160,15 +160,15 @@ def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int
 def _list_periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
-    upkeep: list[Callable[[], None]] = [
+    periodic_tasks: list[Callable[[], None]] = [
         OldRowDeletion(scheduler.database, scheduler.settings, clock)
     ]
     if serving:
-        upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
+        periodic_tasks += [WaitingRequests(scheduler), FailoverTask(scheduler)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.
     if serving and not is_read_from_nova(scheduler.settings):
-        upkeep.append(RatioUpdater(scheduler.database, scheduler.live.get_settings, clock))
-    return upkeep
+        periodic_tasks.append(RatioUpdater(scheduler.database, scheduler.live.get_settings, clock))
+    return periodic_tasks
 
 
 def make_application(services: Services) -> Application:

@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the users and problems of each aggregate, and return the status."""
     with (
-        read_configuration(arguments, there=True) as (settings, database),
+        read_configuration(arguments, must_exist=True) as (settings, database),
         show_waiting("checking aggregates"),
         database.read() as connection,
     ):

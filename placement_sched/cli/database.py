@@ -16,15 +16,15 @@ from placement_sched.scheduler.plugins import read_settings
 
 @contextmanager
 def read_configuration(
-    arguments: argparse.Namespace, *, there: bool = False
+    arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database]]:
     """Yield the settings and the configured database.
 
-    With ``there``, raises :class:`Unavailable` if the SQLite file does not exist.
+    With ``must_exist``, raises :class:`Unavailable` if the SQLite file does not exist.
     """
     settings = read_settings(arguments.config_file)
     with Database(settings) as database:
-        if there:
+        if must_exist:
             check_file_exists(database)
         yield settings, database
 
@@ -48,10 +48,10 @@ def check_file_exists(database: Database, instead: str = "") -> None:
     """
     file = find_file(database)
     if file is not None and not file.is_file():
-        ways = f"{instead}, " if instead else ""
+        alternative = f"{instead}, " if instead else ""
         raise Unavailable(
-            f"the database {file} does not exist: {ways}name another with --config-file, or "
-            "create it with placement-sched db sync"
+            f"the database {file} does not exist: {alternative}name another with --config-file, "
+            "or create it with placement-sched db sync"
         )
 
 

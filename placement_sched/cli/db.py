@@ -51,7 +51,7 @@ def _run_sync(arguments: argparse.Namespace) -> int:
 
 
 def _run_version(arguments: argparse.Namespace) -> int:
-    with read_configuration(arguments, there=True) as (_, database):
+    with read_configuration(arguments, must_exist=True) as (_, database):
         with database.read() as connection:
             state = inspect_schema(connection)
         place, revision, newest = (

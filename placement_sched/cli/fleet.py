@@ -88,7 +88,7 @@ def run_dump(arguments: argparse.Namespace) -> int:
     The file ``-`` is the standard output.
     """
     with (
-        read_configuration(arguments, there=True) as (settings, database),
+        read_configuration(arguments, must_exist=True) as (settings, database),
         show_waiting("reading the cloud"),
     ):
         text = dump_file(database, settings, utcnow)

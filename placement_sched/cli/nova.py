@@ -65,12 +65,12 @@ def register(commands: Commands) -> None:
 
 @contextmanager
 def follow_nova(
-    arguments: argparse.Namespace, *, there: bool = False
+    arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Yield the settings, the configured database and a follower of nova's databases.
 
-    The database is prepared unless ``there`` is true. In that case the database must exist and is
-    not written.
+    The database is prepared unless ``must_exist`` is true. In that case the database must exist and
+    is not written.
 
     Raises :class:`ConfigurationError` if a database is not configured correctly,
     :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and
@@ -79,7 +79,7 @@ def follow_nova(
     settings = read_settings(arguments.config_file)
     check_databases_set(settings)
     with Database(settings) as database:
-        if there:
+        if must_exist:
             check_file_exists(database)
             check_schema_revision(database)
         else:
@@ -188,7 +188,7 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
                 "kind": mismatch.kind.key,
                 "number": mismatch.number,
                 "names": list(mismatch.names),
-                "what": mismatch.kind.what,
+                "what": mismatch.kind.subject,
                 "remedy": mismatch.kind.fix,
             }
             for mismatch in mismatches
@@ -203,7 +203,7 @@ def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: st
     yield f"{place}: recorded in {findings.seconds:.1f} s"
     yield from format_faults(findings)
     for mismatch in mismatches:
-        yield f"{mismatch.kind.what}: {mismatch.number} ({_format_mismatch_names(mismatch)})"
+        yield f"{mismatch.kind.subject}: {mismatch.number} ({_format_mismatch_names(mismatch)})"
         yield f"    {mismatch.kind.fix}"
     if not mismatches and not findings.issues and not findings.away:
         yield "everything fits"
@@ -255,7 +255,7 @@ def _run_sync(arguments: argparse.Namespace) -> int:
     check: bool = arguments.check
     label = "comparing with nova's databases" if check else "reading nova's databases"
     with (
-        follow_nova(arguments, there=check) as (_, database, follower),
+        follow_nova(arguments, must_exist=check) as (_, database, follower),
         show_progress(label) as progress,
     ):
         place = hide_password(database)
@@ -331,7 +331,10 @@ def _add_report(group: Commands) -> None:
 
 def _run_report(arguments: argparse.Namespace) -> int:
     since = None if arguments.since is None else _read_since(arguments.since)
-    with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
+    with (
+        read_configuration(arguments, must_exist=True) as (_, database),
+        database.read() as connection,
+    ):
         report = build_report(decisions.list_shadow_results_since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0

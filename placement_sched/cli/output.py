@@ -290,17 +290,17 @@ def _find(columns: Sequence[Column], name: str) -> Column:
 
     Raises :class:`Invalid` if there is none.
     """
-    by_key = {_normalise_name(column.name): column for column in columns}
-    if _normalise_name(name) not in by_key:
+    by_key = {_normalize_name(column.name): column for column in columns}
+    if _normalize_name(name) not in by_key:
         names = [column.name for column in columns]
         near = suggest_name("column", name, names)
         if "There are" not in near:
             near += f"{' ' if near else '. '}There are: {', '.join(names)}"
         raise Invalid(f"there is no column {name!r}{near}")
-    return by_key[_normalise_name(name)]
+    return by_key[_normalize_name(name)]
 
 
-def _normalise_name(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return name.lower().replace("_", " ").replace("-", " ")
 
 

@@ -161,7 +161,7 @@ def _add_sync(group: Commands) -> None:
 
 
 def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
-    run = _synchronise(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
+    run = _synchronize(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
     providers = {
         "added": group_by_name(run.added),
         "removed": group_by_name(run.removed),
@@ -190,7 +190,7 @@ def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
 
 def _run_sync_traits(arguments: argparse.Namespace) -> int:
     options = {"aggregate": arguments.aggregate, "dry_run": arguments.dry_run}
-    run = _synchronise(arguments, sync_traits, **options)
+    run = _synchronize(arguments, sync_traits, **options)
     has_record, would = run.placement.has_record, "would be " if run.dry_run else ""
     document = {"dry_run": run.dry_run, "remembers": has_record, "created": run.created}
     lines = [f"{trait}: {would}created" for trait in run.created]
@@ -213,7 +213,7 @@ def _run_sync_traits(arguments: argparse.Namespace) -> int:
     return _print_sync(arguments, run, document, lines)
 
 
-def _synchronise(
+def _synchronize(
     arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
 ) -> SyncRun:
     """Run the sync with the services or the database that the arguments name."""
@@ -294,7 +294,7 @@ def verify_database(arguments: argparse.Namespace) -> bool:
     for option, is_set in options.items():
         if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
-    with read_configuration(arguments, there=True) as (_, database), show_waiting("verifying"):
+    with read_configuration(arguments, must_exist=True) as (_, database), show_waiting("verifying"):
         checks = verify_invariants(database)
     print_result(
         arguments,
@@ -411,7 +411,7 @@ def _run_audit(arguments: argparse.Namespace) -> int:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     uuid = arguments.resource_provider
     with (
-        read_configuration(arguments, there=True) as (settings, database),
+        read_configuration(arguments, must_exist=True) as (settings, database),
         show_progress("deleting") as show,
     ):
         auditor = Auditor(
@@ -585,7 +585,7 @@ def _run_heal(arguments: argparse.Namespace) -> int:
     request = _build_heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
-    with read_configuration(arguments, there=True) as (settings, database):
+    with read_configuration(arguments, must_exist=True) as (settings, database):
         if not (is_confirmed or request.dry_run) and can_records_be_outdated(database):
             sys.stderr.write(
                 "placement-sched: nothing was healed: OpenStack placement created this database, "

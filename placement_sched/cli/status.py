@@ -41,7 +41,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the result of each check, and return the worst code."""
-    with read_configuration(arguments, there=True) as (settings, database):
+    with read_configuration(arguments, must_exist=True) as (settings, database):
         results = check_upgrade(database, settings)
     code = max((result.code for result in results.values()), default=Code.SUCCESS)
     if arguments.json:

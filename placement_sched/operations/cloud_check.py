@@ -88,7 +88,7 @@ class CloudFault(Enum):
         return self.name.lower()
 
     @property
-    def what(self) -> str:
+    def subject(self) -> str:
         """Return the words for the affected objects, in the plural."""
         return self.value[0]
 

@@ -101,7 +101,7 @@ class Preparation:
 
     After the first success, a call only reads an attribute. While the database is unavailable, each
     call tries again. While it is locked, at most :data:`MAX_PREPARING` threads wait for it. After
-    the preparation, each call runs all tasks of ``upkeep``.
+    the preparation, each call runs all tasks of ``periodic_tasks``.
 
     ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
     schema of this release. From then on, a server and its replaced workers also accept the schema
@@ -113,12 +113,12 @@ class Preparation:
         database: Database,
         settings: Settings,
         clock: Clock,
-        upkeep: Sequence[Callable[[], None]] = (),
+        periodic_tasks: Sequence[Callable[[], None]] = (),
         accepted: ctypes.c_bool | None = None,
     ) -> None:
         self._accepted = ctypes.c_bool(False) if accepted is None else accepted
         self._may_sync = can_sync(settings, database)
-        self._database, self._clock, self._upkeep = database, clock, upkeep
+        self._database, self._clock, self._periodic_tasks = database, clock, periodic_tasks
         self._slots, self._lock = Semaphore(MAX_PREPARING), Lock()
         self._done = False
 
@@ -134,13 +134,13 @@ class Preparation:
                 self._prepare_once()
             finally:
                 self._slots.release()
-        for task in self._upkeep:
+        for task in self._periodic_tasks:
             task()
 
     def run_refresh(self) -> None:
         """Run the periodic tasks between requests, once the database is prepared."""
         if self._done:
-            for task in self._upkeep:
+            for task in self._periodic_tasks:
                 task()
 
     def _prepare_once(self) -> None:

@@ -25,7 +25,7 @@ from placement_sched.cli.output import (
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.request_options import (
     add_change_arguments,
-    list_given,
+    list_request_options,
     reword_errors,
     with_changes,
 )
@@ -225,7 +225,7 @@ def _add_failover_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_failover(arguments: argparse.Namespace) -> int:
     """Print the failover capacity, and return 0 even if hosts are uncovered."""
-    options = ["FLAVOR"] if arguments.request is not None else list_given(arguments)
+    options = ["FLAVOR"] if arguments.request is not None else list_request_options(arguments)
     options += [
         f"--{name.replace('_', '-')}" for name in _REQUEST_OPTIONS if getattr(arguments, name, None)
     ]

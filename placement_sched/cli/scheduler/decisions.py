@@ -470,7 +470,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     with reword_errors(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
     with (
-        read_configuration(arguments, there=True) as (_, database),
+        read_configuration(arguments, must_exist=True) as (_, database),
         show_progress("deleting decisions") as progress,
     ):
         number = purge_decisions(database, decisions, progress, dry_run=arguments.dry_run)

@@ -104,7 +104,7 @@ def _print_policy(policy: Json, options: Sequence[tuple[str, Json]], console: Co
 def run_apply(arguments: argparse.Namespace) -> int:
     """Apply the ratios of policies to hosts, and print the numbers of changes."""
     with (
-        read_configuration(arguments, there=True) as (settings, database),
+        read_configuration(arguments, must_exist=True) as (settings, database),
         show_progress("applying allocation ratios") as progress,
     ):
         policies = get_policies(settings)

@@ -138,7 +138,7 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     of several requests unless ``may_be_several``.
     """
     move_flavor_argument(arguments)
-    flags = list_given(arguments)
+    flags = list_request_options(arguments)
     if arguments.request is None and not flags:
         raise Invalid("no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk")
     if arguments.request is not None and flags:
@@ -156,7 +156,7 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     return document if "request_spec" in document else {"request_spec": document}
 
 
-def list_given(arguments: argparse.Namespace) -> list[str]:
+def list_request_options(arguments: argparse.Namespace) -> list[str]:
     """List the options on the command line that describe a request."""
     values = {option: getattr(arguments, value) for value, option in _OPTION_OF.items()}
     return [option for option, value in values.items() if value not in (None, [])]
