@@ -151,7 +151,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     remaining = list(pools)
     for pool, number in used:
         index = next(index for index, item in enumerate(remaining) if item is pool)
-        remaining[index : index + 1] = _without_devices(pool, number)
+        remaining[index : index + 1] = _subtract_devices(pool, number)
     return remaining
 
 
@@ -215,7 +215,7 @@ def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
             return
 
 
-def _without_devices(pool: Pool, number: int) -> list[Pool]:
+def _subtract_devices(pool: Pool, number: int) -> list[Pool]:
     """Return the pool with fewer devices, or an empty list if none remain."""
     if pool["count"] <= number:
         return []
