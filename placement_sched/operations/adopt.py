@@ -175,7 +175,7 @@ def _get_adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
     elif not schema.revisions and ours:
         problem = (
             "the database already belongs to this service, not to OpenStack placement. "
-            "Upgrade it with placement-sched db sync"
+            "placement-sched db sync upgrades it if needed"
         )
     elif not schema.revisions:
         problem = (

@@ -19,7 +19,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.provider import compute_capacity
@@ -143,6 +143,10 @@ def _check_schema(database: Database) -> Result:
         f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
         'Run the "placement-sched db sync" command.'
     )
+    try:
+        migrate.check_revision(own)
+    except Unavailable as error:
+        problem = f"{error.detail[0].upper()}{error.detail[1:]}."
     if contents.foreign or (contents.revisions and contents.tables and not contents.complete):
         problem = (
             "The database belongs to OpenStack placement and is not adopted. "

@@ -5,10 +5,10 @@ import json
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import delete, insert, text
+from sqlalchemy import delete, insert
 
 from placement_sched.cli.main import main, main_of_status
-from placement_sched.db.migrate import TRAIN
+from placement_sched.db.migrate import TRAIN, VERSION_TABLE
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -18,6 +18,7 @@ from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
+from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +71,7 @@ def test_allocations_without_a_consumer_are_an_upgrade_warning(database, run_upg
     database.write(lambda connection: connection.execute(insert(allocations), rows))
     code, details = run_upgrade_check("Incomplete Consumers")
     assert code is Code.WARNING
-    assert details.startswith("1 consumers hold allocations")
+    assert details.startswith("1 consumers have allocations")
 
 
 def test_missing_standard_trait_is_an_upgrade_warning(sqlite_database, sqlite_settings):
@@ -86,16 +87,17 @@ def test_missing_standard_trait_is_an_upgrade_warning(sqlite_database, sqlite_se
     assert "HW_CPU_X86_AVX2" in check.details
 
 
-def test_outdated_schema_is_an_upgrade_failure_with_advice(sqlite_database, sqlite_settings):
-    sqlite_database.write(
-        lambda connection: connection.execute(
-            text("UPDATE placement_sched_alembic_version SET version_num = '0025'")
-        )
-    )
+@pytest.mark.parametrize(
+    ("revision", "advice"), [("0018", "CHANGELOG.md names"), ("9999", "Start the newer release")]
+)
+def test_schema_of_another_release_is_an_upgrade_failure_with_advice(
+    sqlite_database, sqlite_settings, revision, advice
+):
+    execute_statements(sqlite_database, f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
     schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings).values()
     assert schema.code is Code.FAILURE
-    assert "at revision 0025" in schema.details
-    assert '"placement-sched db sync"' in schema.details
+    assert schema.details.startswith(f"The database schema is at revision {revision} of a ")
+    assert advice in schema.details
     assert {result.code for result in data} == {Code.FAILURE}
     assert {result.details.split(",")[0] for result in data} == {"Not checked"}
 

@@ -92,7 +92,7 @@ def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
 
 
 @pytest.mark.parametrize(
-    ("revision", "words"), [("9999", "of a newer release"), ("0025", "of a development version")]
+    ("revision", "words"), [("9999", "of a newer release"), ("0018", "of a development version")]
 )
 def test_database_schema_of_another_release_is_rejected(sqlite_database, revision, words):
     """Neither ``db sync`` nor a server changes anything."""
