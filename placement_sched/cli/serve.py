@@ -42,8 +42,9 @@ from placement_sched.cli.service import (
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
+from placement_sched.config.options.ignored import OF_PLACEMENT
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.config.sources import format_file_list
+from placement_sched.config.sources import find_assignment, format_file_list
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
 from placement_sched.operations.aggregates import list_policies_in_use
 from placement_sched.operations.prepare import warm_up
@@ -136,6 +137,9 @@ def run(arguments: argparse.Namespace) -> int:
     server.notifier = Notifier()
     logs.setup(CONF)
     logs.log_stacks_on_signal()
+    for option, reason in OF_PLACEMENT.items():
+        if line := find_assignment(settings.sections, [option], settings.conf.environment):
+            LOG.warning("%s: [%s] %s is ignored: %s", line.place, *option, reason)
     warn_of_idle_workers(arguments.workers)
     server.live = LiveSettings(
         settings, in_use=lambda: list_policies_in_use(server.live.configured)

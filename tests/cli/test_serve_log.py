@@ -62,6 +62,16 @@ def test_serve_writes_its_log_to_the_log_file(serve_until_text, tmp_path):
     assert "stopped" in (tmp_path / "own.log").read_text()
 
 
+def test_serve_warns_of_an_ignored_option_of_placement(serve_until_text, tmp_path):
+    (tmp_path / "a.conf").write_text(
+        f"[placement_database]\nconnection = sqlite:///{tmp_path}/a.db\n"
+        "slave_connection = mysql+pymysql://standby/placement\n"
+    )
+    _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
+    (warning,) = [line for line in err.splitlines() if " WARNING " in line]
+    assert "a.conf:3: [placement_database] slave_connection is ignored: all requests use" in warning
+
+
 def test_serve_reports_an_invalid_value_as_config_validate_does(run_command, tmp_path):
     message = "[scheduler] max_attempts has a wrong value: 'many' is not an integer"
     (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = many\n")
