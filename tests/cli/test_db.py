@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import inspect
 from sqlalchemy.engine import make_url
 
-from placement_sched.db.migrate import TRAIN, XENA, get_newest_revision
+from placement_sched.db.migrate import REVISIONS, TRAIN, XENA, get_newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
@@ -162,10 +162,8 @@ def list_table_names(url):
 def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     url_of_openstack_database, run_main, run_db_command
 ):
-    owner = (
-        "OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision "
-        f"{NEWEST_REVISION}"
-    )
+    releases = REVISIONS[NEWEST_REVISION]
+    owner = f"OpenStack placement's database of {releases}, revision {NEWEST_REVISION}"
     assert run_main("db", "version")[1].endswith(
         f"schema at revision none, newest {get_newest_revision()}, {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
@@ -175,7 +173,7 @@ def test_db_sync_rejects_an_openstack_database_until_db_adopt(
     assert (status, printed) == (1, "")
     assert error == (
         "placement-sched: the database belongs to OpenStack placement "
-        f"(revision {NEWEST_REVISION}, 2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted. "
+        f"(revision {NEWEST_REVISION}, {releases}) and is not adopted. "
         "Nothing was changed. Run placement-sched db adopt to take it over\n"
     )
     assert list_table_names(url_of_openstack_database) == tables_before

@@ -53,8 +53,8 @@ ENABLED_FILTERS = (
     *("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"),
     *("SameHostFilter", "DifferentHostFilter", "AggregateInstanceExtraSpecsFilter"),
 )
-#: Version of a nova-compute of nova 34 or later.
-_NOVA_34_SERVICE_VERSION = 100
+#: Version of a nova-compute of any newer release.
+_NEWER_SERVICE_VERSION = 100
 #: Number of requests that are drawn at once. Later requests name the instances of earlier batches.
 REQUESTS_PER_BATCH = 25
 
@@ -95,7 +95,7 @@ class ShadowCloud:
                 fast.append(name)
         # nova-scheduler does not start with computes that are too old.
         cell = self.nova.cells["one"]
-        cell.change("services", {"binary": "nova-compute"}, version=_NOVA_34_SERVICE_VERSION)
+        cell.change("services", {"binary": "nova-compute"}, version=_NEWER_SERVICE_VERSION)
         members = {
             self.nova.add_aggregate(zone, tuple(hosts), availability_zone=zone): hosts
             for zone, hosts in zones.items()
