@@ -77,7 +77,7 @@ MAX_MEMBERSHIPS = 1_000_000
 #: NUMA nodes and PCI requests, times the instances: each is fitted to hosts separately.
 MAX_FITTED = 1_600
 #: Flavors of a capacity request: each is counted on all hosts.
-MAX_CAPACITY_FLAVORS = 25
+MAX_CAPACITY_FLAVORS = 30
 #: Changes of a what-if request, such as drained hosts.
 MAX_CHANGES = 100
 #: Hosts in a change.

@@ -150,26 +150,26 @@ def test_overridden_option_with_too_long_a_text_is_400(cloud_app, length, entry)
     assert "$.overrides" in text
 
 
-def test_capacity_request_has_at_most_25_flavors(cloud_app):
-    body = {"request_spec": {}, "flavors": [make_flavor(name=f"f{n}") for n in range(25)]}
+def test_capacity_request_has_at_most_30_flavors(cloud_app):
+    body = {"request_spec": {}, "flavors": [make_flavor(name=f"f{n}") for n in range(30)]}
     assert post_body(cloud_app, "capacity", body)[0] == 200
     body["flavors"].append(make_flavor(name="more"))
     status, text = post_body(cloud_app, "capacity", body)
     assert status == 400
-    assert "is too long: at most 25 items (at $.flavors)" in text
+    assert "is too long: at most 30 items (at $.flavors)" in text
 
 
-def test_plan_has_at_most_25_flavors(cloud_app):
+def test_plan_has_at_most_30_flavors(cloud_app):
     # No flavor is stored, so a list within the limit is rejected for that reason.
     assert (
         "'f0'"
-        in post_body(cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
+        in post_body(cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(30)]})[1]
     )
     status, text = post_body(
-        cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]}
+        cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(31)]}
     )
     assert status == 400
-    assert "is too long: at most 25 items (at $.flavors)" in text
+    assert "is too long: at most 30 items (at $.flavors)" in text
 
 
 def test_request_has_at_most_2000_compute_node_reports(cloud_app):
