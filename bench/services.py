@@ -23,9 +23,8 @@ from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
 from tests.support.servers import PROGRAMS_FOLDER, wait_until
+from tests.support.versions import PEER_LATEST
 
-#: The newest version of openstack-placement 16, used for both services.
-PEER_LATEST = "1.39"
 #: Seconds for a server to start, which includes reading a very large cloud, and to stop.
 MAX_START, MAX_STOP = 600.0, 10.0
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The interpreter of the virtual environment that has openstack-placement and nova.

@@ -18,7 +18,7 @@ from tests.differential.comparison import (
 from tests.differential.differences import Differences
 from tests.differential.exchange import Request
 from tests.differential.generate.candidates import random_candidates_request_without_limit
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.generate.sequence import random_requests
 from tests.differential.generate.setup import random_setup_requests
 from tests.differential.oracle import parse_candidates

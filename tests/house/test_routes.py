@@ -46,7 +46,7 @@ BODYLESS_ROUTES = {
     ("PUT", "/image/v2/images/{}/members/{}"),
 }
 #: Test folders that need another service or belong to make test-only WHAT=chaos.
-FOLDERS_WITH_OTHER_SERVICES = {"chaos", "client", "coexistence", "differential", "nova"}
+FOLDERS_WITH_OTHER_SERVICES = {"chaos", "coexistence", "differential", "nova", "openstack_client"}
 #: Routes with a binary body.
 BINARY_BODY_ROUTES = {("PUT", "/image/v2/images/{}/file")}
 

@@ -2,13 +2,13 @@
 """Requests for allocation candidates, with every parameter."""
 
 from tests.differential.exchange import Request
-from tests.differential.generate.dice import PROVIDER_UUIDS, RESOURCE_CLASSES, RandomSource
 from tests.differential.generate.query import (
     build_query_string,
     random_member_of_value,
     random_required_value,
     random_resources_value,
 )
+from tests.differential.generate.random_values import PROVIDER_UUIDS, RESOURCE_CLASSES, RandomSource
 
 _LIMIT_VALUES = ("1", "2", "3", "5", "1000")
 #: Suffixes that all versions, or only older versions, reject.

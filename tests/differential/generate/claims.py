@@ -4,7 +4,8 @@
 from typing import Any
 
 from tests.differential.exchange import Request
-from tests.differential.generate.dice import (
+from tests.differential.generate.nouns import random_inventories
+from tests.differential.generate.random_values import (
     CONSUMER_TYPES,
     CONSUMER_UUIDS,
     PROJECT_IDS,
@@ -13,7 +14,6 @@ from tests.differential.generate.dice import (
     USER_IDS,
     RandomSource,
 )
-from tests.differential.generate.nouns import random_inventories
 from tests.differential.state import build_consumer_generation_placeholder
 
 

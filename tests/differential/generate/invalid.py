@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.differential.exchange import Request
-from tests.differential.generate.dice import UNUSUAL_JSON_VALUES, RandomSource
+from tests.differential.generate.random_values import UNUSUAL_JSON_VALUES, RandomSource
 from tests.support.versions import NEXT_VERSION
 
 

@@ -5,7 +5,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.differential.exchange import Request
-from tests.differential.generate.dice import (
+from tests.differential.generate.query import (
+    build_query_string,
+    random_member_of_value,
+    random_required_value,
+    random_resources_value,
+)
+from tests.differential.generate.random_values import (
     AGGREGATE_UUIDS,
     CONSUMER_TYPES,
     CONSUMER_UUIDS,
@@ -21,12 +27,6 @@ from tests.differential.generate.dice import (
     UNUSUAL_TRAITS,
     USER_IDS,
     RandomSource,
-)
-from tests.differential.generate.query import (
-    build_query_string,
-    random_member_of_value,
-    random_required_value,
-    random_resources_value,
 )
 from tests.differential.state import build_generation_placeholder
 

@@ -3,7 +3,7 @@
 
 from urllib.parse import quote
 
-from tests.differential.generate.dice import (
+from tests.differential.generate.random_values import (
     AGGREGATE_UUIDS,
     PROVIDER_UUIDS,
     SHARING_TRAIT,

@@ -7,8 +7,8 @@ from random import Random
 from tests.differential.exchange import Request
 from tests.differential.generate import claims, nouns
 from tests.differential.generate.candidates import random_candidates_request
-from tests.differential.generate.dice import RandomSource
 from tests.differential.generate.invalid import make_request_invalid
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.generate.setup import random_setup_requests
 
 #: Frequency of each kind of request, in percent.

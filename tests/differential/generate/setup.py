@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.differential.exchange import Request
 from tests.differential.generate.claims import build_claim_in_format
-from tests.differential.generate.dice import (
+from tests.differential.generate.nouns import build_provider_name
+from tests.differential.generate.random_values import (
     AGGREGATE_UUIDS,
     CONSUMER_UUIDS,
     CUSTOM_RESOURCE_CLASSES,
@@ -17,7 +18,6 @@ from tests.differential.generate.dice import (
     TRAITS,
     RandomSource,
 )
-from tests.differential.generate.nouns import build_provider_name
 from tests.differential.state import build_generation_placeholder
 from tests.support.versions import PEER_LATEST
 

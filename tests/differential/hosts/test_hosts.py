@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.weights import all_weighers
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.hosts.case import FILTERS, UNCOMPARED_PLUGINS, WEIGHERS, HostsCase
 from tests.differential.hosts.comparison import HostsComparison
 from tests.differential.hosts.differences import find_differences

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.differential.comparison import PEER_PYTHON, CaseComparison
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.differences import Differences, find_differences
 from tests.differential.nova.explained import NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import random_cloud

@@ -10,7 +10,7 @@ on each node, and the sets of nodes near each provider), allocation ``candidates
 from itertools import combinations
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 
 NumaCase = dict[str, Any]
 

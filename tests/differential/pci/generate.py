@@ -4,7 +4,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 
 PROVIDER_UUIDS = tuple(f"b0000000-0000-4000-8000-00000000000{n}" for n in range(4))
 REQUEST_UUIDS = tuple(f"f0000000-0000-4000-8000-00000000000{n}" for n in range(3))

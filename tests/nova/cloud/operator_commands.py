@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.client.conftest import OpenStackCommandProcess
 from tests.nova.cloud.cloud import COMPUTE_HOSTS, Cloud, wait_for_condition
 from tests.nova.cloud.files import COMPUTE_VERSION
+from tests.openstack_client.conftest import OpenStackCommandProcess
 from tests.support.servers import build_environment
 
 #: Program that runs many ``openstack`` commands in a process.

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.hosts.case import FILTERS, HostsCase
 from tests.differential.hosts.generate import places
 from tests.differential.hosts.generate.hosts import random_hosts

@@ -5,7 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.hosts.case import NOW
 from tests.differential.hosts.generate.pools import (
     CELL_UUIDS,

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.hosts.generate.pools import (
     EXTRA_SPEC_VALUES,
     FLAVOR_NAMES,

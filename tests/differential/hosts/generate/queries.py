@@ -4,7 +4,7 @@
 import json
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 
 _NUMBER_VARIABLES = {
     "$free_ram_mb": (0, 1024, 16384),

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.hosts.generate import places
 from tests.differential.hosts.generate.pools import (
     CELL_UUIDS,

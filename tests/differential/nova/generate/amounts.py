@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random extra specs with resource classes, traits and request groups."""
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import TRAITS, RequestDraft
 
 GROUP_SUFFIXES = ("1", "2", "_NET", "-a", "GPU1")

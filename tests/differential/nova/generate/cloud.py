@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import PROJECT_IDS, TRAITS, ZONE_NAMES
 from tests.support.clouds import uuid_of
 

@@ -3,7 +3,7 @@
 
 import json
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import RequestDraft
 
 _NIC_ALIAS = {"name": "nic", "vendor_id": "8086", "product_id": "1502"}

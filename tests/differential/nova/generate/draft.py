@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 
 PROJECT_IDS = ("p1", "p2", "p3")
 ZONE_NAMES = ("az1", "az2", "az3")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random extra specs and image properties of guests that nova translates into traits."""
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import FALSE_VALUES, TRUE_VALUES, RequestDraft
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random image properties that have no equivalent extra spec."""
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import TRAITS, RequestDraft
 
 IMAGE_UUID = "1a1a1a1a-0000-4000-8000-000000000001"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random changes that make a value of a request invalid or contradictory."""
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.draft import RequestDraft
 
 _UNUSUAL_VALUES = (

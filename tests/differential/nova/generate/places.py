@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random destinations, zones, hints, and request groups of ports."""
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate.cloud import AGGREGATES, NODES, SERVER_GROUP_UUID
 from tests.differential.nova.generate.draft import TRAITS, ZONE_NAMES, RequestDraft
 

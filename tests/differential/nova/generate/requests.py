@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.differential.generate.dice import RandomSource
+from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.generate import amounts, cpus, devices, guests, images, places
 from tests.differential.nova.generate.cloud import Cloud
 from tests.differential.nova.generate.draft import PROJECT_IDS, RequestDraft, RequestDraftModifier

@@ -9,7 +9,8 @@ from tests.support.versions import PEER_LATEST
 
 Value = TypeVar("Value")
 
-NEWEST = 39
+#: The minor number of the newest microversion.
+NEWEST = int(PEER_LATEST.removeprefix("1."))
 
 PROVIDER_UUIDS = tuple(f"a0000000-0000-4000-8000-00000000000{n}" for n in range(8))
 CONSUMER_UUIDS = tuple(f"c0000000-0000-4000-8000-00000000000{n}" for n in range(10))

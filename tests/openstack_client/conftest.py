@@ -14,8 +14,8 @@ import openstack as openstack_sdk
 import pytest
 import yaml
 
-from tests.client.reporting import report_host
 from tests.conftest import create_server_database
+from tests.openstack_client.reporting import report_host
 from tests.support.commands import run_captured
 from tests.support.servers import PROGRAMS_FOLDER, Server, build_environment, serve_database
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.client.reporting import read_traits, report_host
+from tests.openstack_client.reporting import read_traits, report_host
 
 pytestmark = pytest.mark.system
 

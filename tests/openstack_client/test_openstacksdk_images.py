@@ -4,7 +4,7 @@
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import connect_sdk
+from tests.openstack_client.conftest import connect_sdk
 from tests.support.servers import Server
 
 # The client warns of its own deprecations.

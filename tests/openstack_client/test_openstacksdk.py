@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import connect_sdk
+from tests.openstack_client.conftest import connect_sdk
 from tests.support.servers import Server
 from tests.support.versions import LATEST
 

@@ -4,8 +4,8 @@
 import pytest
 from openstack import exceptions
 
-from tests.client.conftest import connect_sdk
-from tests.client.reporting import read_traits, record_instance, report_host
+from tests.openstack_client.conftest import connect_sdk
+from tests.openstack_client.reporting import read_traits, record_instance, report_host
 
 # The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
