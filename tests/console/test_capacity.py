@@ -5,9 +5,9 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
-from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.failover.test_report import (
+from tests.support.api_clouds import (
     create_aggregate_with_metadata,
+    make_zone,
     place_instance_on_host,
     report_hosts_with_instances,
 )

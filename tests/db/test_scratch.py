@@ -7,8 +7,6 @@ from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import read_changes
 from placement_sched.store.compute import compute_nodes
-from tests.scheduler.test_simulation import CHANGES_OF_EVERY_KIND, dump_tables
-from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import (
     explain_request,
     make_flavor,
@@ -17,6 +15,8 @@ from tests.support.scheduling import (
     make_uuid,
     select_hosts,
 )
+from tests.support.simulations import CHANGES_OF_EVERY_KIND, dump_tables
+from tests.support.simulations import cloud as cloud  # noqa: PLC0414 - a fixture
 
 
 @pytest.mark.all_databases

@@ -15,7 +15,7 @@ from placement_sched.operations.gauges import (
     CapacityGauges,
 )
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import (
+from tests.support.api_clouds import (
     COMPUTE_HEADERS,
     FLAVORS_PATH,
     NODES_PATH,

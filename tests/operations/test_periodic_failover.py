@@ -8,7 +8,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.periodic import FAILOVER_THREAD, FailoverTask, store_result
 from tests.conftest import make_settings
-from tests.scheduler.failover.test_report import report_hosts_with_instances
+from tests.support.api_clouds import report_hosts_with_instances
 from tests.support.concurrency import join_threads
 
 FAILOVER_PATH = "/scheduler/v1/failover_capacity"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers, added and changed through the placement API."""
+"""Resource providers and allocations, changed and read through the placement API."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -52,3 +52,16 @@ def add_sharing_provider(
         path = f"{PROVIDERS_PATH}/{provider}/aggregates"
         aggregates = app.get(path, headers=LATEST_HEADERS).json["aggregates"]
         change_provider(app, provider, "aggregates", [*aggregates, aggregate])
+
+
+def read_allocations_of_consumer(app, uuid):
+    return app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json["allocations"]
+
+
+def read_usages(app):
+    path = "/placement/resource_providers"
+    providers = app.get(path, headers=LATEST_HEADERS).json["resource_providers"]
+    return [
+        app.get(f"{path}/{provider['uuid']}/usages", headers=LATEST_HEADERS).json["usages"]
+        for provider in providers
+    ]

@@ -23,18 +23,13 @@ from tests.support.scheduling import (
     make_spec,
     make_uuid,
 )
-from tests.support.statements import record_statements
+from tests.support.statements import count_table_rows, record_statements
 
 
 @pytest.fixture
 def cloud(app):
     app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{number}") for number in (1, 2)])
     return app
-
-
-def count_table_rows(database, table):
-    with database.read() as connection:
-        return connection.scalar(text(f"SELECT count(*) FROM {table}"))
 
 
 @contextmanager

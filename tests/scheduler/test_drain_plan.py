@@ -16,16 +16,10 @@ from tests.scheduler.plan_moves import (
     read_host_of_instance,
     read_usage_of_host,
 )
-from tests.scheduler.test_server_groups import create_group
-from tests.scheduler.test_simulation import dump_tables
-from tests.support.scheduling import (
-    explain_request,
-    make_flavor,
-    make_report,
-    make_spec,
-    make_uuid,
-    select_hosts,
-)
+from tests.scheduler.server_groups import create_group
+from tests.support.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.scheduling import explain_request, make_spec, make_uuid, select_hosts
+from tests.support.simulations import dump_tables
 
 
 def request_drain_plan(app, *changes, status=200, **more):
@@ -115,20 +109,6 @@ def test_drain_plan_can_be_carried_out_on_every_database(app_with_long_timeout):
 @given(cloud=draw_small_cloud())
 def test_drain_plan_of_random_clouds_can_be_carried_out(make_new_app, cloud):
     check_plan_by_executing_its_moves(make_new_app(scheduler__what_if_timeout=600), cloud)
-
-
-@pytest.fixture
-def cloud(app):
-    """Three hosts with 8 GB. Two instances with 3 GB are on cn1."""
-    names = ("cn1", "cn2", "cn3")
-    app.post_json(
-        "/scheduler/v1/compute_nodes", [make_report(name, memory_mb=8192) for name in names]
-    )
-    for at in (1, 2):
-        select_hosts(
-            app, make_spec(make_uuid(at), flavor=make_flavor(memory_mb=3072), force_hosts=["cn1"])
-        )
-    return app
 
 
 def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):

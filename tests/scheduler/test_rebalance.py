@@ -10,40 +10,15 @@ from hypothesis import strategies as st
 from tests.exploring import scale_example_count
 from tests.scheduler.fleets import load_fleet
 from tests.scheduler.plan_moves import execute_move, read_usage_of_host
-from tests.scheduler.test_simulation import dump_tables
-from tests.support.scheduling import (
-    explain_request,
-    make_flavor,
-    make_report,
-    make_spec,
-    make_uuid,
-    select_hosts,
-)
+from tests.support.plan_clouds import MB_PER_GB, build_request_with_memory, make_filled_hosts
+from tests.support.scheduling import explain_request, make_uuid
+from tests.support.simulations import dump_tables
 
 pytestmark = pytest.mark.slow
-
-MB_PER_GB = 1024
 
 
 def request_rebalance(app, goal="fit", status=200, **more):
     return app.post_json("/scheduler/v1/rebalance", {"goal": goal, **more}, status=status).json
-
-
-def make_filled_hosts(app, free, *placed):
-    """Report hosts with GB of memory, and place instances with GB on hosts."""
-    reports = [
-        make_report(name, memory_mb=size * MB_PER_GB, vcpus=60) for name, size in free.items()
-    ]
-    app.post_json("/scheduler/v1/compute_nodes", reports)
-    for number, (host, size) in enumerate(placed, 1):
-        request = make_spec(
-            make_uuid(number), flavor=make_flavor(memory_mb=size * MB_PER_GB, root_gb=1)
-        )
-        select_hosts(app, {**request, "force_hosts": [host]})
-
-
-def build_request_with_memory(size):
-    return make_spec(flavor=make_flavor(memory_mb=size * MB_PER_GB, root_gb=1))
 
 
 def find_minimal_number_of_moves(free, placed, size, most):

@@ -3,7 +3,12 @@
 
 import pytest
 
-from tests.scheduler.providers import add_provider, add_sharing_provider
+from tests.scheduler.providers import (
+    add_provider,
+    add_sharing_provider,
+    read_allocations_of_consumer,
+    read_usages,
+)
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import (
     explain_request,
@@ -29,19 +34,6 @@ def cloud(app):
         ],
     )
     return app
-
-
-def read_allocations_of_consumer(app, uuid):
-    return app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json["allocations"]
-
-
-def read_usages(app):
-    path = "/placement/resource_providers"
-    providers = app.get(path, headers=LATEST_HEADERS).json["resource_providers"]
-    return [
-        app.get(f"{path}/{provider['uuid']}/usages", headers=LATEST_HEADERS).json["usages"]
-        for provider in providers
-    ]
 
 
 def test_best_host_is_claimed_for_the_instance(cloud):

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from tests.exploring import scale_example_count
-from tests.scheduler.providers import add_sharing_provider
-from tests.scheduler.test_claim import build_clock_that_fills_hosts
-from tests.scheduler.test_scheduler import read_allocations_of_consumer, read_usages
-from tests.scheduler.test_server_groups import create_group, read_group_members
+from tests.scheduler.concurrent_claims import build_clock_that_fills_hosts
+from tests.scheduler.providers import (
+    add_sharing_provider,
+    read_allocations_of_consumer,
+    read_usages,
+)
+from tests.scheduler.server_groups import create_group, read_group_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import (

@@ -11,8 +11,8 @@ from placement_sched.app import create_app
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.explanations import put_aggregate
-from tests.scheduler.test_scheduler import read_usages
-from tests.scheduler.test_server_groups import create_group
+from tests.scheduler.providers import read_usages
+from tests.scheduler.server_groups import create_group
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants

@@ -9,6 +9,15 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
+from tests.scheduler.server_groups import (
+    COMPUTE_HEADERS,
+    SELECT_PATH,
+    SERVER_GROUPS_PATH,
+    create_group,
+    get_error_detail,
+    post_request_spec,
+    read_group_members,
+)
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,
@@ -18,10 +27,7 @@ from tests.support.scheduling import (
 )
 from tests.support.states import build_spec
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
 EXPLAIN_PATH = "/scheduler/v1/explain"
-SERVER_GROUPS_PATH = "/compute/v2.1/os-server-groups"
-COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 UNKNOWN_GROUP_UUID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -45,27 +51,6 @@ def cloud(database_url, make_app):
 @pytest.fixture
 def sqlite_cloud(sqlite_url, make_app):
     return make_cloud(sqlite_url, make_app)
-
-
-def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
-    body = {"server_group": {"name": name, "policy": policy, "rules": rules}}
-    headers = {**COMPUTE_HEADERS, "X-Auth-Token": token, "X-Roles": "admin"}
-    return app.post_json(SERVER_GROUPS_PATH, body, headers=headers).json["server_group"]["id"]
-
-
-def post_request_spec(app, *instances, status=200, path=SELECT_PATH, **fields):
-    body = {"request_spec": make_spec(*instances, **fields)}
-    return app.post_json(path, body, status=status).json
-
-
-def read_group_members(app, group):
-    headers = {**COMPUTE_HEADERS, "X-Auth-Token": "admin"}
-    return app.get(f"{SERVER_GROUPS_PATH}/{group}", headers=headers).json["server_group"]["members"]
-
-
-def get_error_detail(answer):
-    (error,) = answer["errors"]
-    return error["detail"]
 
 
 def test_claimed_instances_become_members_of_their_server_group(cloud):

@@ -2,47 +2,21 @@
 """Explanations with simulated changes."""
 
 import pytest
-from sqlalchemy import select as query
 
-from placement_sched.db.tables import metadata
 from placement_sched.limits import MAX_EXPENSIVE_QUERIES
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import (
     explain_request,
     make_flavor,
-    make_report,
     make_spec,
     make_uuid,
     select_hosts,
 )
+from tests.support.simulations import COMPUTE_HEADERS, post_aggregate_action, report_hosts
+from tests.support.simulations import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
-
-COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
-
-
-@pytest.fixture
-def cloud(app):
-    """Three hosts and a zone with cn3. cn2 is the largest host."""
-    return report_hosts(app)
-
-
-def report_hosts(app):
-    app.post_json(
-        "/scheduler/v1/compute_nodes",
-        [
-            make_report("cn1"),
-            make_report("cn2", memory_mb=131072),
-            make_report("cn3", memory_mb=32768),
-        ],
-    )
-    body = {"aggregate": {"name": "gpu", "availability_zone": "az1"}}
-    aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE_HEADERS).json[
-        "aggregate"
-    ]
-    post_aggregate_action(app, aggregate["id"], {"add_host": {"host": "cn3"}})
-    return app
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +25,8 @@ def shared_cloud(make_shared_app):
     return report_hosts(make_shared_app())
 
 
-def post_aggregate_action(app, number, action):
-    app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE_HEADERS)
-
-
 def list_passing_hosts(explanation):
     return [host["host"] for host in explanation["hosts"]]
-
-
-def dump_tables(app):
-    """Return every row of every table."""
-    with app.app.services.database.read() as connection:
-        return {
-            table.name: sorted(map(repr, connection.execute(query(table)).all()))
-            for table in metadata.sorted_tables
-        }
 
 
 def test_host_drained_in_a_simulation_is_rejected(shared_cloud):
@@ -165,15 +126,6 @@ def test_simulated_aggregate_with_a_policy_changes_the_passing_hosts(
         explain_request(cloud, make_spec(), changes=changes, policy="dense")
     ) == ["cn3"]
     assert len(list_passing_hosts(explain_request(cloud, make_spec()))) == 3
-
-
-CHANGES_OF_EVERY_KIND = [
-    {"drain": ["cn1"]},
-    {"add": {"like": "cn2", "count": 2}},
-    {"inventory": {"host": "cn3", "resource_class": "VCPU", "total": 64}},
-    {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"note": "x"}}},
-    {"remove": ["cn2"]},
-]
 
 
 def test_simulated_changes_have_the_effect_of_real_changes(cloud):

@@ -21,10 +21,9 @@ from placement_sched.model.decision import (
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions
 from tests.operations.test_periodic import NOW, build_decision
-from tests.scheduler.test_decisions import count_table_rows
 from tests.support.concurrency import run_before_each_statement
 from tests.support.scheduling import make_uuid
-from tests.support.statements import run_query
+from tests.support.statements import count_table_rows, run_query
 
 pytestmark = pytest.mark.all_databases
 

@@ -4,7 +4,7 @@
 from placement_sched.model.clock import utcnow
 from placement_sched.store.figures import count_rows, read_cloud_figures
 from placement_sched.store.placement import resource_classes, traits
-from tests.scheduler.capacity.test_report import make_zone
+from tests.support.api_clouds import make_zone
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.statements import run_query
 

@@ -41,3 +41,8 @@ def record_statements(database: Database) -> Iterator[list[str]]:
     finally:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", record_call)
+
+
+def count_table_rows(database, table):
+    with database.read() as connection:
+        return connection.scalar(text(f"SELECT count(*) FROM {table}"))

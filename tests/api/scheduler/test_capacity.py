@@ -2,8 +2,8 @@
 """Invalid capacity requests are rejected with the path of the error."""
 
 from tests.scheduler.capacity.placements import get_error_detail
-from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.scheduler.capacity.test_report import store_flavor
+from tests.support.api_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.api_clouds import store_flavor
 
 
 def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):

@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.scheduler.test_drain_plan import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.scheduler.test_rebalance import build_request_with_memory, make_filled_hosts
+from tests.support.plan_clouds import build_request_with_memory, make_filled_hosts
+from tests.support.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 
 
 def test_invalid_plan_is_400_with_the_path_of_the_error(cloud):

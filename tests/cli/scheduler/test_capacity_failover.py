@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.scheduler.failover.test_report import place_instance_on_host, report_hosts_with_instances
+from tests.support.api_clouds import place_instance_on_host, report_hosts_with_instances
 
 pytestmark = pytest.mark.slow
 

@@ -10,29 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from placement_sched.model.hardware.numa import NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.hardware.pci_devices import PciPools
-from placement_sched.model.hardware.pci_requests import parse_aliases
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.hardware.stranding import FlavorTable, _count_spread
 from placement_sched.model.image import Image
 from placement_sched.model.verdict import Rejection
-
-GPU_ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "device_type": "type-PCI"}'
-GPU_ALIASES = parse_aliases((GPU_ALIAS,), in_placement=False)
-HUGE_PAGE_KB = 1024 * 1024
-
-
-def build_flavor(vcpus=1, memory_mb=1024, disk=0, **fields):
-    return Flavor(vcpus=vcpus, memory_mb=memory_mb, root_gb=disk, **fields)
-
-
-def build_pinned_flavor(vcpus, gigabytes, **extra_specs):
-    specs = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": str(HUGE_PAGE_KB)}
-    specs |= {name.replace("__", ":"): value for name, value in extra_specs.items()}
-    return build_flavor(vcpus, 1024 * gigabytes, extra_specs=specs)
+from tests.support.stranding import (
+    GPU_ALIASES,
+    build_flavor,
+    build_gpu_pools,
+    build_numa_cell,
+    build_pinned_flavor,
+)
 
 
 def build_host(**changes):
@@ -51,21 +41,6 @@ def build_host(**changes):
         "limits": {},
     }
     return SimpleNamespace(**(fields | changes))
-
-
-def build_numa_cell(number, cpus, pages, *, shared=0, used=0):
-    first = 100 * number
-    return NUMACell(
-        id=number,
-        cpuset=frozenset(range(first + 50, first + 50 + shared)),
-        pcpuset=frozenset(range(first, first + cpus)),
-        pinned_cpus=frozenset(range(first, first + used)),
-        memory=1024 * (pages + 8),
-        mempages=(
-            NUMAPagesTopology(size_kb=4, total=8 * 256 * 1024),
-            NUMAPagesTopology(size_kb=HUGE_PAGE_KB, total=pages),
-        ),
-    )
 
 
 def list_positive_amounts(table, row):
@@ -193,13 +168,6 @@ def test_all_memory_pages_but_the_smallest_count_as_large():
     topology = NUMATopology([build_numa_cell(0, 0, 5, shared=8)])
     fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
     assert fits.tolist() == [[2]]
-
-
-def build_gpu_pools(*counts):
-    ids = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
-    return PciPools.from_report(
-        [{**ids, "numa_node": node, "count": count} for node, count in counts]
-    )
 
 
 def test_stranded_pci_devices_are_counted_by_host_and_numa_node():

@@ -23,9 +23,9 @@ from tests.scheduler.capacity.placements import (
     fill_cloud,
     read_capacity,
 )
-from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import PROVIDERS_PATH, add_provider, add_sharing_provider
-from tests.scheduler.test_server_groups import create_group
+from tests.scheduler.server_groups import create_group
+from tests.support.api_clouds import make_zone
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS

@@ -10,44 +10,12 @@ from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placements import GPU_ALIAS, GPU_POOL, fill_cloud, read_capacity
 from tests.scheduler.providers import add_provider, set_inventory_totals
-from tests.scheduler.test_server_groups import create_group
+from tests.scheduler.server_groups import create_group
+from tests.support.api_clouds import NODES_PATH, store_flavor
+from tests.support.api_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
-
-NODES_PATH = "/scheduler/v1/compute_nodes"
-FLAVORS_PATH = "/compute/v2.1/flavors"
-AGGREGATES_PATH = "/compute/v2.1/os-aggregates"
-COMPUTE_HEADERS = {"OpenStack-API-Version": "compute 2.96"}
-
-
-def make_zone(app, name, *hosts):
-    body = {"aggregate": {"name": f"agg-{name}", "availability_zone": name}}
-    number = app.post_json(AGGREGATES_PATH, body, headers=COMPUTE_HEADERS).json["aggregate"]["id"]
-    for host in hosts:
-        add = {"add_host": {"host": host}}
-        app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
-
-
-def store_flavor(app, name, vcpus=1, ram=1024, disk=10):
-    sizes = {"vcpus": vcpus, "ram": ram, "disk": disk}
-    app.post_json(
-        FLAVORS_PATH, {"flavor": {"name": name, "id": name, **sizes}}, headers=COMPUTE_HEADERS
-    )
-
-
-@pytest.fixture
-def cloud(app):
-    """Three hosts: cn1 runs out of memory, cn2 runs out of CPUs, and cn3 is full."""
-    hosts = [
-        make_report("cn1", vcpus=16, memory_mb=4096),
-        make_report("cn2", vcpus=2, memory_mb=65536),
-        make_report("cn3", vcpus=16, memory_mb=512),
-    ]
-    app.post_json(NODES_PATH, hosts)
-    make_zone(app, "az1", "cn1")
-    make_zone(app, "az2", "cn2", "cn3")
-    return app
 
 
 def test_capacity_equals_the_number_of_placed_instances(cloud):

@@ -7,6 +7,7 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.conftest import AdminClient, make_settings
+from tests.scheduler.drivers.requests import SELECT_PATH, post_request_spec
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,
@@ -16,8 +17,6 @@ from tests.support.scheduling import (
 )
 from tests.support.states import ManualClock
 
-SELECT_PATH = "/scheduler/v1/select_destinations"
-EXPLAIN_PATH = "/scheduler/v1/explain"
 NODES_PATH = "/scheduler/v1/compute_nodes"
 
 
@@ -48,10 +47,6 @@ def report_two_hosts(app, **changes):
         NODES_PATH,
         [make_report("cn1", memory_mb=65536, **changes), make_report("cn2", memory_mb=60000)],
     )
-
-
-def post_request_spec(app, *instances, path=EXPLAIN_PATH, **changes):
-    return app.post_json(path, {"request_spec": make_spec(*instances, **changes)}).json
 
 
 def select_host(app, number, **changes):

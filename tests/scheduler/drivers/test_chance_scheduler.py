@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.conftest import make_settings
-from tests.scheduler.drivers.test_caching_scheduler import SELECT_PATH, post_request_spec
+from tests.scheduler.drivers.requests import SELECT_PATH, post_request_spec
 from tests.support.scheduling import get_selected_hosts, make_report, make_uuid
 
 pytestmark = pytest.mark.slow

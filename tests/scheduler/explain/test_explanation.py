@@ -8,8 +8,7 @@ from sqlalchemy import insert
 
 from placement_sched.config.settings import MAX_INT
 from placement_sched.db.tables import placement_aggregates
-from tests.scheduler.providers import add_provider
-from tests.scheduler.test_scheduler import read_allocations_of_consumer
+from tests.scheduler.providers import read_allocations_of_consumer
 from tests.support.scheduling import (
     explain_request,
     make_flavor,
@@ -207,15 +206,6 @@ def test_option_overrides_apply_to_the_request_groups_of_pci_devices(sqlite_app)
         "/scheduler/v1/explain", {"request_spec": request}, status=400
     ).json
     assert "[pci] alias does not configure 'gpu'" in response["errors"][0]["detail"]
-
-
-@pytest.fixture
-def cloud_without_compute_nodes(sqlite_app):
-    """Three providers with capacity but without compute nodes, as in OpenStack placement."""
-    for number in (1, 2, 3):
-        name, totals = f"cmp{number}.cloud", {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
-        add_provider(sqlite_app, name, str(UUID(int=number)), **totals)
-    return sqlite_app
 
 
 def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_compute_nodes):

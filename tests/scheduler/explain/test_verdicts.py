@@ -8,9 +8,6 @@ from placement_sched.scheduler.explain import verdicts as module
 from placement_sched.scheduler.explain.verdicts import describe_would_fit
 from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter
 from tests.conftest import make_settings
-from tests.scheduler.explain.test_explanation import (
-    cloud_without_compute_nodes as cloud_without_compute_nodes,  # noqa: PLC0414 - a fixture
-)
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import (

@@ -8,52 +8,25 @@ from hypothesis import strategies as st
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as report_module
 from tests.exploring import scale_example_count
-from tests.scheduler.capacity.test_report import (
+from tests.scheduler.failover.queries import compute_failover
+from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
+from tests.scheduler.server_groups import create_group
+from tests.support.api_clouds import (
     AGGREGATES_PATH,
     COMPUTE_HEADERS,
     FLAVORS_PATH,
+    NODES_PATH,
+    create_aggregate_with_metadata,
     make_zone,
+    place_instance_on_host,
+    report_hosts_with_instances,
     store_flavor,
 )
-from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
-from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
-
-NODES_PATH = "/scheduler/v1/compute_nodes"
-FAILOVER_CAPACITY_PATH = "/scheduler/v1/failover_capacity"
-SELECT_PATH = "/scheduler/v1/select_destinations"
-
-
-def place_instance_on_host(app, number, host, **values):
-    body = {"request_spec": make_spec(make_uuid(number), force_hosts=[host], **values)}
-    app.post_json(SELECT_PATH, body)
-
-
-def compute_failover(app, status=200, **body):
-    """Compute without further instances, which takes longer."""
-    return app.post_json(FAILOVER_CAPACITY_PATH, {"remaining": False, **body}, status=status).json
 
 
 def read_counts_by_state(answer):
     return {state: answer[state] for state in ("covered", "uncovered", "undetermined")}
-
-
-def create_aggregate_with_metadata(app, name, **values):
-    """Set metadata of an aggregate, made for this."""
-    body = {"aggregate": {"name": name}}
-    number = app.post_json(AGGREGATES_PATH, body, headers=COMPUTE_HEADERS).json["aggregate"]["id"]
-    action = {"set_metadata": {"metadata": values}}
-    app.post_json(f"{AGGREGATES_PATH}/{number}/action", action, headers=COMPUTE_HEADERS)
-    return number
-
-
-def report_hosts_with_instances(app, hosts, instances):
-    """Report hosts of 4 GiB, and place instances of 1 GiB on named hosts."""
-    app.post_json(NODES_PATH, [make_report(name, memory_mb=4096) for name in hosts])
-    store_flavor(app, "small")
-    store_flavor(app, "large", ram=3072)
-    for number, host in enumerate(instances, 1):
-        place_instance_on_host(app, number, host, flavor="small")
 
 
 def test_host_is_covered_if_all_its_instances_find_places(sqlite_app):

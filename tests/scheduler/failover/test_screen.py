@@ -13,7 +13,7 @@ from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import scale_example_count
-from tests.scheduler.failover.test_report import compute_failover
+from tests.scheduler.failover.queries import compute_failover
 from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
 
 VF_RESOURCE_CLASS = "CUSTOM_VF"

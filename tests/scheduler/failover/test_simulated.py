@@ -2,7 +2,8 @@
 """Simulations of failures."""
 
 from placement_sched.scheduler.failover import report
-from tests.scheduler.failover.test_report import compute_failover, report_hosts_with_instances
+from tests.scheduler.failover.queries import compute_failover
+from tests.support.api_clouds import report_hosts_with_instances
 
 
 def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from placement_sched.scheduler.filters.core_filter import AggregateCoreFilter, CoreFilter
-from tests.scheduler.filters.test_ratio_filters import build_host_with_usage, find_filter_rejection
+from tests.scheduler.filters.ratio_filters import build_host_with_usage, find_filter_rejection
 
 
 @pytest.mark.parametrize(

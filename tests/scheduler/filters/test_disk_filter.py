@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.scheduler.filters.disk_filter import DiskFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.filters.test_ratio_filters import (
+from tests.scheduler.filters.ratio_filters import (
     DISK_REQUEST_TEXT,
     build_host_with_usage,
     find_filter_rejection,

@@ -10,8 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.periodic import store_result
 from placement_sched.store import figures
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import store_flavor
-from tests.scheduler.failover.test_report import report_hosts_with_instances
+from tests.support.api_clouds import report_hosts_with_instances, store_flavor
 from tests.support.scheduling import explain_request, make_flavor, make_spec, make_uuid
 from tests.support.statements import record_statements
 from tests.support.states import ManualClock

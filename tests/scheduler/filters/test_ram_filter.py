@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.scheduler.filters.ram_filter import RamFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.filters.test_ratio_filters import build_host_with_usage, find_filter_rejection
+from tests.scheduler.filters.ratio_filters import build_host_with_usage, find_filter_rejection
 
 
 @pytest.mark.parametrize(

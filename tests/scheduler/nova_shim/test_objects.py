@@ -4,8 +4,11 @@
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.nova_shim import objects
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import AGGREGATES_PATH, COMPUTE_HEADERS
-from tests.scheduler.failover.test_report import create_aggregate_with_metadata
+from tests.support.api_clouds import (
+    AGGREGATES_PATH,
+    COMPUTE_HEADERS,
+    create_aggregate_with_metadata,
+)
 from tests.support.scheduling import make_report, make_spec, make_uuid
 
 #: Key and value of a look-up, and the names of the aggregates.

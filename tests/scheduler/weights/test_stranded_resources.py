@@ -15,7 +15,13 @@ from placement_sched.scheduler.weights import Weighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
-from tests.model.hardware.test_stranding import (
+from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
+from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
+from tests.support.api_clouds import store_flavor
+from tests.support.scheduling import FLAVOR, make_report, make_spec
+from tests.support.statements import record_statements
+from tests.support.states import build_host_state, build_settings, build_spec
+from tests.support.stranding import (
     GPU_ALIAS,
     GPU_ALIASES,
     build_flavor,
@@ -23,12 +29,6 @@ from tests.model.hardware.test_stranding import (
     build_numa_cell,
     build_pinned_flavor,
 )
-from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
-from tests.scheduler.capacity.test_report import store_flavor
-from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
-from tests.support.scheduling import FLAVOR, make_report, make_spec
-from tests.support.statements import record_statements
-from tests.support.states import build_host_state, build_settings, build_spec
 
 WEIGHER_NAME = "StrandedResourcesWeigher"
 MULTIPLIER_OPTION = "filter_scheduler__stranded_resources_weight_multiplier"
