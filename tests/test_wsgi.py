@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from placement_sched.app import APIS
-from tests.api.test_auth import build_keystone_config
 from tests.support import identity
 from tests.support.commands import run_captured
+from tests.support.identity import build_keystone_config
 from tests.support.repository import PACKAGE
 from tests.support.servers import (
     PROGRAMS_FOLDER,

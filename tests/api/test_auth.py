@@ -16,37 +16,14 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.support import identity
-from tests.support.identity import PASSWORD, USER, Identity
+from tests.support.identity import Identity, build_keystone_config
 
 pytestmark = pytest.mark.slow
 
-KEYSTONE_CONFIG = """
-[api]
-auth_strategy = keystone
-[keystone_authtoken]
-auth_type = password
-auth_url = {keystone}/v3
-username = {user}
-password = {password}
-user_domain_name = Default
-project_domain_name = Default
-project_name = service
-www_authenticate_uri = https://keystone.example.com/v3
-http_request_max_retries = 0
-token_cache_time = -1
-"""
 PROVIDERS_PATH = "/placement/resource_providers"
 LATEST_HEADERS = {"OpenStack-API-Version": "placement latest"}
 
 AppStarter = Callable[..., TestApp]
-
-
-def build_keystone_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
-    """Return a configuration with the keystone at ``url`` and with some options replaced."""
-    text = KEYSTONE_CONFIG.format(keystone=url, user=USER, password=password)
-    for name, line in replaced.items():
-        text = text.replace(f"{name} = ", f"{line}\n#")
-    return text
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from time import time
 from uuid import uuid4
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from webtest import TestApp
 
 from placement_sched.api.metrics import DIRECTORY, Metrics
@@ -17,23 +16,11 @@ from placement_sched.operations import aggregates
 from placement_sched.operations.gauges import CloudGauges
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import NOW
+from tests.support.metrics import read_metric_samples
 from tests.support.providers import make_provider
 from tests.support.scheduling import make_flavor, make_report, make_spec
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
-
-
-def read_metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
-    """Return the samples of a metric with these labels, by their other labels."""
-    text = TestApp(app.app).get("/metrics").text
-    return {
-        tuple(
-            sorted((key, sample.labels[key]) for key in sample.labels.keys() - labels.keys())
-        ): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == f"placement_sched_{name}" and labels.items() <= sample.labels.items()
-    }
 
 
 def sum_metric_samples(app, name: str, **labels: str) -> float:

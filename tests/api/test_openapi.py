@@ -2,32 +2,20 @@
 """The OpenAPI document is valid, complete and agrees with the service."""
 
 from dataclasses import replace
-from functools import cache
 
 import orjson
 import pytest
 
-from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import API, describe_openapi
+from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
+from tests.api.openapi_documents import (
+    MICROVERSIONS,
+    build_openapi_document,
+    index_operations_by_path,
+)
 from tests.support.conformance import HttpExchange, OpenApiDocument, check_exchange
 from tests.support.versions import LATEST
-
-MICROVERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
-
-
-@cache
-def build_openapi_document(version: Version) -> dict:
-    return openapi.build_document(describe_openapi(API.routes), version, "/placement")
-
-
-def index_operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
-    return {
-        (method.upper(), path): operation
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    }
 
 
 def read_parameters_by_name(document: dict, method: str, path: str) -> dict[str, dict]:

@@ -7,12 +7,12 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.store.placement import provider_state
-from tests.api.test_metrics import read_metric_samples
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARING_TRAIT
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import Cloud, load_cloud, uuid_of
+from tests.support.metrics import read_metric_samples
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 

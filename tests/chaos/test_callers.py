@@ -16,7 +16,6 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.operations.periodic import store_result
-from tests.api.test_auth import build_keystone_config
 from tests.chaos import access_rules
 from tests.chaos.endpoints import REJECTING_VIEWS, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json
@@ -30,6 +29,7 @@ from tests.chaos.valid_requests import (
     create_cloud_objects,
 )
 from tests.support import identity
+from tests.support.identity import build_keystone_config
 
 pytestmark = pytest.mark.slow
 

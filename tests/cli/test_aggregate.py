@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
@@ -14,7 +13,7 @@ from tests.support.host_maps import (
     sync_own_aggregates,
     sync_own_traits,
 )
-from tests.support.hosts import add_node
+from tests.support.hosts import add_flavor, add_node
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 
 from placement_sched.api import middleware
 from placement_sched.cli.serve import warn_of_idle_workers
-from tests.api.test_auth import build_keystone_config
 from tests.support import identity
+from tests.support.identity import build_keystone_config
 from tests.support.servers import PROGRAM, build_environment, start_server
 
 pytestmark = pytest.mark.system

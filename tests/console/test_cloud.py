@@ -10,9 +10,8 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.model.provider import FULL, NEARLY_FULL
-from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import LICENSED_TRAIT, add_aggregate
-from tests.support.hosts import add_node
+from tests.support.hosts import add_flavor, add_node
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from placement_sched.model.compute_node import build_inventories, build_node, select_stored_fields
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import parse
-from tests.schemas.test_node_report import NUMA_CELL, REPORT_DEFAULTS, parse_node_report
+from tests.support.reports import NUMA_CELL, REPORT_DEFAULTS, parse_node_report
 
 
 def test_inventories_of_a_node_have_reported_totals_and_ratios():

@@ -23,7 +23,7 @@ from placement_sched.config.options.services import import_oslo_messaging
 from placement_sched.nova.objects import build_primitive
 from tests.conftest import AdminClient, make_settings
 from tests.nova.cloud.rabbitmq import has_consumer, run_private_rabbitmq
-from tests.nova.databases.test_service_record import SERVICES_TABLE
+from tests.nova.service_records import SERVICES_TABLE
 from tests.support import program
 from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, create_sqlite_nova

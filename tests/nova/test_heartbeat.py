@@ -11,12 +11,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.nova.service import Heartbeat
 from placement_sched.store.compute import services
 from tests.conftest import make_settings
-from tests.nova.databases.test_service_record import (
-    NOW,
-    SERVICES_TABLE,
-    add_service,
-    read_service_rows,
-)
+from tests.nova.service_records import NOW, SERVICES_TABLE, add_service, read_service_rows
 from tests.support.states import ManualClock
 
 

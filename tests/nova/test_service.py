@@ -12,13 +12,13 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import leases
 from placement_sched.nova.objects import build_primitive
-from tests.nova.databases.test_service_record import read_service_rows
 from tests.nova.scheduling import (
     OSLO_MESSAGING,
     build_request_spec_primitive,
     list_selected_hosts,
     wait_until_true,
 )
+from tests.nova.service_records import read_service_rows
 from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.system

@@ -3,11 +3,10 @@
 
 import pytest
 
-from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage
 from placement_sched.operations.aggregate_check import Kind, check_aggregates
 from placement_sched.store import images
-from placement_sched.store.compute import flavors, host_aggregates
+from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
@@ -21,23 +20,12 @@ from tests.support.host_maps import (
     sync_own_aggregates,
     sync_own_traits,
 )
-from tests.support.hosts import NOW, add_node
+from tests.support.hosts import NOW, add_flavor, add_node
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": "required"}
 ISOLATED_FILTERING_OPTION = {"scheduler__enable_isolated_aggregate_filtering": True}
-
-
-def add_flavor(database, name, *required, private=False):
-    specs = {f"trait:{trait}": "required" for trait in required}
-
-    def write_rows(connection):
-        flavors.add_many(connection, [Flavor(flavorid=name, name=name, is_public=not private)], NOW)
-        number = flavors.find_by_flavorid(connection, name).id
-        flavors.set_extra_specs(connection, number, specs, NOW)
-
-    database.write(write_rows)
 
 
 def add_image(database, name, *required, uuid=None, **properties):

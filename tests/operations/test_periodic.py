@@ -4,7 +4,7 @@
 Notices to clients about requests without a host that fit now.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from threading import Event, Thread
 
 import pytest
@@ -17,7 +17,6 @@ from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.clock import utcnow
-from placement_sched.model.decision import Decision, PlacedInstance
 from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, OldRowDeletion, PeriodicTask, WaitingRequests
@@ -25,10 +24,9 @@ from placement_sched.store import decisions, plan_runs
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads
+from tests.support.decisions import NOW, build_decision
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import execute_statements, record_statements
-
-NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class CountingTask(PeriodicTask):
@@ -178,19 +176,6 @@ def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monot
     assert rows[1] > 1
     for database in databases:
         database.dispose()
-
-
-def build_decision(moment, number=0):
-    return Decision(
-        uuid=make_uuid(1000 + number),
-        outcome="selected",
-        project_id=None,
-        digest="",
-        request={},
-        answer={},
-        places=(PlacedInstance(make_uuid(number), "cn1"),),
-        created_at=moment,
-    )
 
 
 def _record_decision(database, number, age):

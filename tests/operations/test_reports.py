@@ -20,20 +20,15 @@ from placement_sched.store.placement import (
 )
 from tests.conftest import make_settings
 from tests.support.concurrency import run_concurrently
+from tests.support.recorded_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
 from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
-DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 #: Number of concurrent creations of a node and its provider.
 CONCURRENT_CREATION_ROUNDS = 4
-
-
-def record_report(database, settings, *documents, now=NOW):
-    parsed = reports.parse_reports(documents, settings, now)
-    return database.write(lambda connection: reports.record_reports(connection, parsed, now))
 
 
 @pytest.fixture
@@ -45,13 +40,6 @@ def send_reports(database, settings):
     return send_report
 
 
-def read_provider(database, number=1):
-    with database.read() as connection:
-        return resource_providers.map_by_uuid(connection, [node_uuid(number)]).get(
-            node_uuid(number)
-        )
-
-
 def read_inventories(database, number=1):
     with database.read() as connection:
         _, rows = inventories.get_by_provider_uuid(connection, node_uuid(number))
@@ -59,12 +47,6 @@ def read_inventories(database, number=1):
         inventory.resource_class: (inventory.total, inventory.reserved, inventory.allocation_ratio)
         for inventory in rows
     }
-
-
-def read_traits(database, number=1):
-    with database.read() as connection:
-        rows = traits.get_provider_traits(connection, node_uuid(number)).traits
-    return {trait.name for trait in rows}
 
 
 def read_aggregates(database, number=1):

@@ -2,7 +2,7 @@
 """Disabling, enabling and forcing down compute services."""
 
 from placement_sched.store.compute import services
-from tests.operations.test_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
+from tests.support.recorded_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
 from tests.support.reports import NOW, build_report
 from tests.support.service_changes import disable_service, enable_service, set_service_fields
 from tests.support.statements import record_statements

@@ -14,16 +14,17 @@ from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode, select_stored_fields
 from placement_sched.model.names import MONITOR_METRICS
 from placement_sched.model.provider import MAX_INT
-from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.schemas.node_report import parse
 from tests.support.nova_clouds import build_nova_object
-from tests.support.reports import NOW, build_report, node_uuid, remove_keys
-
-REPORT_DEFAULTS = Defaults(now=NOW)
-NUMA_CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
-
-
-def parse_node_report(**changes) -> ComputeNode:
-    return parse(build_report(**changes), REPORT_DEFAULTS).node
+from tests.support.reports import (
+    NOW,
+    NUMA_CELL,
+    REPORT_DEFAULTS,
+    build_report,
+    node_uuid,
+    parse_node_report,
+    remove_keys,
+)
 
 
 def test_missing_fields_of_a_report_have_defaults():

@@ -15,7 +15,7 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.store.compute.test_compute_nodes import HALF_MINUTE_LATER, build_reported_node
+from tests.store.reported_nodes import HALF_MINUTE_LATER, build_reported_node
 from tests.support.concurrency import run_concurrently
 from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements, run_query

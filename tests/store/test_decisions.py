@@ -20,8 +20,8 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions
-from tests.operations.test_periodic import NOW, build_decision
 from tests.support.concurrency import run_before_each_statement
+from tests.support.decisions import NOW, build_decision
 from tests.support.scheduling import make_uuid
 from tests.support.statements import count_table_rows, run_query
 

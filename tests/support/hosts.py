@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, their providers and instances, written directly into the tables."""
+"""Hosts, providers, instances and flavors, written without the APIs."""
 
 from uuid import uuid4
 
@@ -7,7 +7,9 @@ from sqlalchemy import insert, update
 
 from placement_sched.db.tables import compute_nodes, instances, resource_providers, services
 from placement_sched.db.transaction import Database
+from placement_sched.model.flavor import Flavor
 from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store.compute import flavors
 from placement_sched.store.compute.compute_nodes import build_row
 from tests.support.reports import NOW, build_report
 
@@ -46,3 +48,14 @@ def add_service(database: Database, host: str, binary: str = "nova-compute") -> 
 def add_instance(database: Database, host: str) -> None:
     row = {"uuid": str(uuid4()), "host": host, "node": host, "display_name": "one"}
     database.write(lambda connection: connection.execute(insert(instances), row))
+
+
+def add_flavor(database, name, *required, private=False):
+    specs = {f"trait:{trait}": "required" for trait in required}
+
+    def write_rows(connection):
+        flavors.add_many(connection, [Flavor(flavorid=name, name=name, is_public=not private)], NOW)
+        number = flavors.find_by_flavorid(connection, name).id
+        flavors.set_extra_specs(connection, number, specs, NOW)
+
+    database.write(write_rows)

@@ -12,6 +12,21 @@ from uuid import uuid4
 from tests.support.loopback import serve_application
 
 USER, PASSWORD = "placement", "open sesame"
+KEYSTONE_CONFIG = """
+[api]
+auth_strategy = keystone
+[keystone_authtoken]
+auth_type = password
+auth_url = {keystone}/v3
+username = {user}
+password = {password}
+user_domain_name = Default
+project_domain_name = Default
+project_name = service
+www_authenticate_uri = https://keystone.example.com/v3
+http_request_max_retries = 0
+token_cache_time = -1
+"""
 
 
 class Identity:
@@ -144,3 +159,11 @@ def run_keystone() -> Iterator[Identity]:
     with serve_application(identity) as url:
         identity.url = url
         yield identity
+
+
+def build_keystone_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
+    """Return a configuration with the keystone at ``url`` and with some options replaced."""
+    text = KEYSTONE_CONFIG.format(keystone=url, user=USER, password=password)
+    for name, line in replaced.items():
+        text = text.replace(f"{name} = ", f"{line}\n#")
+    return text

@@ -5,7 +5,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.schemas.node_report import Defaults, parse
+
 NOW = datetime(2026, 1, 1, 12, 0, 0)
+REPORT_DEFAULTS = Defaults(now=NOW)
+NUMA_CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
 
 
 def node_uuid(number: int) -> str:
@@ -27,3 +32,7 @@ def build_report(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 def remove_keys(report: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in report.items() if key not in keys}
+
+
+def parse_node_report(**changes) -> ComputeNode:
+    return parse(build_report(**changes), REPORT_DEFAULTS).node

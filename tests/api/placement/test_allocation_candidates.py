@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AllocationRequest, Layout
-from tests.api.placement.test_microversions import create_providers
+from tests.api.placement.provider_requests import create_providers
 from tests.conftest import make_settings
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of

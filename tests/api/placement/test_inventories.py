@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid inventories. ``gabbits/inventories.yaml`` has the other cases."""
 
-from tests.api.placement.test_malformed_requests import check_error_and_get_detail
-from tests.api.placement.test_malformed_requests import provider_uuid as provider_uuid  # noqa: PLC0414 - a fixture
+from tests.api.placement.provider_requests import check_error_and_get_detail
 from tests.support.versions import LATEST_HEADERS
 
 

@@ -1,27 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Malformed requests are rejected with an error and write nothing."""
 
-import pytest
-
+from tests.api.placement.provider_requests import check_error_and_get_detail
 from tests.support.versions import LATEST_HEADERS
 
 JSON_HEADERS = {**LATEST_HEADERS, "Content-Type": "application/json"}
 UNKNOWN_UUID = "deaddead-0000-4000-8000-000000000001"
-
-
-@pytest.fixture
-def provider_uuid(sqlite_app):
-    answer = sqlite_app.post_json(
-        "/placement/resource_providers", {"name": "host"}, headers=LATEST_HEADERS
-    )
-    return answer.json["uuid"]
-
-
-def check_error_and_get_detail(answer):
-    (error,) = answer.json["errors"]
-    assert error["status"] == answer.status_code
-    assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
-    return error["detail"]
 
 
 INVALID_BODIES = [

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.api.placement.microversions import NEWEST
+from tests.api.placement.provider_requests import create_providers
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
@@ -183,22 +184,6 @@ RESPONSES_BY_MICROVERSION = [
         *(expect_providers("nic1"), expect_providers()),
     ),
 ]
-
-
-def create_providers(app, *definitions):
-    """Create providers: name, name of the parent, inventories, traits and aggregates of each."""
-    for name, parent, inventories, traits, aggregates in definitions:
-        body = {"name": name, "uuid": uuid_of(name)}
-        body["parent_provider_uuid"] = uuid_of(parent) if parent else None
-        app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-        nouns = {"inventories": inventories, "traits": traits, "aggregates": aggregates}
-        for generation, (noun, items) in enumerate(each for each in nouns.items() if each[1]):
-            body = {noun: items, "resource_provider_generation": generation}
-            app.put_json(
-                f"/placement/resource_providers/{uuid_of(name)}/{noun}",
-                body,
-                headers=LATEST_HEADERS,
-            )
 
 
 @pytest.fixture

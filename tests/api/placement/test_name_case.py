@@ -3,22 +3,10 @@
 
 import pytest
 
+from tests.api.placement.provider_requests import list_values_of_key
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
-
-
-@pytest.fixture
-def app_with_custom_names(app):
-    for name in ("CUSTOM_A", "CUSTOM_AB", "CUSTOM_B"):
-        app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
-    app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
-    app.post_json("/placement/resource_providers", {"name": "Host"}, headers=LATEST_HEADERS)
-    return app
-
-
-def list_values_of_key(app, path, key):
-    return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
 def test_provider_name_filter_is_case_sensitive(app_with_custom_names):

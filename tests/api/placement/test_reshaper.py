@@ -7,6 +7,7 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.limits import MAX_RESHAPER_INVENTORIES
+from tests.api.placement.provider_requests import build_inventories
 from tests.support.allocation_bodies import build_body, build_version_headers
 from tests.support.providers import make_provider
 from tests.support.statements import record_statements
@@ -24,13 +25,6 @@ def post_reshaper(app, inventories, allocations=None, version=LATEST, status=204
     body = {"inventories": inventories, "allocations": allocations or {}}
     request_headers = {**build_version_headers(version), **SERVICE_HEADERS}
     return app.post_json("/placement/reshaper", body, headers=request_headers, status=status)
-
-
-def build_inventories(generation, **totals):
-    return {
-        "resource_provider_generation": generation,
-        "inventories": {name: {"total": total} for name, total in totals.items()},
-    }
 
 
 def put_allocations(app, consumer, amounts):

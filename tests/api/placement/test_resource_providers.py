@@ -6,11 +6,11 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.model.provider import Inventory
+from tests.api.placement.provider_requests import PROVIDERS_PATH
 from tests.support.providers import make_providers
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
-PROVIDERS_PATH = "/placement/resource_providers"
 QUERY_WITH_EVERY_FILTER = (
     f"name=a&uuid={uuid4()}&in_tree={uuid4()}&member_of={uuid4()}&member_of=!{uuid4()}"
     "&resources=VCPU:1,MEMORY_MB:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2"

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.api.placement.test_resource_providers import PROVIDERS_PATH
+from tests.api.placement.provider_requests import PROVIDERS_PATH
 from tests.support.versions import LATEST_HEADERS
 
 CLOCK_START = datetime(2026, 1, 1, 12, 0, 0)

@@ -13,7 +13,11 @@ from webtest import TestApp
 from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import API, describe_openapi
-from tests.api.test_openapi import MICROVERSIONS, build_openapi_document, index_operations_by_path
+from tests.api.openapi_documents import (
+    MICROVERSIONS,
+    build_openapi_document,
+    index_operations_by_path,
+)
 from tests.support.versions import LATEST_HEADERS
 
 UNKNOWN_PROVIDER_UUID = "deaddead-0000-4000-8000-000000000001"

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.placement.test_reshaper import build_inventories
+from tests.api.placement.provider_requests import build_inventories
 from tests.support.allocation_bodies import build_body
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS

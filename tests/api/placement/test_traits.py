@@ -3,8 +3,7 @@
 
 import pytest
 
-from tests.api.placement.test_name_case import app_with_custom_names as app_with_custom_names  # noqa: PLC0414 - a fixture
-from tests.api.placement.test_name_case import list_values_of_key
+from tests.api.placement.provider_requests import list_values_of_key
 
 pytestmark = pytest.mark.all_databases
 

@@ -3,9 +3,8 @@
 
 import pytest
 
-from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import LICENSED_TRAIT, add_aggregate, aggregate_uuid
-from tests.support.hosts import add_node
+from tests.support.hosts import add_flavor, add_node
 
 AGGREGATE_CHECK_PATH = "/scheduler/v1/aggregate_check"
 

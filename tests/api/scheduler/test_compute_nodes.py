@@ -4,6 +4,7 @@
 import pytest
 
 from placement_sched.limits import MAX_REPORTS
+from tests.api.scheduler.responses import get_single_error
 from tests.support.allocation_bodies import build_body
 from tests.support.reports import build_report, node_uuid, remove_keys
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -14,11 +15,6 @@ NODES_PATH = "/scheduler/v1/compute_nodes"
 def put_node_report(app, number=1, status=200, **changes):
     body = remove_keys(build_report(number, **changes), "uuid")
     return app.put_json(f"{NODES_PATH}/{node_uuid(number)}", body, status=status)
-
-
-def get_single_error(answer):
-    (error,) = answer.json["errors"]
-    return error
 
 
 def read_provider(app, number=1, status=200):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.scheduler.test_compute_nodes import get_single_error
+from tests.api.scheduler.responses import get_single_error
 from tests.support.allocation_bodies import build_body
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST, LATEST_HEADERS

@@ -19,8 +19,8 @@ from placement_sched.api.versions import Version
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.context import RequestIds
 from placement_sched.operations.periodic import store_result
+from tests.api.openapi_documents import index_operations_by_path
 from tests.api.scheduler.openapi_client import OpenApiClient
-from tests.api.test_openapi import index_operations_by_path
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 SELECT_PATH = "/scheduler/v1/select_destinations"

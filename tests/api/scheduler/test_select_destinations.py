@@ -3,9 +3,9 @@
 
 import pytest
 
-from tests.api.scheduler.test_policy_stories import HINT_SELECTOR, POLICIES_CONFIG
-from tests.api.scheduler.test_policy_stories import make_policy_app as make_policy_app  # noqa: PLC0414
-from tests.api.scheduler.test_policy_stories import start_app as start_app  # noqa: PLC0414
+from tests.api.scheduler.policy_clouds import HINT_SELECTOR, POLICIES_CONFIG
+from tests.api.scheduler.policy_clouds import make_policy_app as make_policy_app  # noqa: PLC0414
+from tests.api.scheduler.policy_clouds import start_app as start_app  # noqa: PLC0414
 from tests.support.scheduling import make_spec, make_uuid
 
 pytestmark = pytest.mark.slow

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of this scheduler in nova's services."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from placement_sched.errors import Unavailable
-from placement_sched.nova.databases import tables
 from placement_sched.nova.databases.service_record import find_record
 from tests.conftest import make_settings
+from tests.nova.service_records import NOW, SERVICES_TABLE, add_service, read_service_rows
 
 pytestmark = pytest.mark.all_databases
-
-NOW = datetime(2026, 5, 4, 12, 0, 0)
-SERVICES_TABLE = tables.services
 
 
 @pytest.fixture
@@ -39,23 +36,6 @@ def make_service_record(nova, database_url):
     yield read_record
     for one in created:
         one.close()
-
-
-def read_service_rows(engine, *columns):
-    with engine.connect() as connection:
-        return list(
-            map(
-                tuple,
-                connection.execute(sa.select(*(SERVICES_TABLE.c[column] for column in columns))),
-            )
-        )
-
-
-def add_service(engine, host, binary="nova-scheduler", **changes):
-    row = {"host": host, "binary": binary, "topic": binary.removeprefix("nova-"), "deleted": 0}
-    row |= {"report_count": 7, "disabled": False, "version": 70, "last_seen_up": NOW, **changes}
-    with engine.begin() as connection:
-        connection.execute(sa.insert(SERVICES_TABLE).values(row))
 
 
 def test_first_heartbeat_creates_the_service_record(nova, make_service_record):

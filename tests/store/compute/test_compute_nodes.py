@@ -8,20 +8,14 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Duplicate, NotFound
-from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes
+from tests.store.reported_nodes import HALF_MINUTE_LATER, build_reported_node
 from tests.support.concurrency import run_before_each_statement
-from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
-
-HALF_MINUTE_LATER = NOW + timedelta(seconds=30)
-
-
-def build_reported_node(number=1, now=NOW, **changes):
-    return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
 def write_nodes(database, *nodes, now=NOW):

@@ -4,13 +4,13 @@
 import pytest
 
 from placement_sched.store.compute import hosts
-from tests.operations.test_reports import record_report
 from tests.store.compute.provider_traits import (
     OWNER_TRAIT,
     add_trait,
     create_root_provider,
     delete_root_provider,
 )
+from tests.support.recorded_reports import record_report
 from tests.support.reports import build_report, node_uuid
 from tests.support.service_changes import disable_service
 from tests.support.statements import run_query

@@ -6,64 +6,23 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
 
-from placement_sched.db import tables
 from placement_sched.errors import CapacityExceeded, Invalid
-from placement_sched.model.provider import (
-    UNCHECKED,
-    ConsumerClaim,
-    Inventory,
-    can_change_usage,
-    matches_units,
-)
-from placement_sched.store.placement import allocations, resource_providers
+from placement_sched.model.provider import Inventory, can_change_usage, matches_units
+from placement_sched.store.placement import allocations
 from tests.exploring import scale_example_count
-from tests.support.providers import NOW, make_provider, make_providers, set_inventory
-from tests.support.statements import record_statements, run_query
+from tests.store.placement.claims import (
+    build_claim,
+    build_vcpu_claim,
+    list_stored_consumers,
+    read_allocations,
+    read_provider_generation,
+    replace_allocations,
+)
+from tests.support.providers import make_provider, make_providers, set_inventory
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
-
-PROJECT_AND_USER = {"project_id": "project", "user_id": "user"}
-
-
-def build_claim(
-    consumer=None, generation=UNCHECKED, owner=PROJECT_AND_USER, consumer_type=None, **amounts
-):
-    """Return a claim. ``on`` is ``{provider: {class: amount}}``."""
-    return ConsumerClaim(
-        consumer=consumer or str(uuid4()),
-        allocations=amounts.get("on", {}),
-        generation=generation,
-        consumer_type=consumer_type,
-        **owner,
-    )
-
-
-def build_vcpu_claim(provider, amount, consumer=None, generation=UNCHECKED, **more):
-    return build_claim(consumer, generation, on={provider: {"VCPU": amount}}, **more)
-
-
-def replace_allocations(database, *claims):
-    database.write(lambda connection: allocations.replace(connection, claims, NOW))
-
-
-def read_allocations(database, *consumers):
-    """Return the allocations of consumers as ``{(consumer, provider, class): used}``."""
-    with database.read() as connection:
-        return {
-            (row.consumer.uuid, row.provider_uuid, row.resource_class): row.used
-            for row in allocations.list_by_consumers(connection, consumers)
-        }
-
-
-def read_provider_generation(database, provider):
-    return run_query(database, resource_providers.get_by_uuid, provider).generation
-
-
-def list_stored_consumers(database):
-    with database.read() as connection:
-        return set(connection.scalars(select(tables.consumers.c.uuid)))
 
 
 def test_replaced_allocations_are_exactly_those_of_the_claims(database):

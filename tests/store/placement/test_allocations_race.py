@@ -21,11 +21,7 @@ from placement_sched.model.request_stats import get_request_stats
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.store.placement.test_allocations import (
-    build_claim,
-    build_vcpu_claim,
-    replace_allocations,
-)
+from tests.store.placement.claims import build_claim, build_vcpu_claim, replace_allocations
 from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes

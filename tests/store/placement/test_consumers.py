@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 from placement_sched.db import tables
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.store.placement import allocations
-from tests.store.placement.test_allocations import (
+from tests.store.placement.claims import (
     PROJECT_AND_USER,
     build_claim,
     build_vcpu_claim,

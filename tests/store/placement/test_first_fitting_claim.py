@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import allocations, consumers, resource_providers
-from tests.store.placement.test_allocations import (
+from tests.store.placement.claims import (
     build_claim,
     list_stored_consumers,
     read_allocations,

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions of the scheduler."""
+
+from datetime import datetime
+
+from placement_sched.model.decision import Decision, PlacedInstance
+from tests.support.scheduling import make_uuid
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+def build_decision(moment, number=0):
+    return Decision(
+        uuid=make_uuid(1000 + number),
+        outcome="selected",
+        project_id=None,
+        digest="",
+        request={},
+        answer={},
+        places=(PlacedInstance(make_uuid(number), "cn1"),),
+        created_at=moment,
+    )
