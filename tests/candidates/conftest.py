@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.candidates.sources import enable_provider_cache
+from tests.support.states import ManualClock
 
 
 @pytest.fixture(params=["loaded", "cached"])
@@ -16,3 +17,8 @@ def with_and_without_provider_cache(request: pytest.FixtureRequest) -> Iterator[
         return
     with enable_provider_cache():
         yield
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(0.0)

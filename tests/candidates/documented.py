@@ -183,3 +183,4 @@ NETWORK_PORTS_CLOUD = build_cloud(
         )
     ),
 )
+CLOUD_OF_THREE_HOSTS = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))

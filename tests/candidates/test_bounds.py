@@ -28,8 +28,8 @@ from placement_sched.model.candidates_query import (
 )
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARING_TRAIT
+from tests.candidates.slots import build_request_slot
 from tests.candidates.sources import search_and_explain_candidates
-from tests.candidates.test_combine import build_request_slot
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 

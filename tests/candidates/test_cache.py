@@ -19,15 +19,13 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.store.placement import change_log, provider_state
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.candidates.changing import FakeChangeLog, RandomCloudChanger
-from tests.candidates.documented import build_cloud, provider
+from tests.candidates.documented import CLOUD_OF_THREE_HOSTS, build_cloud, provider
 from tests.candidates.reload import replace_cloud
-from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
+from tests.support.clouds import Host, build_inventory, load_cloud, uuid_of
 from tests.support.concurrency import join_threads
 from tests.support.statements import record_statements
-from tests.support.states import ManualClock
 
 ONE_VCPU_QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
-CLOUD_OF_THREE_HOSTS = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
 
 
 @pytest.fixture
@@ -45,11 +43,6 @@ def connection(database_with_hosts):
 @pytest.fixture
 def fake_change_log():
     return FakeChangeLog()
-
-
-@pytest.fixture
-def clock():
-    return ManualClock(0.0)
 
 
 @pytest.fixture

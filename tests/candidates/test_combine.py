@@ -13,9 +13,9 @@ from placement_sched.candidates.combine import (
     WorkBudget,
     iterate_combinations,
 )
-from placement_sched.candidates.request import Rules, Slot
+from placement_sched.candidates.request import Rules
 from placement_sched.errors import TooComplex
-from placement_sched.model.candidates_query import RequestGroup
+from tests.candidates.slots import build_request_slot
 from tests.exploring import scale_example_count
 
 
@@ -25,10 +25,6 @@ def _find_met_trait_sets(carried, choices):
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
         for provider in carried
     }
-
-
-def build_request_slot(suffix, *amounts):
-    return Slot(group=RequestGroup(suffix=suffix), amounts=amounts)
 
 
 def _find_provider_combinations(options, suffixes, carried, choices, budget=0):

@@ -1,30 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations of candidates queries: steps, rejections and nearest misses."""
 
-from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations, pairwise
 from random import Random
 
 import pytest
 from hypothesis import given
-from sqlalchemy import select
 
-from placement_sched.candidates.explain import (
-    SearchRun,
-    explain,
-    iterate_steps,
-    map_rejections_by_root,
-)
+from placement_sched.candidates.explain import SearchRun, map_rejections_by_root
 from placement_sched.candidates.search import find, prepare
-from placement_sched.db.tables import resource_providers
-from placement_sched.model.candidates_query import (
-    AggregateTerms,
-    CandidatesQuery,
-    RequestGroup,
-    TraitTerms,
-)
-from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
+from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery
+from placement_sched.model.explanation import ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import (
     AGGREGATE_A,
@@ -33,6 +20,12 @@ from tests.candidates.documented import (
     SRIOV_CARD_CLOUD,
     build_cloud,
     provider,
+)
+from tests.candidates.explained import (
+    ISOLATED_GROUPS_QUERY,
+    SAME_SUBTREE_QUERY,
+    build_request_group,
+    explain_search,
 )
 from tests.candidates.prefixes import (
     build_relaxed_query,
@@ -58,43 +51,6 @@ from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_
 pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")
 
 PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
-
-
-def explain_search(database, query, settings, view=EVERYTHING):
-    with database.read() as connection:
-        search = prepare(make_provider_source(connection), query)
-        result = find(make_provider_source(connection), search, settings, Random(7))
-        run = SearchRun(
-            connection,
-            make_provider_source(connection),
-            search,
-            result,
-            settings,
-            NodeNamesOfAllProviders(),
-        )
-        reported = explain(run, view)
-        _check_steps_without_reasons(run, reported)
-        return result, reported
-
-
-class NodeNamesOfAllProviders(NodeNames):
-    """Every provider is a compute node of its own name."""
-
-    def get_current(self, connection):
-        names = select(resource_providers.c.uuid, resource_providers.c.name)
-        return {uuid: (name, name) for uuid, name in connection.execute(names)}
-
-
-def _check_steps_without_reasons(run, reported):
-    """Compare the steps without reasons with the steps of the explanation."""
-    names, removed = run.names.get_current(run.connection), defaultdict(list)
-    for step, uuids in iterate_steps(run):
-        removed[step] += [names[uuid][0] for uuid in uuids]
-    expected = defaultdict(list)
-    for step in reported.steps:
-        expected[step.constraint, step.detail] += [rejection.host for rejection in step.rejected]
-    steps = {step: sorted(hosts) for step, hosts in removed.items()}
-    assert steps == {step: sorted(hosts) for step, hosts in expected.items() if hosts}
 
 
 def check_nearest_misses(cloud, query, reported):
@@ -163,14 +119,6 @@ def _check_rejection_steps(cloud, query, reported):
     assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 
-def build_request_group(suffix="", required=(), **resources):
-    return RequestGroup(
-        suffix=suffix,
-        resources=tuple(resources.items()),
-        traits=TraitTerms(tuple(frozenset({name}) for name in required)),
-    )
-
-
 @pytest.mark.all_databases
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
 def test_hosts_beyond_the_limit_are_counted_in_the_last_explained_step(database, settings, child):
@@ -195,20 +143,6 @@ def _list_suggested_changes_for_single_tree(database, settings, cloud, query):
         )
         steps = map_rejections_by_root(run, [uuid_of("CN")])
     return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
-
-
-ISOLATED_GROUPS_QUERY = CandidatesQuery(
-    groups=tuple(build_request_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
-    group_policy="isolate",
-)
-SAME_SUBTREE_QUERY = CandidatesQuery(
-    groups=(
-        build_request_group("_A", ["CUSTOM_TYPE1"], FPGA=1),
-        build_request_group("_B", ["CUSTOM_TYPE2"], FPGA=1),
-    ),
-    group_policy="none",
-    same_subtrees=(("_A", "_B"),),
-)
 
 
 @pytest.mark.parametrize(

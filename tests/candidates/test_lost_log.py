@@ -13,9 +13,8 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.db.triggers import find_missing_triggers
 from placement_sched.store.placement import change_log
+from tests.candidates.documented import CLOUD_OF_THREE_HOSTS
 from tests.candidates.reload import replace_cloud
-from tests.candidates.test_cache import CLOUD_OF_THREE_HOSTS
-from tests.candidates.test_cache import clock as clock  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.statements import execute_statements
 

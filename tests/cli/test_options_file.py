@@ -6,24 +6,14 @@ import signal
 
 import pytest
 
-from tests.support.scheduling import get_selected_hosts, make_report, make_spec
+from tests.cli.servers import get_best_host, get_best_hosts
+from tests.support.scheduling import make_report
 from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
 
 JSON_OPTION_VARIABLE = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
 JSON_OPTION = "[scheduler] json_config_location"
-
-
-def get_best_host(server) -> str:
-    """Return the host that the next request would select."""
-    body = {"request_spec": make_spec()}
-    return get_selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
-
-
-def get_best_hosts(server) -> set[str]:
-    """Return the hosts of several requests, which reach all workers."""
-    return {get_best_host(server) for _ in range(16)}
 
 
 @pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])

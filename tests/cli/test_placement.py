@@ -6,34 +6,15 @@ import pytest
 from placement_sched.cli.main import main
 from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
 from tests.support.repairs import RepairCloud, build_consumer_uuid
+from tests.support.repairs import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.repairs import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
+from tests.support.repairs import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
 CN1_UUID, CN2_UUID = node_uuid(1), node_uuid(2)
-
-
-@pytest.fixture
-def cloud_without_instances(app, capsys, database_url, monkeypatch):
-    """A cloud without recorded instances."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return RepairCloud(app, capsys)
-
-
-@pytest.fixture
-def cloud(cloud_without_instances):
-    """A cloud with a recorded instance. Without any, the audit judges no consumer."""
-    cloud_without_instances.record(99)
-    return cloud_without_instances
-
-
-@pytest.fixture
-def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    cloud = RepairCloud(sqlite_app, capsys)
-    cloud.record(99)
-    return cloud
 
 
 def create_provider_with_inventories(cloud, number, **fields):

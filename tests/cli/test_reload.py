@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_options_file import get_best_hosts
+from tests.cli.servers import get_best_hosts
 from tests.support.scheduling import make_report, make_spec
 from tests.support.servers import rewrite_file, wait_until
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from tests.cli.test_serve_log import GLOBAL_REQUEST_ID, wait_for_access_line
+from tests.cli.servers import GLOBAL_REQUEST_ID, wait_for_access_line
 from tests.support import identity
 from tests.support.identity import build_keystone_config
 from tests.support.servers import start_servers

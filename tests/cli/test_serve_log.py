@@ -4,20 +4,18 @@
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable
 
 import pytest
 
-from placement_sched.api import middleware
 from placement_sched.cli.serve import warn_of_idle_workers
+from tests.cli.servers import GLOBAL_REQUEST_ID, wait_for_access_line
 from tests.support import identity
 from tests.support.identity import build_keystone_config
 from tests.support.servers import PROGRAM, build_environment, start_server
 
 pytestmark = pytest.mark.system
 
-GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 LOG_TIME_PATTERN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 
 
@@ -155,17 +153,6 @@ def send_request_and_get_id(server, **headers: str) -> str:
     return {name.lower(): value for name, value in response_headers.items()}[
         "x-openstack-request-id"
     ]
-
-
-def wait_for_access_line(server, request_id: str) -> str:
-    """Wait for the access log line of a request, and return it."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        for line in server.read_log_lines():
-            if request_id in line and middleware.__name__ in line:
-                return line
-        time.sleep(0.05)
-    raise AssertionError(server.log.read_text())
 
 
 def test_access_log_line_has_global_and_local_request_id(serve):

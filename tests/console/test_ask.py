@@ -8,15 +8,16 @@ from urllib.parse import parse_qs
 import pytest
 from webtest import TestApp
 
+from tests.console.ask_page import ASK_PATH, ASK_URL, RAM_WEIGHT, build_host_reports
+from tests.console.ask_page import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.ask_page import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
+from tests.console.pages import find_link_address, read_text
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
-ASK_PATH = "/console/ask"
-ASK_URL = f"{ASK_PATH}?vcpus=2&ram=4096&disk=20"
 ASK_URL_WITHOUT_VALID_HOST = f"{ASK_PATH}?vcpus=2&ram=300000&disk=20"
-RAM_WEIGHT = "filter_scheduler.ram_weight_multiplier"
 #: Two policies. Under ``packed``, the host with the least free memory is first.
 POLICIES_CONFIG = """[DEFAULT]
 service_down_time = 86400
@@ -26,23 +27,6 @@ policy_overrides = ram_weight_multiplier
 [packed]
 ram_weight_multiplier = -5.0
 """
-
-
-def build_host_reports(count: int = 3) -> list[dict]:
-    return [make_report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
-
-
-@pytest.fixture(scope="module")
-def cloud_app(build_shared_app):
-    """Three hosts with increasing amounts of memory, which no test changes."""
-    app = build_shared_app()
-    app.post_json("/scheduler/v1/compute_nodes", build_host_reports())
-    return app
-
-
-@pytest.fixture
-def browser(cloud_app):
-    return TestApp(cloud_app.app)
 
 
 @pytest.fixture
@@ -60,10 +44,6 @@ def app_with_policies(tmp_path, sqlite_url, make_app) -> TestApp:
     return TestApp(app.app)
 
 
-def read_text(part) -> str:
-    return " ".join(part.get_text(" ").split())
-
-
 def read_conclusion_text(page) -> str:
     return read_text(page.html.select_one(".conclusion"))
 
@@ -78,11 +58,6 @@ def read_host_counts_of_stages(page) -> dict[str, tuple[int, int]]:
 
 def read_best_hosts(page) -> list[str]:
     return [read_text(row.th) for row in page.html.select(".weights tbody tr")]
-
-
-def find_link_address(page, words: str) -> str:
-    (found,) = {each["href"] for each in page.html.find_all("a") if read_text(each) == words}
-    return found
 
 
 # The form

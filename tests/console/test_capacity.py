@@ -5,6 +5,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
+from tests.console.pages import read_rows_of_section
 from tests.support.api_clouds import (
     create_aggregate_with_metadata,
     make_zone,
@@ -51,11 +52,6 @@ def modifiable_app(sqlite_app):
 @pytest.fixture
 def modifiable_browser(sqlite_app):
     return TestApp(sqlite_app.app)
-
-
-def read_rows_of_section(page, of: str) -> list[str]:
-    found = page.html.select(f"[aria-labelledby={of}] tbody tr")
-    return [row.get_text(" ", strip=True) for row in found]
 
 
 def read_conclusion_text(page) -> str:

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.console.client import with_form_labels
-from tests.console.test_routes import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.pages import browser as browser  # noqa: PLC0414 - a fixture
 
 SIZE_FIELDS = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG_TEXT = "x" * 300

@@ -10,16 +10,10 @@ import pytest
 from bs4 import BeautifulSoup
 
 from placement_sched.cli.main import main
-from tests.console.test_ask import (
-    ASK_PATH,
-    ASK_URL,
-    RAM_WEIGHT,
-    build_host_reports,
-    find_link_address,
-    read_text,
-)
-from tests.console.test_ask import browser as browser  # noqa: PLC0414 - a fixture
-from tests.console.test_ask import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
+from tests.console.ask_page import ASK_PATH, ASK_URL, RAM_WEIGHT, build_host_reports
+from tests.console.ask_page import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.ask_page import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
+from tests.console.pages import find_link_address, read_text
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow

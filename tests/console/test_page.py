@@ -4,8 +4,8 @@
 import pytest
 from webtest import TestApp
 
-from tests.console.test_routes import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
-from tests.console.test_routes import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
+from tests.console.pages import browser as browser  # noqa: PLC0414 - a fixture
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",

@@ -8,7 +8,7 @@ from webtest import TestApp
 
 from placement_sched.console.policies import SOURCES
 from placement_sched.model.explanation_reader import format_value
-from tests.console.test_capacity import read_rows_of_section
+from tests.console.pages import read_rows_of_section
 from tests.support import program
 from tests.support.policies import settings_with_policies
 from tests.support.servers import build_environment

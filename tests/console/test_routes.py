@@ -4,18 +4,12 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.console.page import NAVIGATION
+from tests.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
+from tests.console.pages import browser as browser  # noqa: PLC0414 - a fixture
 
 BROWSER_HEADERS = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 REMOTE_HOST_HEADERS = {**BROWSER_HEADERS, "Host": "scheduler.example.com"}
-NAVIGATION_PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
 EXPLAIN_API_PATH = "/console/api/scheduler/v1/explain"
-SAME_ORIGIN_HEADERS = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
-
-
-@pytest.fixture
-def browser(app_without_hosts) -> TestApp:
-    return TestApp(app_without_hosts)
 
 
 @pytest.fixture

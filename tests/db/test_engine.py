@@ -13,11 +13,11 @@ from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import transaction
 from placement_sched.db.engine import build_database_url as url_of
-from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.store import change_counters
-from tests.conftest import make_settings
+from tests.db.conftest import make_database_settings
+from tests.db.connections import get_driver_connection, query_both_engines
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.all_databases
@@ -55,27 +55,6 @@ on_every_database = pytest.mark.parametrize(
 )
 
 
-def make_database_settings(url: str, **values: object):
-    return make_settings(
-        url, **{f"placement_database__{name}": value for name, value in values.items()}
-    )
-
-
-@pytest.fixture
-def open_database(request):
-    """Give a function that opens a database by its URL, or by the fixture of the URL."""
-    databases = []
-
-    def open_with_options(url: str, **values: object) -> Database:
-        url = url if ":" in url else request.getfixturevalue(url)
-        databases.append(Database(make_database_settings(url, **values)))
-        return databases[-1]
-
-    yield open_with_options
-    for database in databases:
-        database.dispose()
-
-
 @pytest.fixture
 def sqlalchemy_log(caplog):
     """Restore the level of SQLAlchemy's log at the end."""
@@ -83,18 +62,6 @@ def sqlalchemy_log(caplog):
     level = logger.level
     yield caplog
     logger.setLevel(level)
-
-
-def query_both_engines(database: Database, sql: str) -> object:
-    """Return the value of a query, which must be equal for reads and writes."""
-    with database.read() as connection:
-        read = connection.exec_driver_sql(sql).scalar()
-    assert database.write(lambda connection: connection.exec_driver_sql(sql).scalar()) == read
-    return read
-
-
-def get_driver_connection(connection):
-    return connection.connection.driver_connection
 
 
 def execute_select_one(connection):

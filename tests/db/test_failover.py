@@ -14,7 +14,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.db.test_engine import get_driver_connection
+from tests.db.connections import get_driver_connection
 from tests.support.postgresql import run_primary_and_standby
 from tests.support.scheduling import make_report, make_spec
 from tests.support.servers import wait_until

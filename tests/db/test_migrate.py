@@ -6,8 +6,6 @@ from threading import Thread
 from uuid import uuid4
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from placement_sched.db import migrate
@@ -24,12 +22,10 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import check_schema_revision
 from tests.conftest import make_settings
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
+from tests.support.schema_differences import find_schema_differences
 from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
-
-#: Indexes of a single kind of database.
-INDEXES_OF_ONE_DATABASE = {"sched_allocations_consumer_id_idx": "postgresql"}
 
 
 @pytest.fixture(params=DATABASE_KINDS)
@@ -38,21 +34,6 @@ def database(request, tmp_path) -> Iterator[Database]:
         database = Database(make_settings(url))
         yield database
         database.dispose()
-
-
-def find_schema_differences(database: Database) -> list[object]:
-    """Return the differences between the database and ``db/tables.py`` that alembic reports."""
-    kind = database.url.get_backend_name()
-    options = {
-        "compare_type": True,
-        "compare_server_default": True,
-        "include_object": lambda _object, name, _type, _reflected, _to: (
-            name != VERSION_TABLE and INDEXES_OF_ONE_DATABASE.get(name, kind) == kind
-        ),
-    }
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts=options)
-        return compare_metadata(context, metadata)
 
 
 def test_second_sync_of_the_schema_changes_nothing(database):

@@ -8,8 +8,7 @@ from pymysql.constants import COMMAND
 from pymysql.protocol import MysqlPacket
 from sqlalchemy.exc import DBAPIError
 
-from tests.db.test_engine import get_driver_connection, query_both_engines
-from tests.db.test_engine import open_database as open_database  # noqa: PLC0414 - a fixture
+from tests.db.connections import get_driver_connection, query_both_engines
 
 pytestmark = pytest.mark.all_databases
 

@@ -22,10 +22,10 @@ from tests.db.recorded_release import (
     RecordedRelease,
     read_responses,
 )
-from tests.db.test_migrate import find_schema_differences
 from tests.docs import samples
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
+from tests.support.schema_differences import find_schema_differences
 
 pytestmark = pytest.mark.slow
 

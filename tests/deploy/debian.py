@@ -23,9 +23,8 @@ from uuid import uuid4
 import pytest
 
 from tests.deploy import DEPLOY_FOLDER, TOOLS_REQUIRED, find_program, run_program
-from tests.house.test_packaging import IGNORED_COPY_PATTERNS
 from tests.support.commands import run_captured
-from tests.support.repository import ROOT
+from tests.support.repository import IGNORED_COPY_PATTERNS, ROOT
 from tests.support.servers import wait_until
 
 _USER_CACHE_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import TOOLS_REQUIRED, debian, find_program, run_program
-from tests.deploy.test_pages_on_a_machine import list_packages_of_pages
+from tests.deploy.page_reader import list_packages_of_pages
 from tests.support.repository import ROOT
 
 #: Name of the image in place of Docker's base image.

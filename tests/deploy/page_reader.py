@@ -159,3 +159,10 @@ def read_file_of_page(page: str, name: str) -> str:
     text = Path(ROOT / f"doc/source/{page}.rst").read_text()
     shown = re.search(rf":caption: {re.escape(name)}\n\n((?:   .*\n|\n)+)", text)
     return textwrap.dedent(shown[1])
+
+
+def list_packages_of_pages() -> list[str]:
+    """Return the Debian packages that the pages install."""
+    texts = [line.text for page in HEADINGS_BY_PAGE for line in list_page_lines(page)]
+    names = (text.removeprefix("apt-get install ") for text in texts if "apt-get" in text)
+    return sorted({name for several in names for name in several.split()})

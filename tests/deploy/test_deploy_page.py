@@ -20,10 +20,9 @@ from sqlalchemy.engine import make_url
 
 from tests.conftest import DATABASE_SERVER_URLS
 from tests.deploy import run_program
-from tests.house.test_packaging import IGNORED_COPY_PATTERNS
 from tests.support.commands import run_captured
 from tests.support.empty_databases import empty_database
-from tests.support.repository import ROOT
+from tests.support.repository import IGNORED_COPY_PATTERNS, ROOT
 from tests.support.servers import PROGRAM, build_environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
-from tests.deploy.test_manifests import find_manifests_of_kind, read_readme_blocks
+from tests.deploy.manifests import find_manifests_of_kind, read_readme_blocks
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow

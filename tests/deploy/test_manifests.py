@@ -18,25 +18,18 @@ import yaml
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
 from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
+from tests.deploy.manifests import (
+    MANIFESTS_FOLDER,
+    find_manifests_of_kind,
+    read_manifests,
+    read_readme_blocks,
+)
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-MANIFESTS_FOLDER = DEPLOY_FOLDER / "kubernetes"
 FIELDS_BY_KIND = yaml.safe_load(Path(__file__).with_name("fields.yaml").read_text())
 COMPOSE_FILE = yaml.safe_load((DEPLOY_FOLDER / "compose/compose.yaml").read_text())
-
-
-def read_manifests() -> list[dict]:
-    return [
-        document
-        for path in sorted(MANIFESTS_FOLDER.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
-    ]
-
-
-def find_manifests_of_kind(kind: str) -> list[dict]:
-    return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
 (CONFIG_MAP_TEXT,) = [
@@ -145,13 +138,6 @@ def read_readme_lines() -> list[str]:
     """Return the commands of deploy/README.md for Kubernetes."""
     blocks = read_readme_blocks("Kubernetes")
     return re.sub(r"\\\n\s+", "", "".join(blocks)).splitlines()
-
-
-def read_readme_blocks(title: str) -> list[str]:
-    """Return the code blocks below a heading of deploy/README.md."""
-    _, heading, rest = (DEPLOY_FOLDER / "README.md").read_text().partition(f"\n## {title}\n")
-    assert heading
-    return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", read_readme_lines())

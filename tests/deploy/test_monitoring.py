@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries of alerts and dashboard use metrics, labels and values of ``/metrics``."""
 
-import json
 import re
-from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -15,13 +13,16 @@ from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
 from tests.deploy import DEPLOY_FOLDER, find_program, run_program
+from tests.deploy.monitoring import (
+    ALERT_RULES,
+    GRAFANA_DASHBOARD,
+    PROMETHEUS_FOLDER,
+    read_dashboard_queries,
+)
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-PROMETHEUS_FOLDER = DEPLOY_FOLDER / "prometheus"
-GRAFANA_DASHBOARD = json.loads((DEPLOY_FOLDER / "grafana/placement-sched.json").read_text())
-ALERT_RULES = yaml.safe_load((PROMETHEUS_FOLDER / "rules.yml").read_text())["groups"][0]["rules"]
 METRICS_REFERENCE = (ROOT / "api-ref/source/metrics.rst").read_text()
 ROUTE_PATHS = {route.path for api in APIS for route in api.routes}
 #: A failover result without hosts.
@@ -38,13 +39,6 @@ CLOUD_METRICS = (
 )
 _MAX_OR_MIN_PATTERN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC_WITH_LABELS = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
-
-
-def read_dashboard_queries() -> Iterator[tuple[str, str, str]]:
-    """Yield panel, expression and legend of every query of the dashboard."""
-    for panel in GRAFANA_DASHBOARD["panels"]:
-        for target in panel.get("targets", ()):
-            yield panel["title"], target["expr"], target["legendFormat"]
 
 
 ALERT_AND_DASHBOARD_QUERIES = [

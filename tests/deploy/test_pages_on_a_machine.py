@@ -19,6 +19,7 @@ from tests.deploy.page_reader import (
     JOURNALCTL_COMMAND,
     PageStep,
     call_for_each_machine,
+    list_packages_of_pages,
     list_page_lines,
     read_file_of_page,
     type_page,
@@ -97,13 +98,6 @@ def test_page_commands_work_on_new_debian_machines(tmp_path):
         network.connect_machine(machine.leader, "192.0.2.11")
         for page, steps in list_steps(network, keystone, copy_disk_to_second_machine).items():
             type_page(machine, page, steps)
-
-
-def list_packages_of_pages() -> list[str]:
-    """Return the Debian packages that the pages install."""
-    texts = [line.text for page in HEADINGS_BY_PAGE for line in list_page_lines(page)]
-    names = (text.removeprefix("apt-get install ") for text in texts if "apt-get" in text)
-    return sorted({name for several in names for name in several.split()})
 
 
 def wait_for_postgresql(machine: Machine) -> None:

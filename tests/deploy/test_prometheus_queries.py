@@ -17,7 +17,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.deploy import find_program
-from tests.deploy.test_monitoring import ALERT_RULES, read_dashboard_queries
+from tests.deploy.monitoring import ALERT_RULES, read_dashboard_queries
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import run_postgresql
 from tests.support.scheduling import make_report, make_spec

@@ -15,7 +15,6 @@ import pytest
 from placement_sched.db.migrate import VERSION_TABLE, get_newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.db.test_migrate import find_schema_differences
 from tests.deploy.releases import (
     build_release_command,
     build_release_environment,
@@ -23,6 +22,7 @@ from tests.deploy.releases import (
     unpack_last_release,
 )
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
+from tests.support.schema_differences import find_schema_differences
 from tests.support.servers import Server, start_server
 from tests.support.statements import execute_statements
 

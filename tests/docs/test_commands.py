@@ -18,15 +18,13 @@ import os
 import re
 import sqlite3
 import subprocess
-import textwrap
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON
+from tests.support.pages import PageCommand, PageFile, parse_files_and_commands
 from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, start_server
 
 pytestmark = pytest.mark.exhaustive
@@ -34,12 +32,6 @@ pytestmark = pytest.mark.exhaustive
 GUIDE_FOLDER = Path(__file__).parents[2] / "doc" / "source"
 #: The address of the server on all pages.
 SERVER_URL = "http://127.0.0.1:8778"
-
-_CODE_BLOCK_PATTERN = re.compile(
-    r"^\.\. code-block::.*\n(?P<options>(?:   :.+\n)*)\n"
-    r"(?P<content>(?:   .*\n|\n)+)",
-    re.MULTILINE,
-)
 
 
 #: The tables with the time of the last report, and a statement that makes it an hour older.
@@ -49,46 +41,6 @@ _SELECT_REPORT_TABLES = (
 _SET_REPORTS_ONE_HOUR_BACK = (
     "UPDATE {} SET last_seen_up = strftime('%Y-%m-%d %H:%M:%f000', last_seen_up, '-1 hour')"
 )
-
-
-@dataclass(frozen=True)
-class PageFile:
-    """A file that the page shows."""
-
-    name: str
-    content: str
-
-
-@dataclass(frozen=True)
-class PageCommand:
-    """A command of a page with its expected output and exit status."""
-
-    line: str
-    output: str
-    status: int = 0
-    #: Whether it needs OpenStack placement, or the results of such commands.
-    needs_openstack: bool = False
-
-
-def parse_files_and_commands(page: str) -> Iterator[PageFile | PageCommand]:
-    """Yield the files and commands of a page in order."""
-    for block in _CODE_BLOCK_PATTERN.finditer(page + "\n"):
-        content = textwrap.dedent(block["content"]).strip() + "\n"
-        caption = re.search(r":caption: (\S+)", block["options"])
-        if classes := re.search(r":class: played(.*)", block["options"]):
-            status = re.search(r"status-(\d+)", classes[1])
-            needs_openstack = "peer" in classes[1].split()
-            yield from _parse_session(
-                content, int(status[1]) if status else 0, needs_openstack=needs_openstack
-            )
-        elif caption:
-            yield PageFile(caption[1], content)
-
-
-def _parse_session(session: str, status: int, *, needs_openstack: bool) -> Iterator[PageCommand]:
-    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
-        line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
-        yield PageCommand(line.strip(), printed, status, needs_openstack)
 
 
 _FILES_AND_COMMANDS_BY_PAGE = {

@@ -27,9 +27,8 @@ from placement_sched.cli.main import make_parser
 from tests.coexistence import test_return_to_openstack
 from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
 from tests.docs import test_typed_lines
-from tests.house.test_makefile import MAKE_TARGETS
 from tests.support.empty_databases import DATABASE_KINDS
-from tests.support.repository import ROOT
+from tests.support.repository import MAKE_TARGETS, ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,6 @@
 """The guide's tables of older nova releases have the options and plugins of this service."""
 
 import re
-import sys
-from importlib import import_module
-from types import ModuleType
 
 import pytest
 
@@ -12,11 +9,11 @@ from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.weights import all_weighers
-from tests.support.repository import ROOT
+from tests.support.eras import GUIDE_FOLDER
+from tests.support.eras import era_table as era_table  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.slow
 
-GUIDE_FOLDER = ROOT / "doc" / "source"
 #: Options of this service that no release of nova had.
 OWN_OPTIONS = {
     ("DEFAULT", "host"),
@@ -51,15 +48,6 @@ OWN_WEIGHERS = {
     *("PreferredTenantWeigher", "RequiredAggregatesByTraitWeigher"),
     *("StrandedResourcesWeigher", "TopologySpreadWeigher", "TraitPreferenceWeigher"),
 }
-
-
-@pytest.fixture(scope="module")
-def era_table() -> ModuleType:
-    sys.path.insert(0, str(GUIDE_FOLDER / "_ext"))
-    try:
-        return import_module("eras")
-    finally:
-        sys.path.pop(0)
 
 
 def test_era_table_has_exactly_the_scheduling_options_shared_with_nova(era_table):

@@ -13,7 +13,7 @@ import yaml
 
 from placement_sched.api.routing import Route
 from placement_sched.api.versions import EVER
-from tests.house.test_routes import ROUTES_BY_API
+from tests.house.served_routes import ROUTES_BY_API
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import CHAOS_PARTS
-from tests.house.test_routes import is_requested_by_a_test, list_violating_routes
+from tests.house.served_routes import is_requested_by_a_test, list_violating_routes
 from tests.lanes import LANE_MARKERS, MARKERS_BY_LANE, is_run_by_other_target, may_have_tests
 from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT

@@ -9,12 +9,10 @@ import pytest
 import yaml
 
 from tests.support.commands import run_captured
-from tests.support.repository import ROOT
+from tests.support.repository import MAKE_TARGETS, MAKEFILE_TEXT, ROOT
 
 pytestmark = pytest.mark.slow
 
-MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
-MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
 #: The variables of make that the environment may set.
 MAKE_VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE_TEXT, re.MULTILINE))
 

@@ -14,23 +14,10 @@ import pytest
 
 from placement_sched.api.placement.microversions import VERSIONING
 from tests.support.commands import run_captured
-from tests.support.repository import PACKAGE, ROOT, read_setup_cfg
+from tests.support.repository import IGNORED_COPY_PATTERNS, PACKAGE, ROOT, read_setup_cfg
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.system
-
-IGNORED_COPY_PATTERNS = shutil.ignore_patterns(
-    ".git",
-    ".debian",
-    ".venv*",
-    "build",
-    "dist",
-    "*.egg-info",
-    "__pycache__",
-    ".*_cache",
-    "*.db*",
-    "out",
-)
 
 
 def test_setup_cfg_names_every_python_package():

@@ -4,6 +4,8 @@
 import json
 from uuid import UUID
 
+import pytest
+
 from placement_sched.cli.main import main
 from tests.support.reports import build_report, node_uuid
 
@@ -79,3 +81,25 @@ class RepairCloud:
         document = json.loads(printed)
         assert document["code"] == status
         return document
+
+
+@pytest.fixture
+def cloud_without_instances(app, capsys, database_url, monkeypatch):
+    """A cloud without recorded instances."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
+    return RepairCloud(app, capsys)
+
+
+@pytest.fixture
+def cloud(cloud_without_instances):
+    """A cloud with a recorded instance. Without any, the audit judges no consumer."""
+    cloud_without_instances.record(99)
+    return cloud_without_instances
+
+
+@pytest.fixture
+def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    cloud = RepairCloud(sqlite_app, capsys)
+    cloud.record(99)
+    return cloud

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders and modules of this repository, for tests of its own rules."""
+"""Folders, modules and targets of this repository, for tests of its own rules."""
 
 import ast
+import re
+import shutil
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
@@ -15,6 +17,21 @@ PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
 DISCOVERED_PLUGIN_FOLDERS = (*PLUGIN_FOLDERS, "selectors", "drivers")
 #: Packages of many modules of a kind: plugins, schemas of a noun, options of a group.
 LIST_FOLDERS = (*DISCOVERED_PLUGIN_FOLDERS, "options", "schemas")
+MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
+#: Files that a copy of the repository does not need.
+IGNORED_COPY_PATTERNS = shutil.ignore_patterns(
+    ".git",
+    ".debian",
+    ".venv*",
+    "build",
+    "dist",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    "*.db*",
+    "out",
+)
 
 
 def list_modules() -> list[Path]:

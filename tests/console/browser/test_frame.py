@@ -4,8 +4,8 @@
 import pytest
 
 from placement_sched.console.page import NAVIGATION
+from tests.console.browser.ask_page import ASK_PATH, ASK_URL, ASK_URL_WITHOUT_VALID_HOST, RAM_WEIGHT
 from tests.console.browser.conftest import DESKTOP_SIZE, PHONE_SIZE, find_accessibility_violations
-from tests.console.browser.test_ask import ASK_PATH, ASK_URL, ASK_URL_WITHOUT_VALID_HOST, RAM_WEIGHT
 
 pytestmark = pytest.mark.exhaustive
 

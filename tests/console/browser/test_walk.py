@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.test_ask import ASK_PATH, fill_ask_form, wait_for_map
+from tests.console.browser.ask_page import ASK_PATH, fill_ask_form, wait_for_map
 
 pytestmark = pytest.mark.system
 
