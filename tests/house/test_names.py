@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of modules and functions, and docstrings of modules."""
+"""Names of modules and functions, docstrings, and imports of tests."""
 
 import ast
+import re
 
 import pytest
 
 from tests.house.spdx import LICENSE_TEXT
-from tests.support.repository import format_relative_path, list_modules
+from tests.support.repository import ROOT, format_relative_path, list_modules
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +60,18 @@ def test_every_module_has_a_docstring():
         if not path.read_text().removeprefix(f"# {LICENSE_TEXT}\n").startswith('"""')
     ]
     assert undocumented == []
+
+
+def test_test_modules_export_only_tests():
+    """Helpers are in support modules. A module may import tests to run them."""
+    imported = [
+        f"{format_relative_path(path)}:{node.lineno} {name.name}"
+        for folder in ("tests", "bench")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        if re.fullmatch(r"tests\.(.+\.)?test_\w+", node.module or "")
+        for name in node.names
+        if not name.name.startswith("test_")
+    ]
+    assert imported == []

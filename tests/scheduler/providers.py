@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers and allocations, changed and read through the placement API."""
+"""Providers and allocations, changed and read through the placement API."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

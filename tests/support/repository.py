@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders, modules and targets of this repository, for tests of its own rules."""
+"""Folders, modules and make targets, for tests of the repository's rules."""
 
 import ast
 import re
