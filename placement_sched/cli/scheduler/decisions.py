@@ -78,11 +78,9 @@ def render_list(page: Json, console: Console, refused: str | None, place: str) -
     else:
         _render_rejections(decisions, console)
     if counts := page.get("refused"):
-        console.print(
-            f"{counts['examined']} decisions examined. For {counts['unknown']} decisions, the "
-            f"recorded funnel does not show whether {refused} was rejected",
-            soft_wrap=True,
-        )
+        unknown = f"For {counts['unknown']} of them, the recorded funnel does not show whether "
+        details = f" {unknown}{refused} was rejected" if counts["unknown"] else ""
+        console.print(f"{counts['examined']} decisions examined.{details}", soft_wrap=True)
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
 
