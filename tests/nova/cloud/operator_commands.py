@@ -16,7 +16,7 @@ from tests.openstack_client.conftest import OpenStackCommandProcess
 from tests.support.servers import build_environment
 
 #: Program that runs many ``openstack`` commands in a process.
-OPENSTACK_COMMANDS_PROGRAM = Path(__file__).parents[2] / "client" / "many_commands.py"
+OPENSTACK_COMMANDS_PROGRAM = Path(__file__).parents[2] / "openstack_client" / "many_commands.py"
 #: Resources of a server by flavor.
 RESOURCES_BY_FLAVOR = {
     "m1.tiny": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1},
