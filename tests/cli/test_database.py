@@ -25,7 +25,7 @@ def test_unavailable_database_server_is_reported_with_the_driver_error(run_comma
         (["aggregate", "check"], 255, ""),
         (["placement", "audit"], 1, ""),
         (["placement", "heal_allocations"], 255, ""),
-        (["explain", "--vcpus", "1"], 1, "--url and --os-cloud use a server, "),
+        (["explain", "--vcpus", "1"], 1, "query a server with --url or --os-cloud, "),
         (["placement", "sync_traits"], 255, "--url, --compute-url and --os-cloud use services, "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -273,7 +273,7 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
     # For a single request, filling the provider cache would take longer than the search.
     services = make_services(read_settings(arguments.config_file), caches=ProcessCaches())
     try:
-        check_file_exists(services.database, "--url and --os-cloud use a server")
+        check_file_exists(services.database, "query a server with --url or --os-cloud")
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:
