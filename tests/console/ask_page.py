@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of three hosts for the page Ask."""
+"""Three hosts for tests of the Ask page."""
 
 import pytest
 from webtest import TestApp

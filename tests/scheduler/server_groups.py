@@ -22,8 +22,3 @@ def post_request_spec(app, *instances, status=200, path=SELECT_PATH, **fields):
 def read_group_members(app, group):
     headers = {**COMPUTE_HEADERS, "X-Auth-Token": "admin"}
     return app.get(f"{SERVER_GROUPS_PATH}/{group}", headers=headers).json["server_group"]["members"]
-
-
-def get_error_detail(answer):
-    (error,) = answer["errors"]
-    return error["detail"]

@@ -9,12 +9,12 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
+from tests.scheduler.capacity.placements import get_error_detail
 from tests.scheduler.server_groups import (
     COMPUTE_HEADERS,
     SELECT_PATH,
     SERVER_GROUPS_PATH,
     create_group,
-    get_error_detail,
     post_request_spec,
     read_group_members,
 )

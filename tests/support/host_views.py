@@ -57,7 +57,7 @@ def record_instance(app, number, host, **more):
 
 @pytest.fixture
 def cloud_app(database_url, tmp_path, make_app):
-    """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
+    """Four hosts in two zones. cn2 is disabled, cn4 is down, cn1 has child providers."""
     settings = settings_with_policies(database_url, tmp_path, POLICY_CONFIG)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
     reports = [make_report(name) for name in ("cn1", "cn2", "cn3")]

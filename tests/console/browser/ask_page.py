@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The form and the map of the page Ask."""
+"""Helpers for the form and the map of the Ask page."""
 
 from playwright.sync_api import expect
 
-ASK_PATH = "/console/ask"
+from tests.console.ask_page import ASK_PATH
+
 ASK_URL = f"{ASK_PATH}?vcpus=32&ram=16384&disk=100&zone=az1"
 ASK_URL_WITHOUT_VALID_HOST = f"{ASK_URL}&property=trait:HW_CPU_X86_AMD_SEV_ES%3Drequired"
-RAM_WEIGHT = "filter_scheduler.ram_weight_multiplier"
 
 
 def fill_ask_form(page, **fields: str) -> None:

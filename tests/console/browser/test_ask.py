@@ -4,11 +4,10 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.console.ask_page import ASK_PATH, RAM_WEIGHT
 from tests.console.browser.ask_page import (
-    ASK_PATH,
     ASK_URL,
     ASK_URL_WITHOUT_VALID_HOST,
-    RAM_WEIGHT,
     fill_ask_form,
     wait_for_map,
 )

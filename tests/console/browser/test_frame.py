@@ -4,7 +4,8 @@
 import pytest
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.ask_page import ASK_PATH, ASK_URL, ASK_URL_WITHOUT_VALID_HOST, RAM_WEIGHT
+from tests.console.ask_page import ASK_PATH, RAM_WEIGHT
+from tests.console.browser.ask_page import ASK_URL, ASK_URL_WITHOUT_VALID_HOST
 from tests.console.browser.conftest import DESKTOP_SIZE, PHONE_SIZE, find_accessibility_violations
 
 pytestmark = pytest.mark.exhaustive

@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.ask_page import ASK_PATH, fill_ask_form, wait_for_map
+from tests.console.ask_page import ASK_PATH
+from tests.console.browser.ask_page import fill_ask_form, wait_for_map
 
 pytestmark = pytest.mark.system
 
