@@ -15,7 +15,7 @@ from werkzeug.datastructures import MultiDict
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import (
-    FlatRequest,
+    build_request_spec,
     parse_change,
     parse_hints,
     parse_overrides,
@@ -102,16 +102,12 @@ class FormRequest:
         """Return the request spec of the form."""
         values: dict[str, Any] = {field: self.typed.get(field) for field in _TEXTS}
         values |= {field: self._parse_number(field) for field in _NUMBERS}
-        extra_specs, image_properties, hinted, forced, ignored = map(self._list, _LISTS)
-        request = FlatRequest(
-            **values,
-            extra_specs=parse_pairs(extra_specs, LABELS["extra_specs"]),
-            image_properties=parse_pairs(image_properties, LABELS["image_properties"]),
-            hints=parse_hints(hinted, LABELS["hints"]),
-            force_hosts=forced,
-            ignore_hosts=ignored,
-        )
-        return request.as_spec(LABELS)
+        lists = {field: self._list(field) for field in _LISTS}
+        for field in ("extra_specs", "image_properties"):
+            values[field] = parse_pairs(lists[field], LABELS[field])
+        values["hints"] = parse_hints(lists["hints"], LABELS["hints"])
+        values |= {field: lists[field] for field in ("force_hosts", "ignore_hosts")}
+        return build_request_spec(values, LABELS)
 
     @property
     def overrides(self) -> Json:

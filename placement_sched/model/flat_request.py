@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as flat values, from a command's options or form fields."""
+"""Requests and changes as the short texts of a command's options or form fields."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -42,63 +41,48 @@ _FLAVOR_DEFAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlatRequest:
-    """A request as separate values, None or empty if a value is absent.
+def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
+    """Build a request spec from values whose names are those of :data:`VALUE_OF`.
 
-    ``flavor`` is the id or name of a stored flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk``
-    (GiB) describe a flavor. ``image`` is the id or name of a stored image. Otherwise
-    ``image_properties`` describe an image.
+    A value that is None, empty or missing is not set. ``flavor`` is the id or name of a stored
+    flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk`` (GiB) describe a flavor. ``image`` is
+    the id or name of a stored image. Otherwise ``image_properties`` describe an image. ``labels``
+    are the names of values in errors. Raises :class:`Invalid` for values that exclude each other.
     """
+    optional = {
+        "availability_zone": values.get("zone"),
+        "project_id": values.get("project"),
+        "scheduler_hints": values.get("hints"),
+        "force_hosts": values.get("force_hosts"),
+        "ignore_hosts": values.get("ignore_hosts"),
+    }
+    count = values.get("count")
+    spec = {
+        "num_instances": 1 if count is None else count,
+        "flavor": _build_flavor(values, labels),
+        **{name: value for name, value in optional.items() if value},
+    }
+    image, properties = values.get("image"), values.get("image_properties")
+    if image and properties:
+        raise Invalid(f"{labels['image']} cannot be combined with {labels['image_properties']}")
+    if image or properties:
+        spec["image"] = image or {"properties": properties}
+    return spec
 
-    flavor: str | None = None
-    vcpus: int | None = None
-    ram: int | None = None
-    disk: int | None = None
-    extra_specs: Mapping[str, str] = field(default_factory=dict)
-    image: str | None = None
-    image_properties: Mapping[str, str] = field(default_factory=dict)
-    count: int | None = None
-    zone: str | None = None
-    project: str | None = None
-    hints: Mapping[str, str | list[str]] = field(default_factory=dict)
-    force_hosts: Sequence[str] = ()
-    ignore_hosts: Sequence[str] = ()
 
-    def as_spec(self, labels: Labels) -> Json:
-        """Build the request spec.
-
-        ``labels`` are the names of values in errors. Raises :class:`Invalid` for values that
-        exclude each other.
-        """
-        spec: Json = {"num_instances": 1 if self.count is None else self.count}
-        spec["flavor"] = self._build_flavor(labels)
-        if self.image and self.image_properties:
-            raise Invalid(f"{labels['image']} cannot be combined with {labels['image_properties']}")
-        if self.image:
-            spec["image"] = self.image
-        elif self.image_properties:
-            spec["image"] = {"properties": dict(self.image_properties)}
-        optional = {
-            "availability_zone": self.zone,
-            "project_id": self.project,
-            "scheduler_hints": dict(self.hints),
-            "force_hosts": list(self.force_hosts),
-            "ignore_hosts": list(self.ignore_hosts),
-        }
-        return spec | {name: value for name, value in optional.items() if value}
-
-    def _build_flavor(self, labels: Labels) -> Json | str:
-        sizes = {"vcpus": self.vcpus, "ram": self.ram, "disk": self.disk}
-        has_size = any(size is not None for size in sizes.values())
-        if self.flavor is not None:
-            if has_size or self.extra_specs:
-                words = _join_names([labels[name] for name in (*sizes, "extra_specs")])
-                raise Invalid(f"{labels['flavor']} cannot be combined with {words}")
-            return self.flavor
-        fields = {"vcpus": self.vcpus, "memory_mb": self.ram, "root_gb": self.disk}
-        set_fields = {name: size for name, size in fields.items() if size is not None}
-        return {**_FLAVOR_DEFAULTS, **set_fields, "extra_specs": dict(self.extra_specs)}
+def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
+    fields = {"vcpus": "vcpus", "ram": "memory_mb", "disk": "root_gb"}
+    sizes = {field: values[name] for name, field in fields.items() if values.get(name) is not None}
+    flavor, extra_specs = values.get("flavor"), values.get("extra_specs") or {}
+    if flavor is None:
+        return {**_FLAVOR_DEFAULTS, **sizes, "extra_specs": extra_specs}
+    if sizes or extra_specs:
+        excluded = ", ".join(labels[name] for name in fields)
+        raise Invalid(
+            f"{labels['flavor']} cannot be combined with {excluded} and {labels['extra_specs']}"
+        )
+    name: str = flavor
+    return name
 
 
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
@@ -136,10 +120,6 @@ def _split_pair(text: str, label: str) -> tuple[str, str]:
     if not separator or not key:
         raise Invalid(f"{label} {text}: expected KEY=VALUE")
     return key, value
-
-
-def _join_names(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 #: The short forms of changes, for errors and help.

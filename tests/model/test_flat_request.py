@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.flat_request import (
-    FlatRequest,
+    build_request_spec,
     parse_change,
     parse_hints,
     parse_overrides,
@@ -28,30 +28,30 @@ IMAGE_WITH_PROPERTIES_ERROR = "Image cannot be combined with Image properties"
 
 
 def test_missing_options_are_absent_from_the_request_spec():
-    spec = FlatRequest(flavor="m1.small").as_spec(FIELD_LABELS)
+    spec = build_request_spec({"flavor": "m1.small"}, FIELD_LABELS)
     assert spec == {"num_instances": 1, "flavor": "m1.small"}
 
 
 def test_vcpus_memory_and_disk_options_become_a_flavor():
     specs = {"hw:cpu_policy": "dedicated"}
-    flavor = FlatRequest(vcpus=4, extra_specs=specs).as_spec(FIELD_LABELS)["flavor"]
+    flavor = build_request_spec({"vcpus": 4, "extra_specs": specs}, FIELD_LABELS)["flavor"]
     assert (flavor["vcpus"], flavor["memory_mb"], flavor["root_gb"]) == (4, 512, 0)
     assert flavor["extra_specs"] == specs
-    assert FlatRequest(vcpus=0).as_spec(FIELD_LABELS)["flavor"]["vcpus"] == 0
+    assert build_request_spec({"vcpus": 0}, FIELD_LABELS)["flavor"]["vcpus"] == 0
 
 
 def test_each_option_sets_its_field_of_the_request_spec():
-    request = FlatRequest(
-        flavor="m1",
-        image_properties={"hw_machine_type": "q35"},
-        count=3,
-        zone="az1",
-        project="p",
-        hints={"a": ["b", "c"]},
-        force_hosts=["cn1"],
-        ignore_hosts=["cn2"],
-    )
-    assert request.as_spec(FIELD_LABELS) == {
+    values = {
+        "flavor": "m1",
+        "image_properties": {"hw_machine_type": "q35"},
+        "count": 3,
+        "zone": "az1",
+        "project": "p",
+        "hints": {"a": ["b", "c"]},
+        "force_hosts": ["cn1"],
+        "ignore_hosts": ["cn2"],
+    }
+    assert build_request_spec(values, FIELD_LABELS) == {
         "num_instances": 3,
         "flavor": "m1",
         "image": {"properties": {"hw_machine_type": "q35"}},
@@ -73,7 +73,7 @@ def test_each_option_sets_its_field_of_the_request_spec():
 )
 def test_contradicting_request_options_are_rejected_with_their_names(options, message):
     with pytest.raises(Invalid) as rejection:
-        FlatRequest(**options).as_spec(FIELD_LABELS)
+        build_request_spec(options, FIELD_LABELS)
     assert rejection.value.detail == message
 
 

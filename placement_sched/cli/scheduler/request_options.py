@@ -24,7 +24,7 @@ from placement_sched.model.document import (
     join_keys,
     split_json_path,
 )
-from placement_sched.model.flat_request import FORMS, FlatRequest, parse_hints, parse_pairs
+from placement_sched.model.flat_request import FORMS, build_request_spec, parse_hints, parse_pairs
 from placement_sched.model.names import suggest_name
 from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.formats import show_value
@@ -194,7 +194,7 @@ def _build_spec(arguments: argparse.Namespace) -> Json:
     for value in ("extra_specs", "image_properties"):
         values[value] = parse_pairs(values[value], _OPTION_OF[value])
     values["hints"] = parse_hints(values["hints"], _OPTION_OF["hints"])
-    return FlatRequest(**values).as_spec(_OPTION_OF)
+    return build_request_spec(values, _OPTION_OF)
 
 
 def _read_object(name: str) -> Json:
