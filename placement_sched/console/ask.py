@@ -38,7 +38,7 @@ from placement_sched.model.explanation_reader import (
     list_stage_reasons,
     with_names,
 )
-from placement_sched.model.flat_request import FORMS
+from placement_sched.model.short_forms import FORMS
 
 _NONE = "-"
 

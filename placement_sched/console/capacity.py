@@ -35,8 +35,8 @@ from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.model.flat_request import FORMS, parse_change, shorten_addition, shorten_change
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
+from placement_sched.model.short_forms import FORMS, parse_change, shorten_addition, shorten_change
 
 _RUNS = "/scheduler/v1/plan_runs"
 #: Runs per page.

@@ -21,7 +21,7 @@ from placement_sched.api.middleware import REQUEST_ID, find_context
 from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
-from placement_sched.model.flat_request import VALUE_OF
+from placement_sched.model.short_forms import VALUE_OF
 from placement_sched.schemas.validation import describe_fault
 
 #: Labels of form fields, by the keys of their values in requests.

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.flat_request import (
+from placement_sched.model.short_forms import (
     build_request_spec,
     parse_change,
     parse_hints,

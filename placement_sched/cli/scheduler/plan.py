@@ -33,8 +33,8 @@ from placement_sched.cli.scheduler.scheduler_client import add_common_arguments,
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, PathStep, join_keys
-from placement_sched.model.flat_request import FORMS
 from placement_sched.model.plan_run import KINDS, PLAN, REBALANCE, RUN_STATES
+from placement_sched.model.short_forms import FORMS
 
 _RUN_COLUMNS = (
     Column("Run", itemgetter("uuid")),

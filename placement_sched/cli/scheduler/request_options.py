@@ -15,7 +15,7 @@ from uuid import uuid4
 from placement_sched.cli.output import read_text
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
-from placement_sched.model import flat_request
+from placement_sched.model import short_forms
 from placement_sched.model.document import (
     Json,
     PathStep,
@@ -24,8 +24,8 @@ from placement_sched.model.document import (
     join_keys,
     split_json_path,
 )
-from placement_sched.model.flat_request import FORMS, build_request_spec, parse_hints, parse_pairs
 from placement_sched.model.names import suggest_name
+from placement_sched.model.short_forms import FORMS, build_request_spec, parse_hints, parse_pairs
 from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.formats import show_value
 from placement_sched.schemas.validation import describe_fault
@@ -59,7 +59,7 @@ _FLAGS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 _OPTION_OF = {value: option for value, option, *_ in _FLAGS}
 #: Option of each part of a request. The longest matching path counts.
 _OPTIONS = {
-    **{keys: _OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
+    **{keys: _OPTION_OF[value] for keys, value in short_forms.VALUE_OF.items()},
     "hosts": "--host",
     "overrides": "--override",
     "policy": "--policy",
@@ -325,7 +325,7 @@ class RequestedChanges:
 
         Raises :class:`Invalid` for invalid changes.
         """
-        texts = (flat_request.parse_change(text, "--change") for text in self.texts)
+        texts = (short_forms.parse_change(text, "--change") for text in self.texts)
         return [*self.before, *self.file.get_list("changes"), *texts]
 
     def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
@@ -375,7 +375,7 @@ def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: boo
         "overrides": {
             **file.overrides,
             **(body.get("overrides") or {}),
-            **flat_request.parse_overrides(arguments.override, "--override"),
+            **short_forms.parse_overrides(arguments.override, "--override"),
         },
         "flavors": [*flavors, *arguments.flavor] if with_flavors else [],
     }
