@@ -253,10 +253,12 @@ def replay(
     """
     changes = read_changes(decision.conditions.changes if decision.conditions else ())
 
-    def run(other_scheduler: Scheduler, *_: object) -> Json:
-        return _replay_run(other_scheduler, decision, settings, view or ExplanationView())
+    def run(scheduler: Scheduler) -> Json:
+        return _replay_run(scheduler, decision, settings, view or ExplanationView())
 
-    return scheduler.simulate(changes, run) if changes else run(scheduler)
+    if changes:
+        return scheduler.simulate(changes, lambda simulation: run(simulation.scheduler))
+    return run(scheduler)
 
 
 def find_hosts_now(scheduler: Scheduler, decision: Decision) -> tuple[str, ...]:

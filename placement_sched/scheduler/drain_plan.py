@@ -9,14 +9,13 @@ instances. An instance that its host would reject even before the changes is ign
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from placement_sched.db.sql import group_rows
-from placement_sched.db.transaction import Connection, ScratchTransaction
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model.context import RequestIds
@@ -29,7 +28,7 @@ from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.host_state import with_device_providers
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import decisions, simulation
@@ -178,16 +177,13 @@ class Mover:
     """
 
     def __init__(
-        self,
-        scheduler: Scheduler,
-        scratch: ScratchTransaction,
-        now: datetime,
-        overrides: Mapping[str, Any] = MappingProxyType({}),
+        self, simulation: Simulation, overrides: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
+        self.simulation = simulation
         self._overrides = overrides
-        self._scheduler = scheduler
-        self._scratch = scratch
-        self._now = now
+        self._scheduler = simulation.scheduler
+        self._connection = simulation.connection
+        self._now = simulation.scheduler.clock()
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
@@ -201,7 +197,7 @@ class Mover:
 
         The allocations of the instance are removed for the check and restored afterwards.
         """
-        record, connection = instance.record, self._scratch.connection
+        record, connection = instance.record, self._connection
         location = {record.uuid: (record.host, record.node)}
         allocated = [
             SimulatedAllocation(record.uuid, row.provider_uuid, row.resource_class, row.used)
@@ -218,7 +214,7 @@ class Mover:
         """Yield an attempt, and roll it back at the end unless kept."""
         caches, attempt = self._scheduler.caches, Attempt()
         simulated_before = {uuid: list(specs) for uuid, specs in caches.simulated.items()}
-        savepoint = self._scratch.connection.begin_nested()
+        savepoint = self._connection.begin_nested()
         try:
             yield attempt
         except BaseException:
@@ -238,7 +234,7 @@ class Mover:
     def remove_allocations(self, moving_instances: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
         locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in moving_instances}
-        simulation.move(self._scratch.connection, (), locations, self._now)
+        simulation.move(self._connection, (), locations, self._now)
 
     def _move_equal(self, moving_instances: Sequence[MovingInstance], extra: Json) -> MovePlan:
         """Move instances of the same ``kind`` in batches that fit."""
@@ -264,7 +260,7 @@ class Mover:
         """Place all instances of a batch in a single run, or no instance."""
         if _has_unknown_flavor(batch[0]):
             return PartialFit(0, _NO_FLAVOR)
-        group = read_group_without(self._scratch.connection, batch[0].record)
+        group = read_group_without(self._connection, batch[0].record)
         uuids = [instance.record.uuid for instance in batch]
         body = {**batch[0].document, **extra, "instance_uuids": uuids, **group}
         reader = self._scheduler.reader
@@ -274,7 +270,7 @@ class Mover:
                 if not run.selections:
                     return _explain_partial_fit(run, connection, len(batch), extra)
         except Error as failure:
-            self._scratch.check()
+            self.simulation.scratch.check()
             return PartialFit(0, failure.detail)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
@@ -287,7 +283,7 @@ class Mover:
             for (provider, name), amount in iterate_amounts(best.allocation_request)
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
-        simulation.move(self._scratch.connection, allocated, locations, self._now)
+        simulation.move(self._connection, allocated, locations, self._now)
         simulated = self._scheduler.caches.simulated
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:
@@ -406,7 +402,7 @@ def plan_drain(
     scheduler.reader.check_overrides(overrides)
     if any(change.kind == "remove" for change in changes[:-1]):
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
-        scheduler.simulate(changes, lambda _scheduler, _scratch: None)
+        scheduler.simulate(changes, lambda _: None)
     with scheduler.source.read() as connection:
         affected = _find_affected_hosts(connection, changes)
     rejected = _find_rejected_before(scheduler, affected)
@@ -416,10 +412,9 @@ def plan_drain(
 
     capacities = _count_capacities(scheduler, flavors)
 
-    def run(inner: Scheduler, scratch: ScratchTransaction) -> Json:
-        mover = Mover(inner, scratch, inner.clock(), overrides)
-        moved, unfit = _move_all(mover, scratch.connection, drained, affected, rejected)
-        after = _count_capacities(inner, flavors, overrides)
+    def run(simulation: Simulation) -> Json:
+        moved, unfit = _move_all(Mover(simulation, overrides), drained, affected, rejected)
+        after = _count_capacities(simulation.scheduler, flavors, overrides)
         return {
             "capacity": [
                 {
@@ -452,12 +447,9 @@ def _count_capacities(
 
 
 def _move_all(
-    mover: Mover,
-    connection: Connection,
-    drained: Collection[str],
-    affected: Collection[str],
-    rejected: Collection[str],
+    mover: Mover, drained: Collection[str], affected: Collection[str], rejected: Collection[str]
 ) -> tuple[MovePlan, Mapping[str, Json]]:
+    connection = mover.simulation.connection
     moved = mover.move(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, Json] = {}
     for instance in find_instances(connection, set(affected).difference(drained)):
@@ -487,9 +479,9 @@ def _find_rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> froze
     if not hosts:
         return frozenset()
 
-    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> frozenset[str]:
-        mover = Mover(scheduler, scratch, scheduler.clock())
-        moving = find_instances(scratch.connection, hosts)
+    def run(simulation: Simulation) -> frozenset[str]:
+        mover = Mover(simulation)
+        moving = find_instances(simulation.connection, hosts)
         return frozenset(
             vm.record.uuid for vm in moving if mover.find_obstacle_to_stay(vm) is not None
         )

@@ -11,12 +11,11 @@ from itertools import combinations, islice
 from typing import Any
 
 from placement_sched.db.sql import group_rows, nest_rows
-from placement_sched.db.transaction import ScratchTransaction
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import HostLoad
@@ -65,10 +64,8 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
     for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
 
-    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> Advice:
-        search = _MoveSearch(
-            scheduler, scratch, Mover(scheduler, scratch, scheduler.clock()), max_moves
-        )
+    def run(simulation: Simulation) -> Advice:
+        search = _MoveSearch(simulation, Mover(simulation), max_moves)
         methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
         return search.fit(document or {}) if goal == FIT else methods[goal]()
 
@@ -104,8 +101,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _MoveSearch:
-    scheduler: Scheduler
-    scratch: ScratchTransaction
+    simulation: Simulation
     mover: Mover
     max_moves: int
     runs: int = 0
@@ -114,9 +110,10 @@ class _MoveSearch:
 
     def fit(self, document: Json) -> Advice:
         """Find the fewest moves that free enough capacity for the request on a host."""
-        request = self.scheduler.reader.read({**document, "num_instances": 1})
-        check_hosts(self.scratch.connection, request)
-        with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
+        scheduler = self.simulation.scheduler
+        request = scheduler.reader.read({**document, "num_instances": 1})
+        check_hosts(self.simulation.connection, request)
+        with scheduler.evaluate(scheduler.reader.validate(request)) as (_, run):
             check_zone(run.filtered_request)
             query = run.searches.query
             if run.selections:
@@ -130,7 +127,7 @@ class _MoveSearch:
         targets = list(self._iterate_targets(document, amounts))
         for number in range(1, self.max_moves + 1):
             for target in targets:
-                sets = target.list_sets(number, self.scratch.check)
+                sets = target.list_sets(number, self.simulation.scratch.check)
                 self.is_limited = self.is_limited or len(sets) == MAX_REBALANCE_SETS
                 for instances in sets:
                     if self.runs >= MAX_REBALANCE_RUNS:
@@ -147,7 +144,7 @@ class _MoveSearch:
 
         Hosts with the smallest missing amounts come first.
         """
-        loads = simulation.list_loads(self.scratch.connection, amounts)
+        loads = simulation.list_loads(self.simulation.connection, amounts)
         by_host: dict[str, list[HostLoad]] = group_rows((load.host, load) for load in loads)
         missing = {
             host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
@@ -172,7 +169,7 @@ class _MoveSearch:
                 yield _Target(host, positive, allocated, tuple(instances_on[host]))
 
     def _group_instances(self, hosts: Iterable[str]) -> dict[str, list[MovingInstance]]:
-        moving = find_instances(self.scratch.connection, hosts)
+        moving = find_instances(self.simulation.connection, hosts)
         return group_rows((each.record.host or "", each) for each in moving)
 
     def _read_root_allocations(
@@ -181,16 +178,16 @@ class _MoveSearch:
         uuids = [instance.record.uuid for instance in instances]
         return nest_rows(
             (allocation.consumer.uuid, allocation.resource_class, allocation.used)
-            for allocation in allocations.list_by_consumers(self.scratch.connection, uuids)
+            for allocation in allocations.list_by_consumers(self.simulation.connection, uuids)
             if allocation.provider_uuid in roots
         )
 
     def _fits(self, document: Json, host: str) -> bool:
         self.runs += 1
         destination = {"requested_destination": {"host": host}, "num_instances": 1}
-        reader = self.scheduler.reader
+        reader = self.simulation.scheduler.reader
         request = reader.validate(reader.read({**document, **destination}))
-        with self.scheduler.evaluate(request) as (_, run):
+        with self.simulation.scheduler.evaluate(request) as (_, run):
             return bool(run.selections)
 
     def _make_room(
@@ -255,7 +252,7 @@ class _MoveSearch:
         loads = self._loads()
         host = max(sorted(loads), key=lambda name: _compute_share(loads[name]), default="")
         old = _compute_share(loads[host]) if host else 0.0
-        for instance in find_instances(self.scratch.connection, [host]):
+        for instance in find_instances(self.simulation.connection, [host]):
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:
@@ -269,7 +266,9 @@ class _MoveSearch:
         return None
 
     def _loads(self) -> dict[str, HostLoad]:
-        return {load.host: load for load in simulation.list_loads(self.scratch.connection, [LOAD])}
+        return {
+            load.host: load for load in simulation.list_loads(self.simulation.connection, [LOAD])
+        }
 
 
 def _compute_share(load: HostLoad) -> float:

@@ -15,9 +15,9 @@
 :meth:`Scheduler.explain` runs the steps up to the choice. All three run :meth:`Scheduler.evaluate`.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 from random import Random
 from threading import Semaphore
@@ -110,7 +110,7 @@ class Scheduler:
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
     sends notifications about requests and their results. A worker begins with the current
     settings of ``parent``, the parent process. ``source`` is the state of the cloud that requests
-    read: the database, unless :meth:`with_source` sets another.
+    read: the database, or the transaction of a simulation.
     """
 
     database: Database
@@ -141,20 +141,8 @@ class Scheduler:
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, node_history)
 
-    def with_source(self, source: ReadableDatabase, caches: ProcessCaches) -> "Scheduler":
-        """Return a copy of the scheduler that reads ``source`` and never claims.
-
-        ``caches`` must be used with this source only.
-        """
-        scheduler = copy.copy(self)
-        scheduler.source, scheduler.caches = source, caches
-        scheduler.reader = replace(self.reader, database=source, aggregates=caches.aggregates)
-        return scheduler
-
-    def simulate(
-        self, changes: Sequence[CloudChange], work: Callable[["Scheduler", ScratchTransaction], T]
-    ) -> T:
-        """Return the result of ``work`` on a scheduler of the changed cloud.
+    def simulate(self, changes: Sequence[CloudChange], work: Callable[["Simulation"], T]) -> T:
+        """Return the result of ``work`` in a simulation of the changed cloud.
 
         The changes, and everything that ``work`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
@@ -163,7 +151,10 @@ class Scheduler:
 
         def run(scratch: ScratchTransaction) -> T:
             apply(scratch, changes, self.clock())
-            return work(self.with_source(scratch, ProcessCaches()), scratch)
+            scheduler, caches = copy(self), ProcessCaches()
+            scheduler.source, scheduler.caches = scratch, caches
+            scheduler.reader = replace(self.reader, database=scratch, aggregates=caches.aggregates)
+            return work(Simulation(scheduler, scratch))
 
         with self.hold_query_slot():
             return run_and_roll_back(
@@ -458,7 +449,7 @@ class Scheduler:
         if recorded_for is not None:
             check_recorded_size(options.get("overrides") or {}, changes)
 
-        def explain_on(scheduler: Scheduler, *_: object) -> SchedulingResult:
+        def explain_on(scheduler: Scheduler) -> SchedulingResult:
             request = scheduler.reader.validate(scheduler.reader.read(document, **options))
             with scheduler.evaluate(request) as (connection, run):
                 explanation = make_explanation(connection, run, view)
@@ -470,11 +461,30 @@ class Scheduler:
             return SchedulingResult(answer, decision, decision.funnel)
 
         parsed = read_changes(changes)
-        result = self.simulate(parsed, explain_on) if parsed else explain_on(self)
+        if parsed:
+            result = self.simulate(parsed, lambda simulation: explain_on(simulation.scheduler))
+        else:
+            result = explain_on(self)
         # Recorded after the simulation, because everything written in it is rolled back.
         if result.decision is not None:
             self.claims.record_or_raise(result.decision)
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A scheduler of a changed cloud, and the transaction with the changes.
+
+    The scheduler never claims. The transaction is rolled back at the end.
+    """
+
+    scheduler: Scheduler
+    scratch: ScratchTransaction
+
+    @property
+    def connection(self) -> Connection:
+        """Return the connection of the transaction."""
+        return self.scratch.connection
 
 
 def _check_together(entries: Sequence[tuple[Document, str]]) -> None:

@@ -33,7 +33,8 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
     services = cloud.app.services
     before = dump_tables(cloud)
 
-    def change_hosts_and_read_host_names(_scheduler, trial):
+    def change_hosts_and_read_host_names(simulation):
+        trial = simulation.scratch
         assert dump_tables(cloud) == before
         # Another request claims on a host that the simulation does not write to.
         claimed = select_hosts(cloud, make_spec(make_uuid(7), force_hosts=["cn3"]))

@@ -255,7 +255,7 @@ def report_capacity(
     """
     if changes:
         return scheduler.simulate(
-            changes, lambda simulation, *_: report_capacity(simulation, capacity_query)
+            changes, lambda simulation: report_capacity(simulation.scheduler, capacity_query)
         )
     with scheduler.source.read() as connection:
         names = read_flavors(connection, capacity_query)

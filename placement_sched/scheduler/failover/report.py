@@ -24,7 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.db.sql import split_batches
-from placement_sched.db.transaction import Connection, ScratchTransaction
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import (
     MAX_FAILOVER_FLAVORS,
@@ -57,7 +57,7 @@ from placement_sched.scheduler.failover.screen import (
     screen_requests,
 )
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, server_groups
@@ -176,13 +176,13 @@ def _simulate_some(
     """Simulate failures for half of the time, and add results."""
     seconds = analysis.scheduler.live.get_settings().scheduler.what_if_timeout / 2
 
-    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> None:
+    def run(simulation: Simulation) -> None:
         until = monotonic() + seconds
-        mover = Mover(scheduler, scratch, scheduler.clock())
+        mover = Mover(simulation)
         done.clear()  # the transaction may run again
         for outcome in waiting:
             hosts = outcome.failure.hosts
-            done.append((outcome, simulate_failure(mover, scheduler, scratch, hosts)))
+            done.append((outcome, simulate_failure(mover, hosts)))
             if monotonic() > until or analysis.deadline.is_reached():
                 return
 
@@ -191,8 +191,6 @@ def _simulate_some(
 
 def simulate_failure(
     mover: Mover,
-    scheduler: Scheduler,
-    scratch: ScratchTransaction,
     hosts: frozenset[str],
     added: Sequence[MovingInstance] = (),
     *,
@@ -203,7 +201,7 @@ def simulate_failure(
     ``added`` are further instances, which exist in this simulation only. Everything is rolled back
     to the state before.
     """
-    connection = scratch.connection
+    scheduler, connection = mover.simulation.scheduler, mover.simulation.connection
     with mover.attempt():
         simulation.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         own = [each for each in added if each.record.host in hosts]
@@ -578,16 +576,16 @@ class _Search:
         low = self.allowance.remaining
         return low == self.allowance.at_most or low >= MAX_PROBED_INSTANCES
 
-    def run(self, scheduler: Scheduler, scratch: ScratchTransaction) -> None:
+    def run(self, simulation: Simulation) -> None:
         """Probe numbers of instances for half of the simulation's time."""
         options = self.analysis.scheduler.live.get_settings().scheduler
         until = monotonic() + options.what_if_timeout / 2
-        mover = Mover(scheduler, scratch, scheduler.clock())
+        mover = Mover(simulation)
         while not self.is_done and monotonic() < until and not self.analysis.deadline.is_reached():
             number = self._choose_next_number()
             with mover.attempt():
                 added = self._place(mover, number)
-                worse = added and self._find_worse(mover, scheduler, scratch, added)
+                worse = added and self._find_worse(mover, added)
             self._record_result(number, fits=added is not None, worse=worse or None)
             self.probes += 1
 
@@ -622,11 +620,7 @@ class _Search:
         return instances
 
     def _find_worse(
-        self,
-        mover: Mover,
-        scheduler: Scheduler,
-        scratch: ScratchTransaction,
-        added: Sequence[MovingInstance],
+        self, mover: Mover, added: Sequence[MovingInstance]
     ) -> tuple[str, int, int] | None:
         """Find a failure that leaves more instances without a host than before.
 
@@ -635,7 +629,7 @@ class _Search:
         """
         key = self.flavor.key
         requests = {**self.analysis.requests, key: self.flavor.request}
-        screen = screen_requests(scheduler, requests, self.analysis.deadline)
+        screen = screen_requests(mover.simulation.scheduler, requests, self.analysis.deadline)
         on_host = Counter(each.record.host for each in added)
         for outcome in self.analysis.outcomes:
             if outcome.state == UNDETERMINED:
@@ -646,9 +640,7 @@ class _Search:
                 load = load.with_more(key, number)
             if screen.judge(load) is Verdict.COVERED:
                 continue
-            stuck = len(
-                simulate_failure(mover, scheduler, scratch, hosts, added, with_reasons=False)
-            )
+            stuck = len(simulate_failure(mover, hosts, added, with_reasons=False))
             if stuck > outcome.stuck:
                 return outcome.failure.name, load.total, load.total - stuck
         return None

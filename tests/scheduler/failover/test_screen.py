@@ -32,7 +32,7 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
     """Return whether any choice of hosts places all instances of failed hosts."""
     scheduler = app.app.services.scheduler
 
-    def place_all_instances(mover, inner, scratch, remaining, others):
+    def place_all_instances(mover, remaining, others):
         if not remaining:
             return True
         instance, *later = remaining
@@ -40,19 +40,16 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
             with mover.attempt():
                 destination = {"host": other, "node": other}
                 result = mover.place([instance], {"requested_destination": destination})
-                if isinstance(result, MovePlan) and place_all_instances(
-                    mover, inner, scratch, later, others
-                ):
+                if isinstance(result, MovePlan) and place_all_instances(mover, later, others):
                     return True
         return False
 
-    def can_place_all_instances(inner, scratch):
-        connection, now = scratch.connection, inner.clock()
+    def can_place_all_instances(trial):
+        connection, inner = trial.connection, trial.scheduler
         names = {host for host, _ in inner.caches.node_names.get_current(connection).values()}
         moving = find_instances(connection, hosts)
-        simulation.disable(connection, hosts, DISABLED, DRAINED, now)
-        mover = Mover(inner, scratch, now)
-        return place_all_instances(mover, inner, scratch, moving, sorted(names - set(hosts)))
+        simulation.disable(connection, hosts, DISABLED, DRAINED, inner.clock())
+        return place_all_instances(Mover(trial), moving, sorted(names - set(hosts)))
 
     return scheduler.simulate([], can_place_all_instances)
 

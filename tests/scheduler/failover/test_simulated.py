@@ -10,9 +10,9 @@ def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
     simulate, failures = report.simulate_failure, []
 
-    def simulate_failure_and_record_hosts(mover, scheduler, scratch, hosts):
+    def simulate_failure_and_record_hosts(mover, hosts):
         failures.append(sorted(hosts))
-        return simulate(mover, scheduler, scratch, hosts)
+        return simulate(mover, hosts)
 
     monkeypatch.setattr(report, "simulate_failure", simulate_failure_and_record_hosts)
     assert compute_failover(sqlite_app)["uncovered"] == 2
