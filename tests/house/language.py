@@ -3,13 +3,15 @@
 
 It counts the docstrings, comments, messages, visible texts and paragraphs that have a habit which
 makes a text hard to read, and the locals without a noun. It compares the counts of each package
-with ``language_limits.txt``. A count may only fall: ``--lower`` writes lower limits. ``--list``
-prints the place of each hit of a habit. ``make lint`` runs it.
+with ``language_limits.txt``. A count may only fall: ``--lower`` writes lower limits, and a limit
+that the last change of the file raised is an error. ``--list`` prints the place of each hit of a
+habit. ``make lint`` runs it.
 """
 
 import ast
 import html
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -234,10 +236,53 @@ def find_style_violations(text: CheckedText) -> Iterator[str]:
         yield "module question"
 
 
-def read_limits_of_style_violations() -> dict[tuple[str, str], int]:
-    """Return the highest count of each package and habit."""
-    rows = (line.rsplit(None, 1) for line in LIMITS_FILE.read_text().splitlines())
+def read_limits_of_style_violations(text: str) -> dict[tuple[str, str], int]:
+    """Parse a limits file: the highest count of each package and habit."""
+    rows = (line.rsplit(None, 1) for line in text.splitlines())
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
+
+
+def read_previous_limits(file: Path = LIMITS_FILE) -> dict[tuple[str, str], int] | None:
+    """Return the limits before the last change of their file.
+
+    Without git or an earlier version of the file, returns None.
+    """
+    log = _run_git(file.parent, "log", "--format=%h", "-2", "--", file.name)
+    for commit in log.split():
+        text = _run_git(file.parent, "show", f"{commit}:./{file.name}")
+        if text and text != file.read_text():
+            return read_limits_of_style_violations(text)
+    return None
+
+
+def _run_git(folder: Path, *arguments: str) -> str:
+    try:
+        run = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        )
+    except OSError:
+        return ""
+    return run.stdout
+
+
+def find_raised_limits(
+    limits: dict[tuple[str, str], int], previous: dict[tuple[str, str], int]
+) -> list[str]:
+    """Return a sentence for each limit that was raised.
+
+    A limit may rise if the limits of other packages for the same habit fall as much, as for files
+    that moved.
+    """
+    totals = Counter()
+    for sign, rows in ((1, limits), (-1, previous)):
+        for (_, habit), count in rows.items():
+            totals[habit] += sign * count
+    return [
+        f"{package}: the limit of {habit!r} was raised from {previous.get(key, 0)} to {limit}"
+        for key, limit in sorted(limits.items())
+        for package, habit in [key]
+        if limit > previous.get(key, 0) and totals[habit] > 0
+    ]
 
 
 def compare_counts(
@@ -265,12 +310,15 @@ def main(arguments: list[str]) -> int:
         return 0
     counts = Counter((text.package, habit) for text, habit in hits)
     if arguments[:1] == ["--lower"]:
-        old = read_limits_of_style_violations() if LIMITS_FILE.exists() else dict(counts)
+        old = read_limits_of_style_violations(LIMITS_FILE.read_text())
         rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
         LIMITS_FILE.write_text("".join(lines))
         return 0
-    sentences = compare_counts(counts, read_limits_of_style_violations())
+    limits = read_limits_of_style_violations(LIMITS_FILE.read_text())
+    sentences = compare_counts(counts, limits)
+    if (previous := read_previous_limits()) is not None:
+        sentences += find_raised_limits(limits, previous)
     print(*sentences[:MAX_PRINTED_SENTENCES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")

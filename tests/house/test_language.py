@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lint of the project's English reports its habits, and accepts plain sentences."""
 
+import subprocess
+
 import pytest
 
 from tests.house import language
-from tests.house.language import CheckedText, compare_counts, find_style_violations, list_texts
+from tests.house.language import (
+    CheckedText,
+    compare_counts,
+    find_raised_limits,
+    find_style_violations,
+    list_texts,
+    read_previous_limits,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +46,36 @@ def test_habit_count_above_or_below_its_limit_is_reported():
         "api: 3 texts with 'one', 2 are allowed",
         "cli: 0 texts with 'one': lower the limit (1)",
     ]
+
+
+def test_raised_limit_is_reported_unless_files_moved_between_packages():
+    previous = {("api", "one"): 2, ("cli", "one"): 1, ("cli", "what"): 1}
+    moved = {("api", "one"): 3, ("cli", "what"): 1}
+    assert find_raised_limits(moved, previous) == []
+    assert find_raised_limits({**previous, ("doc", "what"): 1}, previous) == [
+        "doc: the limit of 'what' was raised from 0 to 1"
+    ]
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_previous_limits_are_read_from_the_history_of_their_file(tmp_path, is_committed):
+    file = tmp_path / "limits.txt"
+
+    def commit(text):
+        file.write_text(text)
+        identity = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+        for command in (["add", "."], [*identity, "commit", "--quiet", "--message", "m"]):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True, timeout=60)
+
+    assert read_previous_limits(file) is None  # no repository
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True, timeout=60)
+    commit("api one 2\n")
+    assert read_previous_limits(file) is None
+    if is_committed:
+        commit("api one 3\n")
+    else:
+        file.write_text("api one 3\n")
+    assert read_previous_limits(file) == {("api", "one"): 2}
 
 
 def test_language_lint_reads_texts_of_every_kind():
