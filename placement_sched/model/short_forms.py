@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and changes as the short texts of a command's options or form fields."""
+"""Requests and changes in the short forms of options and form fields."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ _FLAVOR_DEFAULTS = {
 
 
 def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
-    """Build a request spec from values whose names are those of :data:`VALUE_OF`.
+    """Build a request spec from values with the names of :data:`VALUE_OF`.
 
     A value that is None, empty or missing is not set. ``flavor`` is the id or name of a stored
     flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk`` (GiB) describe a flavor. ``image`` is
@@ -70,7 +70,7 @@ def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
     return spec
 
 
-def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
+def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Any:
     fields = {"vcpus": "vcpus", "ram": "memory_mb", "disk": "root_gb"}
     sizes = {field: values[name] for name, field in fields.items() if values.get(name) is not None}
     flavor, extra_specs = values.get("flavor"), values.get("extra_specs") or {}
@@ -81,8 +81,7 @@ def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
         raise Invalid(
             f"{labels['flavor']} cannot be combined with {excluded} and {labels['extra_specs']}"
         )
-    name: str = flavor
-    return name
+    return flavor
 
 
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
