@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages Overview, Cloud and Aggregates, and the page of a host."""
+"""The pages Overview, Cloud, Aggregates and Policies, the page of a host, and the search."""
 
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 import flask
 from flask import request
@@ -23,12 +24,19 @@ from placement_sched.console.page import (
     send_csv,
 )
 from placement_sched.console.units import format_share, format_used
-from placement_sched.limits import MAX_LISTED_HOSTS
+from placement_sched.errors import NotFound
+from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import with_names
-from placement_sched.model.names import find_nearest, format_suggestion, shorten_names
+from placement_sched.model.explanation_reader import format_value, with_names
+from placement_sched.model.names import (
+    find_nearest,
+    format_suggestion,
+    read_uuid,
+    shorten_names,
+    suggest_name,
+)
 from placement_sched.model.provider import NEARLY_FULL
 
 #: Filters of hosts, which are query parameters of the API.
@@ -401,6 +409,199 @@ def _sort_zones(overview: Json) -> list[Json]:
     return zones if len(zones) <= _MAX_ZONES else sorted(zones, key=lambda zone: -zone["hosts"])
 
 
+_POLICIES = "/scheduler/v1/policies"
+#: Sources of options, in display order, with the texts to show.
+SOURCES = {
+    "policy": "the policy's section",
+    "options_file": "the file of options",
+    "environment": "environment",
+    "configuration": "configuration",
+    "default": "default",
+}
+_ORDER = tuple(SOURCES)
+#: The criteria that select a policy, by selector.
+SELECTORS = {
+    "hint": "the scheduler hint sched_policy",
+    "availability_zone": "the availability zone that the request names",
+    "tenant": "the project of the request",
+    "extra_specs": "extra specs of the flavor",
+}
+
+
+def show_policies() -> flask.Response:
+    """Show the list of policies, a policy in full, and its differences from another."""
+    document = get_api_client().get(_POLICIES)
+    policies = {policy["name"]: policy for policy in document["policies"]}
+    chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
+    other_name = request.args.get("beside")
+    other = _get_policy(policies, other_name) if other_name else None
+    values = {
+        "policies": list(policies.values()),
+        "selectors": [(name, SELECTORS.get(name, "")) for name in document["selectors"]],
+        "chosen": chosen,
+        "options": _sort_options(chosen),
+        "other": other,
+        "differences": None if other is None else _compare_policies(chosen, other),
+        "sources": SOURCES,
+        "access": document["access"],
+        "share": build_share(_POLICIES, command=["policy", "list"]),
+    }
+    return render_page("policies.html", "Policies", values)
+
+
+def _get_policy(policies: Mapping[str, Json], name: str) -> Json:
+    try:
+        return policies[name.lower()]
+    except KeyError:
+        suggestion = suggest_name("policy", name, policies)
+        raise NotFound(f"there is no policy {name!r}{suggestion}") from None
+
+
+def _sort_options(policy: Json) -> list[tuple[str, Json]]:
+    """Sort the options of a policy by source and name."""
+    options: Mapping[str, Json] = policy["options"]
+    return sorted(options.items(), key=lambda pair: (_ORDER.index(pair[1]["source"]), pair[0]))
+
+
+def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
+    """List the differences between two policies: name, value and other value."""
+    rows = [
+        (key.replace("_", " "), _join_names(policy[key]), _join_names(other[key]))
+        for key in ("request_filters", "filters")
+    ]
+    multipliers = [{w["name"]: w["multiplier"] for w in p["weighers"]} for p in (policy, other)]
+    rows += [
+        (name, format_value(multipliers[0].get(name)), format_value(multipliers[1].get(name)))
+        for name in dict.fromkeys([*multipliers[0], *multipliers[1]])
+    ]
+    names = dict.fromkeys([*policy["options"], *other["options"]])
+    rows += [(name, _format_option(policy, name), _format_option(other, name)) for name in names]
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _format_option(policy: Json, name: str) -> str:
+    return format_value(policy["options"].get(name, {}).get("value"))
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return ", ".join(names) or "-"
+
+
+#: Objects with a name: kind, path and key of the list, keys of the name and of an id, and address.
+_NAMED = (
+    ("Flavor", "/compute/v2.1/flavors/detail", "flavors", "name", "id", "/ask?flavor"),
+    ("Aggregate", "/compute/v2.1/os-aggregates", "aggregates", "name", "uuid", "/cloud?aggregate"),
+    (
+        *("Zone", "/compute/v2.1/os-availability-zone", "availabilityZoneInfo"),
+        *("zoneName", "", "/cloud?zone"),
+    ),
+    ("Policy", "/scheduler/v1/policies", "policies", "name", "", "/policies?policy"),
+)
+_HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match of a search: kind, name, path and query below ``/console``, and a detail."""
+
+    kind: str
+    name: str
+    address: str
+    detail: str = ""
+    #: Another text, such as a uuid, that is an exact match.
+    alias: str = ""
+
+
+def search() -> flask.Response:
+    """Redirect to the only exact match, or list all matches."""
+    text = request.args.get("q", "").strip()
+    hits = _search(get_api_client(), text)
+    exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
+    if len(exact) == 1 or len(hits) == 1:
+        return redirect(f"/console{(exact or hits)[0].address}")
+    values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
+    return render_page("search.html", "Search", values)
+
+
+def _search(client: ApiClient, text: str) -> list[Hit]:
+    """Search for matches of all kinds that this person may read.
+
+    Raises :class:`ApiError` for callers who may not list hosts.
+    """
+    hits = list(_search_hosts(client, text))
+    if not text:
+        return []
+    hits += _list_hits(_search_servers, client, text)
+    hits += _search_named(client, text)
+    return hits + _list_hits(_search_decisions, client, text)
+
+
+def _list_hits(
+    search: Callable[[ApiClient, str], Iterator[Hit]], client: ApiClient, text: str
+) -> list[Hit]:
+    """List the matches of a kind until the API rejects a request.
+
+    The person may not list this kind, or the text is malformed for it.
+    """
+    hits = []
+    with suppress(ApiError):
+        for hit in search(client, text):
+            hits.append(hit)  # noqa: PERF402 - keeps the hits before the rejected request
+    return hits
+
+
+def _search_hosts(client: ApiClient, text: str) -> Iterator[Hit]:
+    query = {"search": text, "limit": MAX_SEARCH_HITS} if text else {"limit": 1}
+    document = client.get("/scheduler/v1/hosts", query)
+    for host in document["hosts"]:
+        node = host["node"] if host["node"] != host["host"] else ""
+        detail = ", ".join(filter(None, (node, f"zone {host['zone']}", host["state"])))
+        yield Hit("Host", host["host"], f"/hosts/{quote(host['host'], safe='')}", detail, node)
+
+
+def _search_servers(client: ApiClient, text: str) -> Iterator[Hit]:
+    uuid = read_uuid(text)
+    filters = {"name": text} if uuid is None else {"uuid": uuid}
+    query = {"all_tenants": "1", "limit": MAX_SEARCH_HITS, **filters}
+    for server in client.get("/compute/v2.1/servers/detail", query)["servers"]:
+        host = server.get(_HOST_ATTRIBUTE)
+        detail = f"{server['id']}{f', on {host}' if host else ''}"
+        address = f"/decisions?{urlencode({'instance': server['id']})}"
+        yield Hit("Server", server["name"], address, detail, server["id"])
+
+
+def _search_named(client: ApiClient, text: str) -> Iterator[Hit]:
+    for kind, path, key, name, alias, address in _NAMED:
+        for item in client.list_visible(path, key):
+            identifier = item[alias] if alias else ""
+            if text.lower() in item[name].lower() or text.lower() == identifier.lower():
+                detail = f"{len(item['hosts']):,} hosts" if kind == "Aggregate" else identifier
+                named = f"{address}={quote_plus(item[name])}"
+                yield Hit(kind, item[name], named, detail, identifier)
+
+
+def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
+    """Yield the decisions with a text as request id, instance or uuid."""
+    uuid = read_uuid(text)
+    if uuid is not None:
+        # A server that is recorded is a hit of its own, with the same address.
+        for name in ("instance", "request_id"):
+            yield from _list_decisions(client, name, uuid)
+        decision = client.get(f"/scheduler/v1/decisions/{uuid}")
+        yield Hit("Decision", uuid, f"/decisions/{uuid}", decision["outcome"])
+    elif text.startswith("req-"):
+        yield from _list_decisions(client, "request_id", text)
+
+
+def _list_decisions(client: ApiClient, name: str, text: str) -> Iterator[Hit]:
+    decisions = client.get("/scheduler/v1/decisions", {name: text, "limit": 2})["decisions"]
+    words = "Decisions of instance" if name == "instance" else "Decisions of request"
+    if len(decisions) == 1:
+        yield Hit(words, text, f"/decisions/{decisions[0]['uuid']}", decisions[0]["outcome"])
+    elif decisions:
+        yield Hit(words, text, f"/decisions?{urlencode({name: text})}")
+
+
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "/": show_overview,
     "/overview/findings": findings,
@@ -410,4 +611,6 @@ VIEWS: Mapping[str, Callable[..., Any]] = {
     "/cloud": index,
     "/cloud.csv": table,
     "/hosts/<path:name>": host,
+    "/policies": show_policies,
+    "/search": search,
 }

@@ -18,7 +18,7 @@ from werkzeug.routing import BaseConverter
 
 from placement_sched.api.request import MethodNotAllowed
 from placement_sched.api.routing import Services
-from placement_sched.console import ask, capacity, cloud, decisions, policies, search
+from placement_sched.console import ask, capacity, cloud, decisions
 from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (
     build_form_error,
@@ -93,7 +93,7 @@ _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisio
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_PAGES = (cloud, ask, decisions, capacity, policies, search)
+_PAGES = (cloud, ask, decisions, capacity)
 _JSON, _HTML = "application/json", "text/html"
 #: Maximum length of an unknown path in a message, in characters.
 _MAX_SHOWN_PATH = 200

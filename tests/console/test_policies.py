@@ -6,7 +6,7 @@ import json
 import pytest
 from webtest import TestApp
 
-from placement_sched.console.policies import SOURCES
+from placement_sched.console.cloud import SOURCES
 from placement_sched.model.explanation_reader import format_value
 from tests.console.pages import read_rows_of_section
 from tests.support import program
