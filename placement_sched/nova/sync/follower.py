@@ -17,9 +17,8 @@ from placement_sched.nova.databases import NovaDatabaseUnavailable
 from placement_sched.nova.sync import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeSync
-from placement_sched.nova.sync.groups_aggregates import AggregateSync, GroupSync
 from placement_sched.nova.sync.instances import InstanceSync
-from placement_sched.nova.sync.services import ServiceSync
+from placement_sched.nova.sync.services import AggregateSync, GroupSync, ServiceSync
 from placement_sched.operations import Progress
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.compute.instances import list_names_on_hosts
