@@ -15,9 +15,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import INSTANCE_TYPE, ConsumerClaim, Inventory
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.databases.placements import NovaRecords
-from placement_sched.nova.shadow import outcomes
 from placement_sched.nova.shadow.evaluator import AwaitedRequest, Evaluator, read_call
-from placement_sched.nova.shadow.outcomes import OutcomeTracker
+from placement_sched.nova.shadow.service import OutcomeTracker
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.scheduler import Scheduler
@@ -145,8 +144,8 @@ def shadow_setup(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[ShadowSetup]:
     # nova's databases are read at every call, without a pause.
-    monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
-    monkeypatch.setattr(outcomes, "_FIRST", 0.0)
+    monkeypatch.setattr(service, "RECORDS_PAUSE", 0.0)
+    monkeypatch.setattr(service, "_FIRST", 0.0)
     setup = ShadowSetup(nova, database, settings, make_follower(nova))
     setup.add_host("cn1", free=8192)
     setup.add_host("cn2", free=4096)
