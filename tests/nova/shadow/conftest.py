@@ -15,6 +15,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import INSTANCE_TYPE, ConsumerClaim, Inventory
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.databases.placements import NovaRecords
+from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.evaluator import AwaitedRequest, Evaluator, read_call
 from placement_sched.nova.shadow.service import OutcomeTracker
 from placement_sched.nova.sync.follower import Follower
