@@ -3,8 +3,8 @@
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
-from placement_sched.api.scheduler.plan import check_policy_hint
 from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
+from placement_sched.api.scheduler.scheduling import check_policy_hint
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import NotFound
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_HOST_FAILURES

@@ -18,8 +18,7 @@ from placement_sched.api.scheduler import (
     decisions,
     hosts,
     instances,
-    plan,
-    select_destinations,
+    scheduling,
 )
 from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.api.validation import Schemas
@@ -166,8 +165,8 @@ API = Api(
         hosts.blueprint,
         instances.blueprint,
         openapi_blueprint,
-        plan.blueprint,
-        plan.runs_blueprint,
-        select_destinations.blueprint,
+        scheduling.plan_blueprint,
+        scheduling.runs_blueprint,
+        scheduling.select_blueprint,
     ),
 )

@@ -18,7 +18,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import capacity, decisions, hosts, plan, request_schema
+from placement_sched.api.scheduler import capacity, decisions, hosts, request_schema, scheduling
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -60,11 +60,11 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "GET hosts": (None, hosts.search_hosts),
     "GET hosts/*": (None, show_host),
     "POST plan": (request_schema.PLAN, request_schema.plan),
-    "POST plan_runs": (plan.CREATE_RUN, plan.create_run),
-    "GET plan_runs": (plan.LIST_RUNS, plan.list_runs),
-    "GET plan_runs/*": (None, plan.show_run),
-    "PUT plan_runs/*": (plan.CHANGE_RUN, plan.change_run),
-    "PUT plan_runs/*/moves/*": (plan.CHANGE_MOVE, change_move),
+    "POST plan_runs": (scheduling.CREATE_RUN, scheduling.create_run),
+    "GET plan_runs": (scheduling.LIST_RUNS, scheduling.list_runs),
+    "GET plan_runs/*": (None, scheduling.show_run),
+    "PUT plan_runs/*": (scheduling.CHANGE_RUN, scheduling.change_run),
+    "PUT plan_runs/*/moves/*": (scheduling.CHANGE_MOVE, change_move),
     "GET policies": (None, lambda scheduler: {"policies": list_policies(scheduler)}),
     "GET policies/*": (None, show_policy),
     "POST rebalance": (request_schema.REBALANCE, request_schema.rebalance),

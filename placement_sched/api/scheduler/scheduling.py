@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of plans, of advice on moves, and of plan runs.
+"""Routes of scheduling, of policies, and of plans and their runs.
 
-``POST /plan`` and ``POST /rebalance`` simulate changes in a transaction that is rolled back. The
-request of a rebalance may name a scheduling policy, as in ``select_destinations``. Plan runs are
-the journal of plans that are carried out, and of their moves. ``placement-sched plan --execute``
-and the like send these requests. Moves are made by nova's API.
+A request may name a scheduling policy. ``GET /policies`` lists the policies. ``POST /plan`` and
+``POST /rebalance`` simulate changes in a transaction that is rolled back. Plan runs are the journal
+of plans that are carried out, and of their moves. ``placement-sched plan --execute`` and the like
+send these requests. Moves are made by nova's API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ from placement_sched.model.plan_run import (
     STARTED,
 )
 from placement_sched.operations import plan_runs
+from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import (
     COUNT,
@@ -40,10 +41,69 @@ from placement_sched.schemas.parts import (
 from placement_sched.store import plan_runs as store
 from placement_sched.store.compute import instances
 
-blueprint = Blueprint("plan", __name__, errors=(404, 500))
+select_blueprint = Blueprint("select_destinations", __name__)
+
+_POLICY = "scheduler:select_destinations"
+_POLICIES = "scheduler:policies"
 
 
-@blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN)
+@select_blueprint.post(
+    "/v1/select_destinations",
+    policy=_POLICY,
+    body=request_schema.SELECT,
+    errors=(404, 409, 500),
+    answer=answers.SELECT,
+)
+def select(call: ApiCall) -> ApiResponse:
+    """Select hosts for a request spec, or several requests together.
+
+    The hosts are claimed unless ``claim`` is false.
+    """
+    check_policy_hint(call)
+    return ApiResponse(body=request_schema.select(call.services.scheduler, call.body, call.ids))
+
+
+@select_blueprint.post(
+    "/v1/explain",
+    policy="scheduler:explain",
+    body=request_schema.EXPLAIN,
+    errors=(404, 500),
+    answer=answers.EXPLAIN,
+)
+def explain(call: ApiCall) -> ApiResponse:
+    """Return the funnel and hosts of a request without claiming."""
+    check_policy_hint(call)
+    return ApiResponse(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
+
+
+@select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", answer=answers.POLICIES)
+def list_policies(call: ApiCall) -> ApiResponse:
+    """List the policies, the default first, the selectors and the access rules."""
+    services = call.services
+    access = {
+        "auth_strategy": services.settings.api.auth_strategy,
+        **services.policy.describe_files(),
+    }
+    body = {
+        "policies": policy_views.list_policies(services.scheduler),
+        "selectors": policy_views.list_selectors(services.scheduler),
+        "access": access,
+    }
+    return ApiResponse(body=body)
+
+
+@select_blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show", answer=answers.POLICY)
+def show_policy(call: ApiCall, name: str) -> ApiResponse:
+    """Show a policy."""
+    return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
+
+
+plan_blueprint = Blueprint("plan", __name__, errors=(404, 500))
+
+
+@plan_blueprint.post(
+    "/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN
+)
 def plan(call: ApiCall) -> ApiResponse:
     """Return the moves that changes of the cloud require, without applying them.
 
@@ -52,7 +112,7 @@ def plan(call: ApiCall) -> ApiResponse:
     return _with_names(call, request_schema.plan(call.services.scheduler, call.body))
 
 
-@blueprint.post(
+@plan_blueprint.post(
     "/v1/rebalance",
     policy="scheduler:rebalance",
     body=request_schema.REBALANCE,
@@ -78,18 +138,6 @@ def add_names(connection: Connection, moves: Sequence[Json]) -> None:
         names = instances.map_display_names(connection, [move["instance"] for move in moves])
         for move in moves:
             move["name"] = names.get(move["instance"])
-
-
-def check_policy_hint(call: ApiCall) -> None:
-    """Reject a body with a policy hint that the caller may not use.
-
-    Raises :class:`Forbidden`.
-    """
-    entries = [call.body, *call.body.get("requests", ())]
-    specs = [entry.get("request_spec") or {} for entry in entries]
-    has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)
-    if has_hint or call.body.get("policy"):
-        call.check("scheduler:policies:hint")
 
 
 runs_blueprint = Blueprint("plan_runs", __name__)
@@ -208,3 +256,15 @@ def _add_instance_names(scheduler: Scheduler, run: Json) -> Json:
     with scheduler.database.read() as connection:
         add_names(connection, [*run["moves"], *run["stuck"]])
     return run
+
+
+def check_policy_hint(call: ApiCall) -> None:
+    """Reject a body with a policy hint that the caller may not use.
+
+    Raises :class:`Forbidden`.
+    """
+    entries = [call.body, *call.body.get("requests", ())]
+    specs = [entry.get("request_spec") or {} for entry in entries]
+    has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)
+    if has_hint or call.body.get("policy"):
+        call.check("scheduler:policies:hint")
