@@ -39,7 +39,7 @@ from placement_sched.nova.shadow.comparison import build_report, format_report
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.cloud_check import Mismatch, check_cloud
+from placement_sched.operations.checks import Mismatch, check_cloud
 from placement_sched.operations.prepare import Preparation, check_schema_revision
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.schemas import formats

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
-from placement_sched.operations.cloud_check import CloudFault, check_cloud
+from placement_sched.operations.checks import CloudFault, check_cloud
 from placement_sched.store.compute import cells
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_report, make_uuid

@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.operations import checks
-from placement_sched.operations.cloud_check import CloudFault, compare_aggregates
+from placement_sched.operations.checks import CloudFault, compare_aggregates
 from placement_sched.store.checks import Verified, Violation
 from tests.verifier import decisions, references
 from tests.verifier.model import Fault, FaultsWithValues, describe_values

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.cloud_check import CloudFault, check_cloud
+from placement_sched.operations.checks import CloudFault, check_cloud
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.nova_clouds import seconds_ago
