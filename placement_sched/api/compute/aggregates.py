@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of host aggregates (compute API reference, "Host aggregates")."""
+"""Routes of host aggregates and availability zones (compute API reference)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +15,7 @@ from placement_sched.limits import MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
+from placement_sched.operations.aggregates import Zone
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.parts import (
     HOST,
@@ -170,3 +171,44 @@ def _build_document(aggregate: HostAggregate, version: Version) -> Json:
         "deleted": False,
         "availability_zone": aggregate.availability_zone,
     }
+
+
+zones_blueprint = Blueprint("os_availability_zone", __name__)
+
+_ZONES_POLICY = "os_compute_api:os-availability-zone"
+_ZONES = "/v2.1/os-availability-zone"
+
+
+@zones_blueprint.get(_ZONES, policy=f"{_ZONES_POLICY}:list")
+def list_zones(call: ApiCall) -> ApiResponse:
+    """List the zones that users may request, without hosts."""
+    zones = call.read(aggregates.list_zones, call.settings)
+    documents = [_build_zone_document(zone, None) for zone in zones if not zone.internal]
+    return ApiResponse(body={"availabilityZoneInfo": documents})
+
+
+@zones_blueprint.get(f"{_ZONES}/detail", policy=f"{_ZONES_POLICY}:detail")
+def list_zones_in_detail(call: ApiCall) -> ApiResponse:
+    """List all zones. Available zones have their hosts and services."""
+    zones = call.read(aggregates.list_zones, call.settings)
+    documents = [
+        _build_zone_document(zone, _describe_hosts(call, zone) if zone.is_available else None)
+        for zone in zones
+    ]
+    return ApiResponse(body={"availabilityZoneInfo": documents})
+
+
+def _build_zone_document(zone: Zone, hosts: Json | None) -> Json:
+    return {"zoneName": zone.name, "zoneState": {"available": zone.is_available}, "hosts": hosts}
+
+
+def _describe_hosts(call: ApiCall, zone: Zone) -> Json:
+    now, down_time = call.read_clock(), call.settings.DEFAULT.service_down_time
+    hosts: dict[str, Json] = {}
+    for service in zone.services:
+        hosts.setdefault(service.host, {})[service.binary] = {
+            "available": service.is_up(now, down_time),
+            "active": not service.disabled,
+            "updated_at": format_time_in_microseconds(service.last_seen_up or service.updated_at),
+        }
+    return hosts

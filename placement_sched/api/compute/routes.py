@@ -6,7 +6,6 @@ from typing import Any
 
 from placement_sched.api.compute import (
     aggregates,
-    availability_zones,
     flavors,
     hypervisors,
     server_groups,
@@ -135,7 +134,7 @@ API = Api(
         server_groups.blueprint,
         services.blueprint,
         hypervisors.blueprint,
-        availability_zones.blueprint,
+        aggregates.zones_blueprint,
         servers.blueprint,
     ),
 )
