@@ -13,6 +13,14 @@ MAX_JSON_BYTES = 2**20
 MAX_JSON_VALUES = 250_000
 #: Nesting depth of a JSON body. Python's functions fail at some hundreds.
 MAX_JSON_DEPTH = 100
+#: Seconds for a body, or for its next 640 KiB, to arrive. After that the answer is 408.
+MAX_BODY_WAIT = 10.0
+#: Bytes of a body over ``max_request_body_size`` that are read before the answer 413.
+MAX_DISCARDED_BYTES = 256 * 2**20
+#: Seconds for such a body to arrive.
+MAX_DISCARD_SECONDS = 30.0
+#: Bytes of a body that does not count towards the memory of all bodies.
+MAX_UNCOUNTED_BYTES = 64 * 2**10
 #: Bytes of a header in all of its lines: processing headers, such as roles, takes time.
 MAX_HEADER_BYTES = 16 * 1024
 #: Bytes of all headers of a request.

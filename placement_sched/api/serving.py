@@ -27,7 +27,14 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 from placement_sched.api.middleware import WSGI, StartResponse
 from placement_sched.api.request import build_plain_error, send_json
-from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
+from placement_sched.limits import (
+    MAX_BODY_WAIT,
+    MAX_DISCARD_SECONDS,
+    MAX_DISCARDED_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS_BYTES,
+    MAX_UNCOUNTED_BYTES,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -37,16 +44,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
 Sent = Sequence[Awaitable[None]]
 
-#: Maximum time for a body, or for its next ``BYTES_PER_WAIT`` bytes, in seconds.
-MAX_BODY_WAIT = 10.0
 #: Bytes per ``MAX_BODY_WAIT``: the minimum rate of a large body is 64 KiB a second.
 BYTES_PER_WAIT = 640 * 2**10
-#: Maximum time for reading a body that is dropped, in seconds.
-MAX_DISCARD_SECONDS = 30.0
-#: Maximum size of a body that is always accepted, in bytes. Larger bodies share the memory limit.
-MAX_UNCOUNTED_BYTES = 64 * 2**10
-#: Maximum number of bytes of a dropped body that are read.
-MAX_DISCARDED_BYTES = 256 * 2**20
 #: The environ key of the :class:`RejectedBody` of a body that could not be read.
 REJECTED_BODY_KEY = "placement_sched.body_refused"
 #: Bytes to read at once from the stream of a server.

@@ -9,16 +9,9 @@ import pytest
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api import serving
-from placement_sched.api.serving import (
-    FULL,
-    INCOMPLETE,
-    MAX_DISCARDED_BYTES,
-    MAX_UNCOUNTED_BYTES,
-    SLOW,
-    BodyMemory,
-    BodyReader,
-)
+from placement_sched.api.serving import FULL, INCOMPLETE, SLOW, BodyMemory, BodyReader
 from placement_sched.config.options.api import API
+from placement_sched.limits import MAX_DISCARDED_BYTES, MAX_UNCOUNTED_BYTES
 
 MAX_BODY_BYTES = 1000
 

@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 
-from placement_sched.api.serving import MAX_BODY_WAIT
+from placement_sched.limits import MAX_BODY_WAIT
 from tests.chaos.run_length import TRIED_KEY
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST, LATEST_HEADERS
