@@ -452,6 +452,17 @@ def upload(call: ApiCall, image_id: str) -> ApiResponse:
     return apply_change(call, flavors_images.activate_empty_image, image_id, call.read_clock())
 
 
+@blueprint.get("/v2/info/import", policy="get_images", success=())
+def reject_import(_call: ApiCall) -> ApiResponse:
+    """Answer 404, because no image data is stored."""
+    raise NotFound(
+        "Images cannot be imported, because no image data is stored here. Upload an empty file to "
+        "make an image active."
+    )
+
+
+@blueprint.get("/v2/schemas/member", policy="get_image", success=())
+@blueprint.get("/v2/schemas/members", policy="get_image", success=())
 @blueprint.route(
     "/v2/images/<image_id>/members", methods=("GET", "POST"), policy="get_image", success=()
 )

@@ -128,6 +128,9 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /image/v2/images get_images GET=.
 /image/v2/schemas/image get_image GET=.
 /image/v2/schemas/images get_image GET=.
+/image/v2/schemas/member get_image GET=.
+/image/v2/schemas/members get_image GET=.
+/image/v2/info/import get_images GET=.
 /image/v2/images/<image_id>/members get_image GET=. POST=.
 /image/v2/images/<image_id>/members/<member_id> get_image GET=. PUT=. DELETE=.
 """,

@@ -16,6 +16,7 @@ VERSIONED_APIS = {"placement": placement.VERSIONING, "compute": compute.VERSIONI
 REJECTING_VIEWS = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
+    "image.images.reject_import": "no image data is stored here",
     "image.images.reject_members": "images are not shared with projects here",
     "scheduler.failover_capacity.show": "it is 404 before the first result in the background",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",

@@ -220,7 +220,8 @@ def determine_expected_response(app: AppWithCallers, endpoint: Endpoint, caller:
     if who is None or (on_page and not app.pages_need_token):
         return ACCEPTED
     if caller in who:
-        return NOT_FOUND if endpoint.view == "image.images.reject_members" else ACCEPTED
+        is_rejected = endpoint.view in {"image.images.reject_import", "image.images.reject_members"}
+        return NOT_FOUND if is_rejected else ACCEPTED
     if caller not in AUTHENTICATED_CALLERS:
         return UNAUTHORIZED
     return NOT_FOUND if is_object_of_another_project(endpoint, caller) else FORBIDDEN

@@ -102,7 +102,8 @@ def test_only_the_owner_may_upload_and_any_viewer_may_download_image_data(image_
 
 
 def test_image_import_and_stores_are_404(sqlite_app):
-    sqlite_app.get("/image/v2/info/import", status=404)
+    rejection = sqlite_app.get("/image/v2/info/import", status=404)
+    assert "no image data is stored" in rejection.json["message"]
     sqlite_app.get("/image/v2/info/stores", status=404)
 
 
@@ -114,5 +115,7 @@ def test_image_members_are_rejected_with_a_hint_at_community_visibility(sqlite_i
         app.get(f"/image/v2/images/{uuid}/members/bank", status=404),
         app.put(f"/image/v2/images/{uuid}/members/bank", status=404),
         app.delete(f"/image/v2/images/{uuid}/members/bank", status=404),
+        app.get("/image/v2/schemas/member", status=404),
+        app.get("/image/v2/schemas/members", status=404),
     ):
         assert "visibility of the image to community or public" in answer.text
