@@ -70,6 +70,8 @@ MAX_NAMES = 10_000
 #: Unknown hosts, nodes or zones of a request that an answer lists with similar names: a comparison
 #: with all names of the cloud takes milliseconds.
 MAX_COMPARED_NAMES = 10
+#: Similar names that an answer lists for an unknown name.
+MAX_SIMILAR_NAMES = 3
 #: Networks of a request: each may cost a request to neutron.
 MAX_NETWORKS = 100
 #: Segments of a network in a request. A network with more is sent by its id.
@@ -124,6 +126,12 @@ MAX_EXPENSIVE_QUERIES = 2
 MAX_CLAIM_ATTEMPTS = 100
 #: Decisions that are examined for a page of decisions that rejected a host.
 MAX_EXAMINED_DECISIONS = 1_000
+#: Sets of constraints without which an explanation evaluates hosts, to suggest changes.
+MAX_NEAR_MISSES = 5
+#: Hosts that are evaluated without these constraints (the default limit of candidates).
+MAX_NEAR_MISS_HOSTS = 1_000
+#: Hosts that an explanation names for a suggested change.
+MAX_FIT_EXAMPLES = 5
 #: Hosts of a replayed decision with a current verdict.
 MAX_REPLAY_VERDICTS = 10
 #: Bytes of JSON of the overrides, and of the changes, of a recorded explanation.

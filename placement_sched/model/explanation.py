@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
+from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
 from placement_sched.model.verdict import SuggestedChange
@@ -314,10 +315,6 @@ def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) 
     return [entry.as_json() for entry in (entries[: view.max_rejected or None])]
 
 
-#: Maximum number of hosts in ``examples``.
-_MAX_EXAMPLES = 5
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldFit:
     """Hosts that pass all but some stages, and a change that lets them pass.
@@ -347,7 +344,7 @@ class WouldFit:
             "words": self.words,
             "hosts": len(self.hosts),
             "exact": self.exact,
-            "examples": list(self.hosts[:_MAX_EXAMPLES]),
+            "examples": list(self.hosts[:MAX_FIT_EXAMPLES]),
             "without": [{"stage": stage, "name": name} for stage, name in self.without],
             "change": self.change and self.change.as_json(),
         }

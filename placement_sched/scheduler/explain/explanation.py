@@ -14,6 +14,7 @@ from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
+from placement_sched.limits import MAX_NEAR_MISS_HOSTS, MAX_NEAR_MISSES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED
@@ -56,10 +57,6 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
 from placement_sched.scheduler.selection import SchedulingRun
 
-#: Maximum number of hosts evaluated without constraints: the default limit of candidates.
-_MAX_HOSTS = 1000
-#: Maximum number of constraint sets that are dropped for an evaluation.
-_MAX_CONSTRAINT_SETS = 5
 #: The flavor's field of a resource class.
 _FLAVOR_FIELDS = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
 
@@ -82,7 +79,7 @@ def find_fitting_changes(
     if run.searches.candidates.requests:
         misses = list_near_misses(searched).found
     evaluation = _NearMissEvaluation(run, searched)
-    for miss in misses[:_MAX_CONSTRAINT_SETS]:
+    for miss in misses[:MAX_NEAR_MISSES]:
         results += evaluation.evaluate_miss(miss)
     return select_fewest_changes(results)
 
@@ -155,7 +152,7 @@ class _NearMissEvaluation:
 
     run: SchedulingRun
     searched: SearchRun
-    remaining: int = _MAX_HOSTS
+    remaining: int = MAX_NEAR_MISS_HOSTS
 
     @property
     def search(self) -> Search:

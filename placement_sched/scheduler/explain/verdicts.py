@@ -21,7 +21,7 @@ from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
-from placement_sched.limits import MAX_COMPARED_NAMES
+from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
@@ -72,8 +72,6 @@ _BUDGET = 250_000
 _COMPARISON_COST = 10
 #: Cost of a constraint of the search, for each request group.
 _CONSTRAINT_COST = 35
-#: Maximum number of similar names for an unknown name.
-_MAX_SUGGESTIONS = 3
 #: Replaces the other reasons of a host.
 _FIRST_REASON_ONLY = (
     "only the first reason is shown, without changes: for a request of this size every stage is "
@@ -392,7 +390,7 @@ def _explain_unknown_names(connection: Connection, hosts: TreesByName) -> dict[s
     listing, result = list_if_few(existing), {}
     for position, name in enumerate(names):
         near = (
-            find_nearest(name, existing, _MAX_SUGGESTIONS) if position < MAX_COMPARED_NAMES else ()
+            find_nearest(name, existing, MAX_SIMILAR_NAMES) if position < MAX_COMPARED_NAMES else ()
         )
         result[name] = HostVerdict(
             asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
