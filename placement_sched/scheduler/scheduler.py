@@ -375,13 +375,7 @@ class Scheduler:
         """
         random, durations = seed.build_random(), get_request_stats().stages
         cloud = cloud or CloudView.from_request(connection, request, self.caches)
-        request = self._publish_failover_result(cloud, request)
-        has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
-        if has_look_ups:
-            set_cloud(cloud)
-        if request.plugins.reads_flavors:
-            flavors = self.caches.flavors.get_current(connection)
-            request = replace(request, spec=replace(request.spec, cloud_flavors=flavors))
+        request = self._provide_plugin_data(cloud, request)
         chooser = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
@@ -404,9 +398,21 @@ class Scheduler:
         with measure(durations, "host_states"):
             hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
             set_preferred_traits(cloud, filtered.spec, hosts)
-        if has_look_ups:
+        if _reads_cloud(request):
             set_cloud(cloud, hosts)
         return replace(run, hosts=hosts)
+
+    def _provide_plugin_data(
+        self, cloud: CloudView, request: SchedulingRequest
+    ) -> SchedulingRequest:
+        """Provide the data that plugins read in addition to their arguments."""
+        request = self._publish_failover_result(cloud, request)
+        if _reads_cloud(request):
+            set_cloud(cloud)
+        if not request.plugins.reads_flavors:
+            return request
+        flavors = self.caches.flavors.get_current(cloud.connection)
+        return replace(request, spec=replace(request.spec, cloud_flavors=flavors))
 
     def _publish_failover_result(
         self, cloud: CloudView, request: SchedulingRequest
@@ -485,6 +491,10 @@ class Simulation:
     def connection(self) -> Connection:
         """Return the connection of the transaction."""
         return self.scratch.connection
+
+
+def _reads_cloud(request: SchedulingRequest) -> bool:
+    return request.settings.filter_scheduler.nova_shim or has_host_attributes()
 
 
 def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
