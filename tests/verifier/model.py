@@ -37,6 +37,9 @@ class Fault(StrEnum):
     LOST_ACKNOWLEDGED_WRITE = "acknowledged_write_lost"
     NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
     STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
+    TOO_MANY_PINNED_CPUS = "more_pinned_cpus_than_pinnable_cpus"
+    TOO_FEW_FREE_CPUS = "decision_without_free_cpus"
+    TOO_FEW_FREE_DEVICES = "decision_without_free_pci_devices"
 
 
 #: Faults with the values that describe them.

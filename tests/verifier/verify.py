@@ -8,7 +8,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.operations import checks
 from placement_sched.operations.checks import CloudFault, compare_aggregates
 from placement_sched.store.checks import Verified, Violation
-from tests.verifier import decisions, references
+from tests.verifier import decisions, hardware, references
 from tests.verifier.model import Fault, FaultsWithValues, describe_values
 
 _FAULT_QUERIES = {**references.build_fault_queries(), **decisions.build_fault_queries()}
@@ -44,3 +44,4 @@ def _find_all_faults(connection: Connection) -> FaultsWithValues:
     for kind, aggregate, names in compare_aggregates(connection):
         yield _AGGREGATE_FAULTS[kind], {"aggregate": aggregate, "hosts": names}
     yield from decisions.find_decision_faults(connection)
+    yield from hardware.find_hardware_faults(connection)
