@@ -2,12 +2,15 @@
 """Concurrent selections and claims by several processes."""
 
 from collections import Counter
+from datetime import datetime
 from itertools import count
 
 import pytest
+from sqlalchemy import update
 from webtest import TestApp
 
 from placement_sched.app import create_app
+from placement_sched.db.tables import compute_nodes
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.explanations import put_aggregate
@@ -15,7 +18,7 @@ from tests.scheduler.providers import read_usages
 from tests.scheduler.server_groups import create_group
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
-from tests.support.invariants import assert_invariants
+from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import (
     get_selected_hosts,
@@ -41,6 +44,13 @@ MAX_INSTANCES_BY_HOST = {f"cn{number:02}": 1 + number % 4 for number in range(16
 FLAVOR_4_GB = make_flavor(memory_mb=4096)
 #: Reverses the order of the hosts: hosts with little memory come first.
 HOST_STACKING_OPTIONS = {"filter_scheduler__ram_weight_multiplier": -1.0}
+HARDWARE_FILTER_OPTIONS = {
+    **HOST_STACKING_OPTIONS,
+    "filter_scheduler__enabled_filters": ["NUMATopologyFilter", "PciPassthroughFilter"],
+}
+PINNED_FLAVOR = make_flavor(vcpus=3, extra_specs={"hw:cpu_policy": "dedicated"})
+NIC = {"vendor_id": "8086", "product_id": "1520"}
+NIC_REQUESTS = {"requests": [{"count": 1, "spec": [NIC]}]}
 
 
 def read_database_url(app) -> str:
@@ -158,3 +168,38 @@ def test_schedulers_and_claims_of_others_fill_a_cloud_completely(app):
         MAX_INSTANCES_BY_HOST.values()
     )
     assert_invariants(app.app.services.database)
+
+
+def fill_pinned_cpus_in_process(barrier, process_number, url):
+    """Select hosts for pairs of pinned instances until no host is found."""
+    client, rows = make_scheduler_client(url, **HARDWARE_FILTER_OPTIONS), [(200, "")]
+    uuids = (make_uuid(1000 * (process_number + 1) + number) for number in count())
+    barrier.wait(120)
+    while rows[-1][0] == 200:
+        pair = make_spec(next(uuids), next(uuids), flavor=PINNED_FLAVOR, pci_requests=NIC_REQUESTS)
+        rows.append(select_host(client, pair))
+    return rows[1:]
+
+
+def test_schedulers_fill_pinned_cpus_completely(app):
+    cells = [
+        {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2, 3], "memory": 32768},
+        {"id": 1, "cpuset": [], "pcpuset": [4, 5, 6, 7], "memory": 32768},
+    ]
+    hardware = {"numa_topology": {"cells": cells}, "pci_device_pools": [{**NIC, "count": 2}]}
+    # Without VCPU, pinned CPUs can be allocated as PCPU only.
+    reports = [make_report(f"cn{number}", vcpus=0, **hardware) for number in range(8)]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    for report in reports:
+        path = f"/placement/resource_providers/{report['uuid']}/inventories"
+        inventory = {"resource_class": "PCPU", "total": 8, "resource_provider_generation": 1}
+        app.post_json(path, inventory, headers=ADMIN_HEADERS)
+    database = app.app.services.database
+    # Decisions are compared with older reports, and times have whole seconds.
+    earlier = datetime.fromisoformat("2020-01-01T12:00:00")
+    execute_without_foreign_keys(database, update(compute_nodes).values(updated_at=earlier))
+    rows = run_in_processes(
+        NUMBER_OF_PROCESSES, fill_pinned_cpus_in_process, read_database_url(app)
+    )
+    assert Counter(status for status, _ in rows) == {200: 8, 409: NUMBER_OF_PROCESSES}
+    assert_invariants(database)
