@@ -296,6 +296,22 @@ def test_last_free_host_is_selected_only_once(nodes, number, pair):
     assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
 
 
+@race_in_rounds
+def test_last_pinned_cpus_are_selected_only_once(nodes, number, pair):
+    cell = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2, 3], "memory": 65536}
+    # Without VCPU, pinned CPUs can be allocated as PCPU only.
+    report = make_report(f"cn{number}", vcpus=0, numa_topology={"cells": [cell]})
+    nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [report])
+    inventory = {"resource_class": "PCPU", "total": 4, "resource_provider_generation": 1}
+    path = f"{PROVIDERS_PATH}/{report['uuid']}/inventories"
+    nodes.create_and_replicate("POST", path, inventory)
+    pinned = make_flavor(vcpus=3, extra_specs={"hw:cpu_policy": "dedicated"})
+    requests = [
+        (n, "POST", SELECT_PATH, {"request_spec": make_spec(flavor=pinned)}) for n in range(3)
+    ]
+    assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
+
+
 def build_aggregates_request(node, uuid, aggregate):
     """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
     return node, "PUT", f"{PROVIDERS_PATH}/{uuid}/aggregates", [aggregate], PLACEMENT_1_18
