@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a database: its invariants, its readiness for an upgrade, and its cloud.
+"""Checks of a database: its invariants, an upgrade, and its cloud.
 
 Invariants are checked in one snapshot without locks. Checks before an upgrade have the results and
 codes of oslo.upgradecheck. A cloud that is read from nova may have used another placement service

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sync of compute services with their heartbeats, server groups and host aggregates."""
+"""Sync of compute services, server groups and host aggregates."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
