@@ -222,7 +222,7 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
         (
             build_joint_request(make_spec(), request_spec=make_spec()),
             "$.requests",
-            "requests excludes request_spec",
+            "the body has both requests and request_spec",
         ),
         (build_joint_request(), "$.requests", "[] should be non-empty"),
         (build_joint_request(*[make_spec()] * 11), "$.requests", "at most 10 items"),

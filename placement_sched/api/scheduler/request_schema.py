@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas of scheduler requests: nova's RequestSpec in JSON, and the operations on it."""
+"""Schemas of scheduler requests, with nova's RequestSpec in JSON."""
 
 from placement_sched.api.validation import Schemas
-from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.limits import (
     MAX_AGGREGATE_SETS,
     MAX_AGGREGATES_PER_SET,
@@ -18,15 +17,9 @@ from placement_sched.limits import (
     MAX_REQUESTS,
     MAX_SEGMENTS,
 )
-from placement_sched.model.context import NO_REQUEST, RequestIds
-from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.model.explanation import ExplanationView
-from placement_sched.model.request_stats import get_request_stats
+from placement_sched.model.document import Json
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.drain_plan import plan_drain
-from placement_sched.scheduler.rebalance import FIT, GOALS, advise
-from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import read_changes
+from placement_sched.scheduler.rebalance import GOALS
 from placement_sched.schemas import parts
 from placement_sched.schemas.parts import (
     AMOUNT,
@@ -249,11 +242,11 @@ REQUEST_SPEC: Json = parts.build_object_schema(
 
 
 #: Claim modes by the value of "claim". "add" retains existing allocations of the instances.
-_CLAIM_MODES = {True: ClaimMode.NEW, False: ClaimMode.NONE, "add": ClaimMode.ADDED}
+CLAIM_MODES = {True: ClaimMode.NEW, False: ClaimMode.NONE, "add": ClaimMode.ADDED}
 _SELECT_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "return_alternates": BOOLEAN,
-    "claim": {"enum": list(_CLAIM_MODES)},
+    "claim": {"enum": list(CLAIM_MODES)},
 }
 #: An option value in JSON. The settings check the type of the option.
 _VALUE: Json = {
@@ -284,70 +277,11 @@ SELECT = Schemas(
 EXPLAIN = Schemas(build_object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
 
 
-def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Select hosts for a request spec, or several, and claim them as ``claim`` specifies."""
-    body = with_whole_numbers(body)
-    _check_requests(body)
-    stats = get_request_stats()
-    options: Json = {
-        "alternates": body.get("return_alternates", False),
-        "claiming": _CLAIM_MODES[body.get("claim", True)],
-        "ids": ids,
-    }
-    try:
-        if "requests" not in body:
-            stats.result = scheduler.select_destinations(body["request_spec"], **options)
-            return stats.result.answer
-        specs = [entry["request_spec"] for entry in body["requests"]]
-        results = scheduler.select_together(specs, **options)
-    except NoValidHost as error:
-        stats.result = error.result
-        raise
-    stats.other_results = tuple(results)
-    return {"results": [result.answer for result in results]}
-
-
-def _check_requests(body: Json) -> None:
-    if "requests" in body and "request_spec" in body:
-        raise Invalid("requests excludes request_spec: send either of them", json_path="$.requests")
-    if "requests" in body and body.get("claim") == "add":
-        raise Invalid(
-            "claim 'add' is not possible with requests: move each instance by a request of its own",
-            json_path="$.claim",
-        )
-
-
-def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Return the funnel and hosts of a request without claiming.
-
-    With ``keep`` the explanation is recorded as a decision with the request ids ``ids``.
-    """
-    body = with_whole_numbers(body)
-    hosts = body.get("hosts")
-    view = ExplanationView(
-        hosts=None if hosts is None else tuple(hosts),
-        max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
-    )
-    result = scheduler.explain(
-        body["request_spec"],
-        overrides=body.get("overrides") or {},
-        view=view,
-        alternates=body.get("return_alternates", False),
-        policy=body.get("policy"),
-        changes=body.get("changes") or (),
-        recorded_for=ids if body.get("keep") else None,
-    )
-    get_request_stats().result = result
-    return result.answer
-
-
 _PLAN_PROPERTIES: Json = {
     "changes": CHANGES,
     "flavors": make_nullable(build_list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
-#: Default maximum number of moves of a rebalance request.
-_DEFAULT_MOVES = 5
 _REBALANCE_PROPERTIES: Json = {
     "goal": {"enum": list(GOALS)},
     "request_spec": REQUEST_SPEC,
@@ -355,21 +289,3 @@ _REBALANCE_PROPERTIES: Json = {
 }
 REBALANCE = Schemas(build_object_schema(_REBALANCE_PROPERTIES, "goal"))
 PLAN = Schemas(build_object_schema(_PLAN_PROPERTIES, "changes"))
-
-
-def plan(scheduler: Scheduler, body: Json) -> Json:
-    """Plan the moves that changes require, with their effect on capacity."""
-    body = with_whole_numbers(body)
-    changes = read_changes(body["changes"])
-    overrides = body.get("overrides") or {}
-    return plan_drain(scheduler, changes, body.get("flavors"), overrides)
-
-
-def rebalance(scheduler: Scheduler, body: Json) -> Json:
-    """Suggest moves towards a goal, without moving instances."""
-    body = with_whole_numbers(body)
-    document = body.get("request_spec")
-    if (body["goal"] == FIT) is (document is None):
-        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
-        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
-    return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()

@@ -14,9 +14,12 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.aggregates import POLICY_KEY
+from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.plan_run import (
     DONE,
     FAILED,
@@ -26,9 +29,13 @@ from placement_sched.model.plan_run import (
     SKIPPED,
     STARTED,
 )
+from placement_sched.model.request_stats import get_request_stats
 from placement_sched.operations import plan_runs
 from placement_sched.scheduler import policy_views
+from placement_sched.scheduler.drain_plan import plan_drain
+from placement_sched.scheduler.rebalance import FIT, advise
 from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas.parts import (
     COUNT,
     NAME,
@@ -45,6 +52,8 @@ select_blueprint = Blueprint("select_destinations", __name__)
 
 _POLICY = "scheduler:select_destinations"
 _POLICIES = "scheduler:policies"
+#: Default maximum number of moves of a rebalance request.
+_DEFAULT_MOVES = 5
 
 
 @select_blueprint.post(
@@ -60,7 +69,7 @@ def select(call: ApiCall) -> ApiResponse:
     The hosts are claimed unless ``claim`` is false.
     """
     check_policy_hint(call)
-    return ApiResponse(body=request_schema.select(call.services.scheduler, call.body, call.ids))
+    return ApiResponse(body=select_hosts(call.services.scheduler, call.body, call.ids))
 
 
 @select_blueprint.post(
@@ -73,7 +82,7 @@ def select(call: ApiCall) -> ApiResponse:
 def explain(call: ApiCall) -> ApiResponse:
     """Return the funnel and hosts of a request without claiming."""
     check_policy_hint(call)
-    return ApiResponse(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
+    return ApiResponse(body=explain_request(call.services.scheduler, call.body, call.ids))
 
 
 @select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", answer=answers.POLICIES)
@@ -109,7 +118,7 @@ def plan(call: ApiCall) -> ApiResponse:
 
     Like explanations, plans are for operators: a plan shows hosts and instances of every project.
     """
-    return _with_names(call, request_schema.plan(call.services.scheduler, call.body))
+    return _with_names(call, plan_changes(call.services.scheduler, call.body))
 
 
 @plan_blueprint.post(
@@ -124,7 +133,7 @@ def rebalance(call: ApiCall) -> ApiResponse:
     Like a plan, it shows instances of every project.
     """
     check_policy_hint(call)
-    return _with_names(call, request_schema.rebalance(call.services.scheduler, call.body))
+    return _with_names(call, suggest_moves(call.services.scheduler, call.body))
 
 
 def _with_names(call: ApiCall, body: Json) -> ApiResponse:
@@ -256,6 +265,84 @@ def _add_instance_names(scheduler: Scheduler, run: Json) -> Json:
     with scheduler.database.read() as connection:
         add_names(connection, [*run["moves"], *run["stuck"]])
     return run
+
+
+def select_hosts(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
+    """Select hosts for a request spec, or several, and claim them as ``claim`` specifies."""
+    body = with_whole_numbers(body)
+    _check_requests(body)
+    stats = get_request_stats()
+    options: Json = {
+        "alternates": body.get("return_alternates", False),
+        "claiming": request_schema.CLAIM_MODES[body.get("claim", True)],
+        "ids": ids,
+    }
+    try:
+        if "requests" not in body:
+            stats.result = scheduler.select_destinations(body["request_spec"], **options)
+            return stats.result.answer
+        specs = [entry["request_spec"] for entry in body["requests"]]
+        results = scheduler.select_together(specs, **options)
+    except NoValidHost as error:
+        stats.result = error.result
+        raise
+    stats.other_results = tuple(results)
+    return {"results": [result.answer for result in results]}
+
+
+def _check_requests(body: Json) -> None:
+    if "requests" in body and "request_spec" in body:
+        raise Invalid(
+            "the body has both requests and request_spec: send only one of them",
+            json_path="$.requests",
+        )
+    if "requests" in body and body.get("claim") == "add":
+        raise Invalid(
+            "claim 'add' is not possible with requests: move each instance by a request of its own",
+            json_path="$.claim",
+        )
+
+
+def explain_request(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
+    """Return the funnel and hosts of a request without claiming.
+
+    With ``keep`` the explanation is recorded as a decision with the request ids ``ids``.
+    """
+    body = with_whole_numbers(body)
+    hosts = body.get("hosts")
+    view = ExplanationView(
+        hosts=None if hosts is None else tuple(hosts),
+        max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
+    )
+    result = scheduler.explain(
+        body["request_spec"],
+        overrides=body.get("overrides") or {},
+        view=view,
+        alternates=body.get("return_alternates", False),
+        policy=body.get("policy"),
+        changes=body.get("changes") or (),
+        recorded_for=ids if body.get("keep") else None,
+    )
+    get_request_stats().result = result
+    return result.answer
+
+
+def plan_changes(scheduler: Scheduler, body: Json) -> Json:
+    """Plan the moves that changes require, with their effect on capacity."""
+    body = with_whole_numbers(body)
+    changes = read_changes(body["changes"])
+    overrides = body.get("overrides") or {}
+    return plan_drain(scheduler, changes, body.get("flavors"), overrides)
+
+
+def suggest_moves(scheduler: Scheduler, body: Json) -> Json:
+    """Suggest moves towards a goal, without moving instances."""
+    body = with_whole_numbers(body)
+    document = body.get("request_spec")
+    if (body["goal"] == FIT) is (document is None):
+        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
+        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
+    return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()
 
 
 def check_policy_hint(call: ApiCall) -> None:

@@ -55,11 +55,11 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "GET decisions": (decisions.LIST, decisions.list_decisions),
     "GET decisions/*": (None, decisions.show_decision),
     "POST decisions/*/replay": (decisions.REPLAY, decisions.replay_decision),
-    "POST explain": (request_schema.EXPLAIN, request_schema.explain),
+    "POST explain": (request_schema.EXPLAIN, scheduling.explain_request),
     "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
     "GET hosts": (None, hosts.search_hosts),
     "GET hosts/*": (None, show_host),
-    "POST plan": (request_schema.PLAN, request_schema.plan),
+    "POST plan": (request_schema.PLAN, scheduling.plan_changes),
     "POST plan_runs": (scheduling.CREATE_RUN, scheduling.create_run),
     "GET plan_runs": (scheduling.LIST_RUNS, scheduling.list_runs),
     "GET plan_runs/*": (None, scheduling.show_run),
@@ -67,8 +67,8 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "PUT plan_runs/*/moves/*": (scheduling.CHANGE_MOVE, change_move),
     "GET policies": (None, lambda scheduler: {"policies": list_policies(scheduler)}),
     "GET policies/*": (None, show_policy),
-    "POST rebalance": (request_schema.REBALANCE, request_schema.rebalance),
-    "POST select_destinations": (request_schema.SELECT, request_schema.select),
+    "POST rebalance": (request_schema.REBALANCE, scheduling.suggest_moves),
+    "POST select_destinations": (request_schema.SELECT, scheduling.select_hosts),
 }
 #: The lists whose documents have the marker of the next page in place of links.
 _PAGED = (("decisions",), ("plan_runs",))
