@@ -31,10 +31,10 @@ from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
-from placement_sched.store import decisions, simulation
+from placement_sched.store import decisions, simulated_changes
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
-from placement_sched.store.simulation import SimulatedAllocation
+from placement_sched.store.simulated_changes import SimulatedAllocation
 
 #: Keys of the original request that still apply when an instance moves.
 _REUSED_KEYS = (
@@ -206,7 +206,7 @@ class Mover:
         self.remove_allocations([instance])
         destination = {"host": record.host, "node": record.node}
         result = self.place([instance], {"requested_destination": destination})
-        simulation.move(connection, allocated, location, self._now)
+        simulated_changes.move(connection, allocated, location, self._now)
         return None if isinstance(result, MovePlan) else result.reason
 
     @contextmanager
@@ -234,7 +234,7 @@ class Mover:
     def remove_allocations(self, moving_instances: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
         locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in moving_instances}
-        simulation.move(self._connection, (), locations, self._now)
+        simulated_changes.move(self._connection, (), locations, self._now)
 
     def _move_equal(self, moving_instances: Sequence[MovingInstance], extra: Json) -> MovePlan:
         """Move instances of the same ``kind`` in batches that fit."""
@@ -283,7 +283,7 @@ class Mover:
             for (provider, name), amount in iterate_amounts(best.allocation_request)
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
-        simulation.move(self._connection, allocated, locations, self._now)
+        simulated_changes.move(self._connection, allocated, locations, self._now)
         simulated = self._scheduler.caches.simulated
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:

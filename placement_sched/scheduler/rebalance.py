@@ -16,9 +16,9 @@ from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
-from placement_sched.store import simulation
+from placement_sched.store import simulated_changes
 from placement_sched.store.placement import allocations
-from placement_sched.store.simulation import HostLoad
+from placement_sched.store.simulated_changes import HostLoad
 
 #: The resource class that measures the load of a host.
 LOAD = "MEMORY_MB"
@@ -144,7 +144,7 @@ class _MoveSearch:
 
         Hosts with the smallest missing amounts come first.
         """
-        loads = simulation.list_loads(self.simulation.connection, amounts)
+        loads = simulated_changes.list_loads(self.simulation.connection, amounts)
         by_host: dict[str, list[HostLoad]] = group_rows((load.host, load) for load in loads)
         missing = {
             host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
@@ -267,7 +267,8 @@ class _MoveSearch:
 
     def _loads(self) -> dict[str, HostLoad]:
         return {
-            load.host: load for load in simulation.list_loads(self.simulation.connection, [LOAD])
+            load.host: load
+            for load in simulated_changes.list_loads(self.simulation.connection, [LOAD])
         }
 
 

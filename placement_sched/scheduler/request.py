@@ -270,7 +270,7 @@ class RequestReader:
         group of a rebuild is ignored, because the instance keeps its host.
         """
         spec, group = request.spec, request.spec.instance_group
-        check_recorded([request])
+        check_document_sizes([request])
         instances, alternates = len(spec.instance_uuids), request.alternates
         if instances * alternates > MAX_ALTERNATES:
             raise Invalid(
@@ -388,7 +388,7 @@ def derive_defaults(
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
 
-def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
+def check_document_sizes(requests: Sequence[SchedulingRequest]) -> None:
     """Reject requests whose flavors and images are too large to record.
 
     Raises :class:`Invalid`, naming the first request whose instances make the sum exceed the limit.

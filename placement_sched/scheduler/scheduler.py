@@ -80,7 +80,7 @@ from placement_sched.scheduler.request import (
     REQUEST_PATH,
     RequestReader,
     SchedulingRequest,
-    check_recorded,
+    check_document_sizes,
     compute_request_digest,
 )
 from placement_sched.scheduler.resource_request import find_candidates
@@ -163,7 +163,7 @@ class Scheduler:
 
     @contextmanager
     def hold_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query of the whole cloud, which are limited.
+        """Hold a slot for a query of the whole cloud (:data:`MAX_EXPENSIVE_QUERIES`).
 
         Such a query may take seconds. A simulation holds a slot, so that its queries take none.
         Raises :class:`Unavailable` if no slot is free.
@@ -206,10 +206,10 @@ class Scheduler:
     ) -> list[SchedulingResult]:
         """Select hosts for several specs, and claim them together.
 
-        A later request is evaluated with the instances of the earlier requests in their places. If
-        any request has no valid host, no request is claimed. A request that an equal earlier call
-        has claimed keeps its hosts. Raises the errors of :meth:`select_destinations`, with paths
-        below ``$.requests``.
+        A later request is evaluated as if the instances of earlier requests were already on their
+        selected hosts. If any request has no valid host, no request is claimed. A request that an
+        equal earlier call has claimed keeps its hosts. Raises the errors of
+        :meth:`select_destinations`, with paths below ``$.requests``.
         """
         entries = [
             (document, f"$.requests[{position}].request_spec")
@@ -233,7 +233,7 @@ class Scheduler:
                 with relocate_errors(REQUEST_PATH, path):
                     try:
                         request = self.reader.read(document, alternates=alternates)
-                    except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
+                    except (NotFound, Invalid):  # the flavor may be deleted since the first call
                         spec = self.reader.read_instances(document)
                         digest = compute_request_digest(spec.instance_uuids, document)
                         claimed = self.claims.find_existing_claim(spec, digest, claiming, ids)
@@ -248,7 +248,7 @@ class Scheduler:
                     else:
                         requests.append(self.reader.validate(request))
                         if len(requests) > 1:
-                            check_recorded(requests)
+                            check_document_sizes(requests)
             results |= self._select_and_claim(requests, claiming, ids)
         return [results[path] for _, path in entries]
 
@@ -303,7 +303,7 @@ class Scheduler:
         kind: str,
         ids: RequestIds,
     ) -> list[SchedulingRun]:
-        """Run the requests in turn, with the instances of earlier runs.
+        """Run the requests in order, each with the instances that earlier runs have placed.
 
         Raises :class:`NoValidHost`, after recording the decision, for a request without hosts.
         """
@@ -335,7 +335,7 @@ class Scheduler:
         seed: DecisionSeed | None = None,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Iterator[tuple[Connection, SchedulingRun]]:
-        """Run a request without a claim, and yield run and connection.
+        """Run a request without a claim, and yield the connection and the run.
 
         ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
         the same ``seed`` make the same random choices. By default, a new seed is drawn. ``earlier``
@@ -399,7 +399,7 @@ class Scheduler:
             hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
             set_preferred_traits(cloud, filtered.spec, hosts)
         if _reads_cloud(request):
-            set_cloud(cloud, hosts)
+            set_cloud(cloud, hosts)  # host filters may also read the hosts
         return replace(run, hosts=hosts)
 
     def _provide_plugin_data(
@@ -481,7 +481,8 @@ class Scheduler:
 class Simulation:
     """A scheduler of a changed cloud, and the transaction with the changes.
 
-    The scheduler never claims. The transaction is rolled back at the end.
+    The transaction is rolled back at the end. Callers must not claim with the scheduler: its claims
+    would be written outside of the transaction.
     """
 
     scheduler: Scheduler
@@ -502,7 +503,7 @@ def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
 
     Raises :class:`Invalid` with the JSON path at fault.
     """
-    places: dict[str, str] = {}
+    path_by_uuid: dict[str, str] = {}
     count = 0
     for document, path in entries:
         spec = RequestReader.read_instances(document)
@@ -513,10 +514,12 @@ def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
             )
         count += len(spec.instance_uuids) or document.get("num_instances", 1)
         for position, uuid in enumerate(spec.instance_uuids):
-            place = f"{path}.instance_uuids[{position}]"
-            if uuid in places:
-                raise Invalid(f"instance {uuid} is also at {places[uuid]}", json_path=place)
-            places[uuid] = place
+            json_path = f"{path}.instance_uuids[{position}]"
+            if uuid in path_by_uuid:
+                raise Invalid(
+                    f"instance {uuid} is also at {path_by_uuid[uuid]}", json_path=json_path
+                )
+            path_by_uuid[uuid] = json_path
     if count > MAX_INSTANCES:
         raise Invalid(
             f"the requests are for {count} instances, the maximum is {MAX_INSTANCES}",

@@ -22,7 +22,7 @@ from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.names import suggest_name
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.schemas.parts import CHANGE_KINDS
-from placement_sched.store import simulation
+from placement_sched.store import simulated_changes
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
@@ -146,10 +146,12 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
         match change.kind:
             case "drain":
                 get_nodes(connection, change.value, change.at)
-                simulation.disable(connection, change.value, DISABLED, DRAINED, now)
+                simulated_changes.disable(connection, change.value, DISABLED, DRAINED, now)
             case "remove":
                 nodes = get_nodes(connection, change.value, change.at)
-                simulation.remove_hosts(connection, change.value, [node.uuid for node in nodes])
+                simulated_changes.remove_hosts(
+                    connection, change.value, [node.uuid for node in nodes]
+                )
             case "add":
                 _add(scratch, change, now)
             case "inventory":
@@ -186,7 +188,9 @@ def _add(scratch: ScratchTransaction, change: CloudChange, now: datetime) -> Non
     if not nodes:
         raise _build_unknown_host(connection, like, f"{change.at}.like")
     aggregates = [each for each in host_aggregates.read_snapshot(connection) if like in each.hosts]
-    trees = {node.uuid: simulation.list_tree_providers(connection, [node.uuid]) for node in nodes}
+    trees = {
+        node.uuid: simulated_changes.list_tree_providers(connection, [node.uuid]) for node in nodes
+    }
     names = compute_nodes.list_names(connection)
     numbered = ((number, f"{like}+{number}") for number in count(1))
     unused = ((number, host) for number, host in numbered if host not in names)
@@ -196,13 +200,13 @@ def _add(scratch: ScratchTransaction, change: CloudChange, now: datetime) -> Non
         scratch.check()
         first = UUID(nodes[0].uuid)
         uuids = {host: str(uuid5(first, f"{host} service")) for host in batch.values()}
-        simulation.add_services(connection, uuids, now)
+        simulated_changes.add_services(connection, uuids, now)
         for node in nodes:
             copies = {number: copy_node(node, host, number, now) for number, host in batch.items()}
-            simulation.add_nodes(connection, list(copies.values()), now)
+            simulated_changes.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
             copied = [_map_copied_names(node, new, tree, number) for number, new in copies.items()]
-            simulation.add_trees(connection, tree, copied, DISABLED, now)
+            simulated_changes.add_trees(connection, tree, copied, DISABLED, now)
         added += batch.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
@@ -228,18 +232,18 @@ def _change_inventory(connection: Connection, change: CloudChange, now: datetime
         raise _build_unknown_host(connection, host, f"{change.at}.host")
     if name not in (classes := resource_classes.list_names(connection)):
         raise _build_unknown_name("resource class", name, classes, f"{change.at}.resource_class")
-    tree = simulation.list_tree_providers(connection, [node.uuid for node in nodes])
+    tree = simulated_changes.list_tree_providers(connection, [node.uuid for node in nodes])
     inventory_rows = inventories.map_by_provider_id(connection, [each.id for each in tree])
     provider = _select_provider(change, tree, inventory_rows)
     old = inventory_rows.get(provider.id, {}).get(name)
     new = _change_values(old, change)
     if new.total and new.reserved > new.total:
         raise Invalid(f"{new.reserved} reserved are more than the total", json_path=change.at)
-    simulation.put_inventory(connection, provider.id, new, now)
+    simulated_changes.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if name in REPORTED_TOTALS:
         nodes_now = [_update_report(node, new) for node in reported]
-        simulation.change_nodes(connection, nodes_now)
+        simulated_changes.change_nodes(connection, nodes_now)
 
 
 def _select_provider(
@@ -322,7 +326,7 @@ def _change_aggregate(connection: Connection, change: CloudChange, now: datetime
     host_aggregates.add_hosts(connection, aggregate.id, new_hosts, now)
     for host in removed:
         host_aggregates.remove_host(connection, aggregate.id, host)
-    simulation.change_members(
+    simulated_changes.change_members(
         connection,
         aggregate.uuid,
         added=host_aggregates.find_provider_ids(connection, {node.host for node in nodes}),

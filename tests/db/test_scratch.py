@@ -34,7 +34,6 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
     before = dump_tables(cloud)
 
     def change_hosts_and_read_host_names(simulation):
-        trial = simulation.scratch
         assert dump_tables(cloud) == before
         # Another request claims on a host that the simulation does not write to.
         claimed = select_hosts(cloud, make_spec(make_uuid(7), force_hosts=["cn3"]))
@@ -47,10 +46,10 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
                 if key != "uuid"
             },
         )
-        trial.check()
-        names = sorted(compute_nodes.list_names(trial.connection))
-        trial.until = 0.0
-        with pytest.raises(Unavailable, match="what_if_timeout"), trial.read():
+        simulation.scratch.check()
+        names = sorted(compute_nodes.list_names(simulation.scratch.connection))
+        simulation.scratch.until = 0.0
+        with pytest.raises(Unavailable, match="what_if_timeout"), simulation.scratch.read():
             pytest.fail("the transaction has expired")
         return names
 

@@ -59,7 +59,7 @@ from placement_sched.scheduler.failover.screen import (
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
-from placement_sched.store import simulation
+from placement_sched.store import simulated_changes
 from placement_sched.store.compute import compute_nodes, server_groups
 from placement_sched.store.compute import flavors as stored_flavors
 
@@ -203,7 +203,7 @@ def simulate_failure(
     """
     scheduler, connection = mover.simulation.scheduler, mover.simulation.connection
     with mover.attempt():
-        simulation.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
+        simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         own = [each for each in added if each.record.host in hosts]
         moving = sort_instances([*find_instances(connection, hosts), *own])
         plan = mover.move(moving, avoid=hosts)

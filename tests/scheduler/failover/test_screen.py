@@ -11,7 +11,7 @@ from placement_sched.scheduler.drain_plan import MovePlan, Mover, find_instances
 from placement_sched.scheduler.failover import report as failover_report
 from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts, Screen, Verdict
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
-from placement_sched.store import simulation
+from placement_sched.store import simulated_changes
 from tests.exploring import scale_example_count
 from tests.scheduler.failover.queries import compute_failover
 from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
@@ -44,12 +44,12 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
                     return True
         return False
 
-    def can_place_all_instances(trial):
-        connection, inner = trial.connection, trial.scheduler
-        names = {host for host, _ in inner.caches.node_names.get_current(connection).values()}
+    def can_place_all_instances(simulation):
+        connection, scheduler = simulation.connection, simulation.scheduler
+        names = {host for host, _ in scheduler.caches.node_names.get_current(connection).values()}
         moving = find_instances(connection, hosts)
-        simulation.disable(connection, hosts, DISABLED, DRAINED, inner.clock())
-        return place_all_instances(Mover(trial), moving, sorted(names - set(hosts)))
+        simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
+        return place_all_instances(Mover(simulation), moving, sorted(names - set(hosts)))
 
     return scheduler.simulate([], can_place_all_instances)
 
