@@ -338,14 +338,14 @@ def _build_instances(run: SchedulingRun, decision: Decision) -> list[Instance]:
 def _find_group_to_lock(run: SchedulingRun) -> str | None:
     """Return the uuid of the server group that the claim must lock, or None."""
     group = run.request.spec.instance_group
-    compares_hosts = run.chooser.compares_hosts(run.filtered_request.spec)
+    compares_hosts = run.selector.compares_hosts(run.filtered_request.spec)
     if group is None or not (run.request.names_group or compares_hosts):
         return None
     return group.uuid
 
 
 def _check_spread(connection: Connection, run: SchedulingRun) -> None:
-    if not run.chooser.compares_hosts(run.filtered_request.spec):
+    if not run.selector.compares_hosts(run.filtered_request.spec):
         return
     spec, hosts = run.filtered_request.spec, [best.service_host for best, *_ in run.selections]
     group = spec.instance_group

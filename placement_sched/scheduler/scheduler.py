@@ -354,7 +354,7 @@ class Scheduler:
                     run.searches.candidates,
                     [instance.selection for instance in earlier],
                 )
-                choice = run.chooser.choose(run.hosts, spec, capacity, watch)
+                choice = run.selector.choose(run.hosts, spec, capacity, watch)
                 run = replace(run, choice=choice)
             yield connection, run
 
@@ -376,7 +376,7 @@ class Scheduler:
         random, durations = seed.build_random(), get_request_stats().stages
         cloud = cloud or CloudView.from_request(connection, request, self.caches)
         request = self._provide_plugin_data(cloud, request)
-        chooser = HostSelector(
+        selector = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
             random=random,
@@ -392,7 +392,7 @@ class Scheduler:
         with measure(durations, "search"):
             searches = find_candidates(cloud, request, filtered, random, unlimited=unlimited)
         get_request_stats().candidates = len(searches.candidates.requests)
-        run = SchedulingRun(request, seed, cloud, chooser, filtered, searches)
+        run = SchedulingRun(request, seed, cloud, selector, filtered, searches)
         if filtered.rejection:
             return run
         with measure(durations, "host_states"):

@@ -636,7 +636,7 @@ class SchedulingRun:
     request: SchedulingRequest
     seed: DecisionSeed
     cloud: CloudView
-    chooser: HostSelector
+    selector: HostSelector
     filtered_request: RequestFilterRun
     searches: CandidateResults
     hosts: tuple[HostState, ...] = ()
@@ -664,15 +664,15 @@ class SchedulingRun:
         """
         if self.choice is None:
             raise AssertionError("use_fallback() was called for a run that selected no hosts")
-        result, position, chooser = self.choice.first, other.place, self.chooser
+        result, position, selector = self.choice.first, other.place, self.selector
         best, *remaining = result.ordered[position:]
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
-        selection = replace(chooser.select(best), allocation_request=other.allocation_request)
+        selection = replace(selector.select(best), allocation_request=other.allocation_request)
         if position:
             rejected = [host.obj for host in result.ordered[:position]]
             report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)
             result = replace(result, filters=(*result.filters, report))
-        alternates = map(chooser.select, same_cell[: chooser.alternates])
+        alternates = map(selector.select, same_cell[: selector.alternates])
         choice = replace(self.choice, selections=((selection, *alternates),), first=result)
         return replace(self, choice=choice)
 

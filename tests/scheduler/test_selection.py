@@ -83,7 +83,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     plugins = Plugins(
         (), filters, (FewerNewInstancesWeigher(),), FilterScheduler.with_settings(settings)
     )
-    chooser = HostSelector(
+    selector = HostSelector(
         plugins=plugins,
         settings=settings,
         random=Random(1),
@@ -92,7 +92,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     )
     uuids = [make_uuid(item) for item in range(number)]
     spec = build_spec(instance_uuids=uuids, instance_group=group)
-    choice = chooser.choose(
+    choice = selector.choose(
         [build_host_state(name) for name in HOST_NAMES], spec, RemainingCapacity.create_unlimited()
     )
     return [[entry.service_host for entry in selection] for selection in choice.selections]

@@ -225,14 +225,14 @@ def place_in_order(
 ) -> None:
     """Place instances on the best host, as for a single large request."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
-    progress = run.chooser.begin(
+    progress = run.selector.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
     )
     counter_by_state = {id(counter.state): counter for counter in counters}
     stops: dict[tuple[str, str], LimitReason] = {}
     has_uuids = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
-    for result in run.chooser.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
+    for result in run.selector.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
         reports = tuple(report for report in result.filters if report.name != USED_UP)
         stops |= map_rejecting_stages(FilterRun([], reports))
         if not result.ordered or deadline.is_reached():
@@ -260,8 +260,8 @@ def find_first_hosts(run: SchedulingRun) -> list[str]:
     Returns all hosts that pass if the driver chooses at random.
     """
     spec = run.filtered_request.spec
-    progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.create_unlimited())
-    result = next(run.chooser.iterate_instances((str(uuid4()),), progress, number=1))
+    progress = run.selector.begin(run.hosts, spec, RemainingCapacity.create_unlimited())
+    result = next(run.selector.iterate_instances((str(uuid4()),), progress, number=1))
     hosts = list(dict.fromkeys(host.obj.host for host in result.ordered))
     return hosts if _chooses_at_random(run) else hosts[:1]
 
@@ -362,7 +362,7 @@ def count_hosts(
         for host, pool in zip(run.hosts, each_pool, strict=True)
     ]
     spec = run.filtered_request.spec
-    if pools is None or compares_hosts(run.chooser.select_filters(spec), spec):
+    if pools is None or compares_hosts(run.selector.select_filters(spec), spec):
         place_in_order(run, counters, capacity, deadline, doubts)
     else:
         group = spec.instance_group
@@ -378,7 +378,7 @@ def _count_independently(
     run: SchedulingRun, counters: Sequence[HostCounter], capacity: FreeCapacity, deadline: Deadline
 ) -> None:
     spec = run.filtered_request.spec
-    passing = run.chooser.filter_hosts(run.hosts, spec)
+    passing = run.selector.filter_hosts(run.hosts, spec)
     stops, passed = map_rejecting_stages(passing), {id(host) for host in passing.hosts}
     open_counters = []
     for counter in counters:
@@ -388,7 +388,7 @@ def _count_independently(
         else:
             unknown = LimitReason("candidates")
             counter.end_count(capacity, stops.get((counter.host, counter.state.nodename), unknown))
-    if filters := select_stateful_filters(run.chooser.select_filters(spec), spec):
+    if filters := select_stateful_filters(run.selector.select_filters(spec), spec):
         place_by_rounds(open_counters, filters, spec, capacity, deadline)
     else:
         for counter in open_counters:

@@ -95,7 +95,7 @@ def _group_by_rejection(
     copies = [copy(state) for state in states]
     try:
         with tolerate_failures():
-            rejections = run.chooser.list_rejections(copies, spec or get_first_spec(run))
+            rejections = run.selector.list_rejections(copies, spec or get_first_spec(run))
     except PluginFailed:
         return {}
     pairs = zip(states, rejections, strict=True)
@@ -131,7 +131,7 @@ def _evaluate_filters(
             continue
         (state, reasons), change = rejected[0], None
         if len(rejected) == 1 and not labels and len(stages) == 1:
-            reports = run.chooser.iterate_rejections(copy(state), get_first_spec(run))
+            reports = run.selector.iterate_rejections(copy(state), get_first_spec(run))
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
         yield WouldFit(
@@ -368,7 +368,7 @@ def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> l
     for prefix, answered in iterate_searches(run):
         steps = list_stages(answered.search)
         stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
-    late = [(FILTERS, name) for name in run.chooser.list_stage_names(get_first_spec(run))]
+    late = [(FILTERS, name) for name in run.selector.list_stage_names(get_first_spec(run))]
     named = [
         (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name
     ]

@@ -252,7 +252,7 @@ def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
         while report := read_next_report(
-            run.chooser.iterate_rejections(copy(changed_state), changed_spec)
+            run.selector.iterate_rejections(copy(changed_state), changed_spec)
         ):
             change = next(iter(report.rejected[0].changes), None)
             if change is None or not change.may_be_tried:

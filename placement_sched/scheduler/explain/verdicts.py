@@ -472,7 +472,7 @@ def _list_filter_reasons(
     run_reasons = {reason.name: reason for reason in reported}
     is_reached = not run_reasons
     try:
-        reports = run.chooser.iterate_rejections(state, get_first_spec(run))
+        reports = run.selector.iterate_rejections(state, get_first_spec(run))
         while report := read_next_report(reports):
             reason = RejectReason.from_rejected(FILTERS, report.name, report.rejected[0])
             if in_run := run_reasons.pop(report.name, None):

@@ -416,10 +416,10 @@ def _screen_request(
     seed, view = DecisionSeed.draw(scheduler.random), cloud.get_view(request)
     run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=view)
     spec = run.filtered_request.spec
-    filters = run.chooser.select_filters(spec)
+    filters = run.selector.select_filters(spec)
     if compares_hosts(filters, spec):
         return None
-    passing = run.chooser.filter_hosts(run.hosts, spec).hosts
+    passing = run.selector.filter_hosts(run.hosts, spec).hosts
     candidates = run.searches.candidates
     capacity = FreeCapacity.read_free(run.cloud.providers, candidates, run.searches.class_ids)
     options: dict[str, list[AllocationOption]] = group_rows(
