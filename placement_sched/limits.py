@@ -17,9 +17,9 @@ MAX_JSON_DEPTH = 100
 MAX_BODY_WAIT = 10.0
 #: Bytes of a body over ``max_request_body_size`` that are read before the answer 413.
 MAX_DISCARDED_BYTES = 256 * 2**20
-#: Seconds for such a body to arrive.
+#: Seconds to read a body over ``max_request_body_size`` before the answer 413.
 MAX_DISCARD_SECONDS = 30.0
-#: Bytes of a body that does not count towards the memory of all bodies.
+#: Bytes of a small body, which does not count towards the memory of all bodies.
 MAX_UNCOUNTED_BYTES = 64 * 2**10
 #: Bytes of a header in all of its lines: processing headers, such as roles, takes time.
 MAX_HEADER_BYTES = 16 * 1024
@@ -88,7 +88,7 @@ MAX_MEMBERSHIPS = 1_000_000
 MAX_FITTED = 1_600
 #: Flavors of a capacity request: each is counted on all hosts.
 MAX_CAPACITY_FLAVORS = 30
-#: Changes of a what-if request, such as drained hosts.
+#: Changes of a simulation, such as drained hosts.
 MAX_CHANGES = 100
 #: Hosts in a change.
 MAX_CHANGED_HOSTS = 10_000
@@ -126,7 +126,7 @@ MAX_EXPENSIVE_QUERIES = 2
 MAX_CLAIM_ATTEMPTS = 100
 #: Decisions that are examined for a page of decisions that rejected a host.
 MAX_EXAMINED_DECISIONS = 1_000
-#: Sets of constraints without which an explanation evaluates hosts, to suggest changes.
+#: Near misses, sets of constraints, without which an explanation evaluates hosts.
 MAX_NEAR_MISSES = 5
 #: Hosts that are evaluated without these constraints (the default limit of candidates).
 MAX_NEAR_MISS_HOSTS = 1_000

@@ -163,10 +163,11 @@ class Scheduler:
 
     @contextmanager
     def hold_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query of the whole cloud (:data:`MAX_EXPENSIVE_QUERIES`).
+        """Hold a slot for a query of the whole cloud.
 
-        Such a query may take seconds. A simulation holds a slot, so that its queries take none.
-        Raises :class:`Unavailable` if no slot is free.
+        Such a query may take seconds. At most :data:`MAX_EXPENSIVE_QUERIES` run at a time. A
+        simulation holds a slot, so that its queries take none. Raises :class:`Unavailable` if no
+        slot is free.
         """
         if isinstance(self.source, ScratchTransaction):
             yield
@@ -303,9 +304,10 @@ class Scheduler:
         kind: str,
         ids: RequestIds,
     ) -> list[SchedulingRun]:
-        """Run the requests in order, each with the instances that earlier runs have placed.
+        """Run the requests in order.
 
-        Raises :class:`NoValidHost`, after recording the decision, for a request without hosts.
+        Each run sees the instances that earlier runs have placed. Raises :class:`NoValidHost`,
+        after recording the decision, for a request without hosts.
         """
         runs: list[SchedulingRun] = []
         earlier: list[EarlierInstance] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lanes of the tests hold what they promise."""
+"""Each lane runs the tests that its description promises."""
 
 import re
 import sys

@@ -9,10 +9,9 @@ from tests.house import language
 from tests.house.language import (
     CheckedText,
     compare_counts,
-    find_raised_limits,
     find_style_violations,
     list_texts,
-    read_previous_limits,
+    read_lowest_totals,
 )
 
 pytestmark = pytest.mark.slow
@@ -48,17 +47,7 @@ def test_habit_count_above_or_below_its_limit_is_reported():
     ]
 
 
-def test_raised_limit_is_reported_unless_files_moved_between_packages():
-    previous = {("api", "one"): 2, ("cli", "one"): 1, ("cli", "what"): 1}
-    moved = {("api", "one"): 3, ("cli", "what"): 1}
-    assert find_raised_limits(moved, previous) == []
-    assert find_raised_limits({**previous, ("doc", "what"): 1}, previous) == [
-        "doc: the limit of 'what' was raised from 0 to 1"
-    ]
-
-
-@pytest.mark.parametrize("is_committed", [False, True])
-def test_previous_limits_are_read_from_the_history_of_their_file(tmp_path, is_committed):
+def test_lowest_sum_of_limits_is_read_from_the_history_of_their_file(tmp_path):
     file = tmp_path / "limits.txt"
 
     def commit(text):
@@ -67,15 +56,15 @@ def test_previous_limits_are_read_from_the_history_of_their_file(tmp_path, is_co
         for command in (["add", "."], [*identity, "commit", "--quiet", "--message", "m"]):
             subprocess.run(["git", *command], cwd=tmp_path, check=True, timeout=60)
 
-    assert read_previous_limits(file) is None  # no repository
+    file.write_text("api one 2\n")
+    assert read_lowest_totals(file) == {}  # no repository
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True, timeout=60)
-    commit("api one 2\n")
-    assert read_previous_limits(file) is None
-    if is_committed:
-        commit("api one 3\n")
-    else:
-        file.write_text("api one 3\n")
-    assert read_previous_limits(file) == {("api", "one"): 2}
+    commit("api one 2\ncli one 1\n")
+    commit("api one 3\n")  # moved
+    assert read_lowest_totals(file) == {"one": 3}
+    commit("api one 9\napi what 1\n")
+    commit("api one 8\napi what 1\n")
+    assert read_lowest_totals(file) == {"one": 3, "what": 1}
 
 
 def test_language_lint_reads_texts_of_every_kind():

@@ -268,7 +268,7 @@ def _add_instance_names(scheduler: Scheduler, run: Json) -> Json:
 
 
 def select_hosts(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Select hosts for a request spec, or several, and claim them as ``claim`` specifies."""
+    """Select hosts for a request, or for several, and claim them."""
     body = with_whole_numbers(body)
     _check_requests(body)
     stats = get_request_stats()
@@ -293,8 +293,7 @@ def select_hosts(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST)
 def _check_requests(body: Json) -> None:
     if "requests" in body and "request_spec" in body:
         raise Invalid(
-            "the body has both requests and request_spec: send only one of them",
-            json_path="$.requests",
+            "the body has both requests and request_spec: send either", json_path="$.requests"
         )
     if "requests" in body and body.get("claim") == "add":
         raise Invalid(
