@@ -156,7 +156,7 @@ PLACEMENT_RULES = (
             ("resource_classes:list", "List resource classes."),
             ("resource_classes:create", "Create a resource class."),
             ("resource_classes:show", "Show a resource class."),
-            ("resource_classes:update", "Rename or ensure a class."),
+            ("resource_classes:update", "Rename a resource class, or create it."),
             ("resource_classes:delete", "Delete a resource class."),
             ("resource_providers:inventories:list", "List inventories."),
             ("resource_providers:inventories:create", "Add an inventory."),

@@ -134,11 +134,11 @@ def _add_sync(group: Commands) -> None:
     parser.add_argument(
         "--remove-stale",
         action="store_true",
-        help="also remove providers of compute nodes from aggregates without their host "
-        "(otherwise such providers are only reported)",
+        help="also remove the provider of a compute node from a provider aggregate if its host is "
+        "not in the host aggregate (default: only report it)",
     )
     _add_sync_options(parser)
-    as_nova = "as for sync_aggregates, and two others"
+    as_nova = "as for sync_aggregates, with two more statuses"
     parser = add_command(
         group,
         "sync_traits",
@@ -553,7 +553,7 @@ def _add_heal(group: Commands) -> None:
             "  1    --max-count was reached, and more instances need healing\n"
             "  2    the compute node of an instance was not found\n"
             "  3    the allocations of an instance could not be created\n"
-            "  4    no failure and no created allocations (as always with --dry-run)\n"
+            "  4    nothing to create, and no failure (as always with --dry-run)\n"
             "  5-8  not used: statuses of nova-manage for ports of neutron\n"
             "  9    rejected: nova may have deleted recorded instances\n"
             "  127  wrong input\n"

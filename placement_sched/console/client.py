@@ -21,12 +21,12 @@ from placement_sched.api.middleware import REQUEST_ID, find_context
 from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
-from placement_sched.model.short_forms import VALUE_OF
+from placement_sched.model.short_forms import FORM_FIELD_BY_PATH
 from placement_sched.schemas.validation import describe_fault
 
 #: Labels of form fields, by the keys of their values in requests.
 _LABELS = {
-    **{keys: LABELS[value] for keys, value in VALUE_OF.items()},
+    **{keys: LABELS[value] for keys, value in FORM_FIELD_BY_PATH.items()},
     "flavor": LABELS["flavor"],
     "project_id": LABELS["project"],
     "per": "Count per",

@@ -104,7 +104,7 @@ class Use:
         return format_used(self.used, self.capacity, self.name)
 
 
-def index() -> flask.Response:
+def show_hosts() -> flask.Response:
     """Show the hosts that match the query string."""
     args = flask.request.args
     filters = {name: value for name in FILTERS if (value := args.get(name, "").strip())}
@@ -134,7 +134,7 @@ def index() -> flask.Response:
     return render_page("cloud.html", "Cloud", values)
 
 
-def table() -> flask.Response:
+def download_hosts() -> flask.Response:
     """Send the hosts that match the query string, with used and total amounts, as CSV."""
     args = flask.request.args
     filters = {name: args[name] for name in FILTERS if args.get(name)}
@@ -156,7 +156,7 @@ def _send_amounts(
     return send_csv(name, [*titles, *map(" ".join, amounts)], complete)
 
 
-def host(name: str) -> flask.Response:
+def show_host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
     document = get_api_client().get(f"{_HOSTS}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
@@ -351,7 +351,7 @@ def show_overview() -> flask.Response:
     return render_page("overview.html", "Overview", values)
 
 
-def findings() -> flask.Response:
+def show_findings() -> flask.Response:
     """Show the first findings of the check of aggregates, as a part of the overview.
 
     The check reads the traits of all hosts, which takes as long as the rest of the page.
@@ -365,9 +365,9 @@ def findings() -> flask.Response:
     return answer_page("findings.html", "Findings", {}, answer)
 
 
-def fits() -> flask.Response:
+def show_remaining_capacity() -> flask.Response:
     """Show the flavors with the least capacity, as a part of the overview."""
-    return answer_page("fits.html", "What still fits", {"flavors": []}, _count_fits)
+    return answer_page("fits.html", "Remaining capacity", {"flavors": []}, _count_fits)
 
 
 def _count_fits() -> Mapping[str, Any]:
@@ -604,13 +604,13 @@ def _list_decisions(client: ApiClient, name: str, text: str) -> Iterator[Hit]:
 
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "/": show_overview,
-    "/overview/findings": findings,
-    "/overview/fits": fits,
+    "/overview/findings": show_findings,
+    "/overview/fits": show_remaining_capacity,
     "/aggregates": show_aggregates,
     "/aggregates.csv": download_aggregates,
-    "/cloud": index,
-    "/cloud.csv": table,
-    "/hosts/<path:name>": host,
+    "/cloud": show_hosts,
+    "/cloud.csv": download_hosts,
+    "/hosts/<path:name>": show_host,
     "/policies": show_policies,
     "/search": search,
 }

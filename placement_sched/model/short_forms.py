@@ -13,7 +13,7 @@ from placement_sched.model.document import Json, decode
 #: The name of each value in errors: ``{"zone": "--zone"}``.
 Labels = Mapping[str, str]
 #: The value of each part of a request body, by its keys joined by dots.
-VALUE_OF = {
+FORM_FIELD_BY_PATH = {
     "request_spec.num_instances": "count",
     "request_spec.instance_uuids": "count",
     "request_spec.flavor": "flavor",
@@ -42,12 +42,13 @@ _FLAVOR_DEFAULTS = {
 
 
 def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
-    """Build a request spec from values with the names of :data:`VALUE_OF`.
+    """Build a request spec from the values of a form.
 
-    A value that is None, empty or missing is not set. ``flavor`` is the id or name of a stored
-    flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk`` (GiB) describe a flavor. ``image`` is
-    the id or name of a stored image. Otherwise ``image_properties`` describe an image. ``labels``
-    are the names of values in errors. Raises :class:`Invalid` for values that exclude each other.
+    :data:`FORM_FIELD_BY_PATH` has the names. A value that is None, empty or missing is not set.
+    ``flavor`` is the id or name of a stored flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk``
+    (GiB) describe a flavor. ``image`` is the id or name of a stored image. Otherwise
+    ``image_properties`` describe an image. ``labels`` are the names of values in errors. Raises
+    :class:`Invalid` for values that exclude each other.
     """
     optional = {
         "availability_zone": values.get("zone"),
@@ -70,7 +71,7 @@ def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
     return spec
 
 
-def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Any:
+def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
     fields = {"vcpus": "vcpus", "ram": "memory_mb", "disk": "root_gb"}
     sizes = {field: values[name] for name, field in fields.items() if values.get(name) is not None}
     flavor, extra_specs = values.get("flavor"), values.get("extra_specs") or {}
@@ -81,7 +82,7 @@ def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Any:
         raise Invalid(
             f"{labels['flavor']} cannot be combined with {excluded} and {labels['extra_specs']}"
         )
-    return flavor
+    return str(flavor)
 
 
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
@@ -134,9 +135,9 @@ _MARKS = re.compile(r"[,*\s]")
 
 
 def parse_change(text: str, label: str) -> Json:
-    """Parse a change, short or as JSON, named ``label`` in errors.
+    """Parse a change in its short form or as JSON.
 
-    Raises :class:`Invalid` for any other text.
+    ``label`` names it in errors. Raises :class:`Invalid` for any other text.
     """
     if text.lstrip().startswith("{"):
         try:

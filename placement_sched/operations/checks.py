@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a database: its invariants, an upgrade, and its cloud.
+"""Checks of invariants, upgrade readiness and the cloud.
 
 Invariants are checked in one snapshot without locks. Checks before an upgrade have the results and
 codes of oslo.upgradecheck. A cloud that is read from nova may have used another placement service
@@ -165,13 +165,13 @@ def _check_schema(database: Database) -> Result:
 
 
 def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
-    checks = {
+    code_by_check = {
         "Missing Root Provider IDs": Code.FAILURE,
         "Incomplete Consumers": Code.WARNING,
         "Standard Traits and Resource Classes": Code.WARNING,
     }
     if schema.code is Code.FAILURE:
-        return dict.fromkeys(checks, Result(Code.FAILURE, _NOT_CHECKED))
+        return dict.fromkeys(code_by_check, Result(Code.FAILURE, _NOT_CHECKED))
     with database.read() as connection:
         roots = figures.count_without_root(connection)
         consumers = figures.count_incomplete_consumers(connection)
@@ -192,7 +192,7 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     )
     return {
         name: Result(code, str(text)) if text else Result(Code.SUCCESS)
-        for (name, code), text in zip(checks.items(), details, strict=True)
+        for (name, code), text in zip(code_by_check.items(), details, strict=True)
     }
 
 
@@ -258,7 +258,7 @@ class CloudFault(Enum):
     )
     NAME_OF_SEVERAL_NODES = (
         "names of several compute nodes, although placement has one provider per name",
-        "give each host a unique name, or openstack compute service delete a host that is gone",
+        "give each host a unique name. If a host is gone: openstack compute service delete ID",
     )
     SERVICE_WITHOUT_NODE = (
         "hosts with a compute service but no compute node, so that nothing is placed there",
@@ -270,7 +270,7 @@ class CloudFault(Enum):
     )
     PROVIDER_OF_OTHER_UUID = (
         "compute nodes that share their name with a resource provider of another uuid",
-        "openstack resource provider delete it, once nothing is allocated, restart nova-compute",
+        "once nothing is allocated: openstack resource provider delete UUID, restart nova-compute",
     )
     PROVIDER_OF_OTHER_NAME = (
         "resource providers that have another name than their compute node",
@@ -289,11 +289,11 @@ class CloudFault(Enum):
         "placement-sched placement sync_aggregates --remove-stale",
     )
     AGGREGATE_OF_NO_HOST = (
-        "members of host aggregates that nova does not have as hosts",
-        "openstack aggregate remove host AGGREGATE HOST, unless the host is still to come",
+        "members of host aggregates without a compute service",
+        "openstack aggregate remove host AGGREGATE HOST, unless you will add the host later",
     )
     INSTANCE_WITHOUT_ALLOCATIONS = (
-        "instances on a host without allocations, so that their capacity may be allocated again",
+        "instances without allocations, so that their capacity may be allocated again",
         "nova-manage placement heal_allocations",
     )
 

@@ -172,8 +172,7 @@ def build_executor_conflict(uuid: str) -> Conflict:
 def build_not_running_conflict(run: PlanRun) -> Conflict:
     """Return the error for starting a move in a run that is not running."""
     return Conflict(
-        f"Run {run.uuid} is {run.state}, and starts moves only while it is running: set its state "
-        "to running first"
+        f"Run {run.uuid} is {run.state}. Moves start only in the state running: set the state first"
     )
 
 

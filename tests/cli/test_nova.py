@@ -76,7 +76,7 @@ def test_nova_adopt_records_objects_of_nova_and_prints_problems(run_command, nov
     result = run_command("nova", "adopt")
     assert (result.status, result.err) == (0, "")
     unread = f"compute node cn3 ({broken}) of cell two: its record is not updated"
-    room = "instances on a host without allocations, so that their capacity may be allocated again"
+    room = "instances without allocations, so that their capacity may be allocated again"
     for line in (
         f"{unread}: the string is not JSON (at $.stats)",
         "host cn2: it is mapped to no cell: run nova-manage cell_v2 discover_hosts",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules, plugins and functions are small enough to see whole, and modules worth a file.
 
-Maxima alone make a code base fall into splinters, so there are counterweights: a package has few
-modules, and a short module is one that several others use.
+Upper limits alone would lead to many tiny modules. A package therefore has a maximum of modules,
+and several others use a short module.
 """
 
 import ast

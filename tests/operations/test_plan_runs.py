@@ -46,7 +46,7 @@ def test_plan_run_that_ends_during_a_check_starts_no_move(sqlite_app, monkeypatc
 
     monkeypatch.setattr(plan_runs, "check_move", change_run_state)
     started = {"executor": PLAN_EXECUTOR_UUID, "state": "started"}
-    with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
+    with pytest.raises(Conflict, match=f"is {state}. Moves start only in the state running"):
         plan_runs.change_move(scheduler, run.uuid, make_uuid(1), started)
     assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
 

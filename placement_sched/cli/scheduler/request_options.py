@@ -59,7 +59,7 @@ _FLAGS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 _OPTION_OF = {value: option for value, option, *_ in _FLAGS}
 #: Option of each part of a request. The longest matching path counts.
 _OPTIONS = {
-    **{keys: _OPTION_OF[value] for keys, value in short_forms.VALUE_OF.items()},
+    **{keys: _OPTION_OF[value] for keys, value in short_forms.FORM_FIELD_BY_PATH.items()},
     "hosts": "--host",
     "overrides": "--override",
     "policy": "--policy",

@@ -39,8 +39,8 @@ PLACEMENT = with_help(
     "candidates. A request with more is answered with 400.",
     cfg.IntOpt("max_member_of", default=256, min=1, mutable=True),
     "Maximum number of aggregate sets (member_of, unless forbidden) in a request for candidates. "
-    "If groups, trees and sharing providers are combined, the sets of the unsuffixed group count "
-    "once for each of its resource classes. A request with more is answered with 400.",
+    "If groups, trees and sharing providers are combined, each set of the unsuffixed group is "
+    "counted for each resource class of that group. A request with more is answered with 400.",
     cfg.BoolOpt("providers_in_memory", default=True),
     "Whether each worker caches the inventories, usages, traits, aggregates and trees of all "
     "providers in its memory for the candidate search. Each request first applies the changes of "

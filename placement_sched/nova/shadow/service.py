@@ -87,7 +87,7 @@ PAUSE, RECORDS_PAUSE = 0.5, 2.0
 #: ``long_rpc_timeout`` (1800), but an answer that late is not comparable.
 DEADLINE = 600
 #: Seconds that a request waits for nova's claim before nova's databases are read.
-_FIRST = 2.0
+_CLAIM_WAIT = 2.0
 
 #: Reads nova's records of instances. Instances without a record are absent.
 ReadRecords = Callable[[Sequence[RecordKey]], Mapping[str, NovaRecord]]
@@ -103,7 +103,7 @@ def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome
         is_no_valid_host = record.fault is None or record.fault.startswith(_NO_VALID_HOST)
         return NovaOutcome(None) if is_no_valid_host else None
     if is_rebuild:
-        return _rebuild_outcome(record)
+        return _find_rebuild_outcome(record)
     attempts = list(_iterate_attempts(record))
     if attempts:
         first, last = attempts[0], attempts[-1]
@@ -116,7 +116,7 @@ def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome
     return None
 
 
-def _rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
+def _find_rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
     """Return the current host once nova-compute or nova-conductor has accepted the rebuild."""
     done = any(
         event.event in _ATTEMPTS or (event.event == _REBUILD and event.result == _SUCCESS)
@@ -240,7 +240,9 @@ class OutcomeTracker:
         now = monotonic()
         if now - self._read_at >= RECORDS_PAUSE:
             self._read_at = now
-            self._record_unclaimed([entry for entry in waiting if now - entry.started >= _FIRST])
+            self._record_unclaimed(
+                [entry for entry in waiting if now - entry.started >= _CLAIM_WAIT]
+            )
         oldest = self.clock() - timedelta(seconds=self.deadline)
         for entry in waiting:
             if len(entry.outcomes) == len(entry.request.instances) or entry.request.since < oldest:

@@ -19,7 +19,7 @@ from placement_sched.store.compute import compute_nodes, host_aggregates, server
 
 _SERVICE_NOUN = "services"
 #: Seconds before a host counts as down by its recorded heartbeat at which nova's is read.
-_MARGIN = 10
+_DOWN_MARGIN = 10
 #: The fields that are compared, without the heartbeat.
 _SERVICE_FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down")
 _GROUP_NOUN = "server groups"
@@ -29,10 +29,10 @@ _AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
 #: Maximum length of a name with placeholders, without the id that makes it unique.
 _MAX_SHOWN_NAME = 240
 #: Maximum number of comparisons if other processes write at the same time.
-_TRIES = 3
+_MAX_ATTEMPTS = 3
 #: Heartbeats are read back to this long before the down time, as writes become visible with a
 #: delay. All hosts that count as up are included, as the clocks of hosts differ.
-_OVERLAP = timedelta(seconds=15)
+_HEARTBEAT_OVERLAP = timedelta(seconds=15)
 #: The heartbeat of a node is only displayed: it is written once it differs by this much.
 _NODE_HEARTBEAT_INTERVAL = timedelta(seconds=30)
 
@@ -87,7 +87,7 @@ class ServiceScan:
 
 
 class ServiceSync:
-    """Sync compute services, with a single object per process."""
+    """Synchronizer of compute services, with a single instance per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -104,7 +104,7 @@ class ServiceSync:
         """Begin a scan for changed services, and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
-        due_before = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
+        due_before = now - timedelta(seconds=down_time - min(_DOWN_MARGIN, down_time // 2))
         recorded = services.list_closed_or_unseen(connection, due_before, now)
         return ServiceScan(
             due_before, now, self._cells, {service.host: service for service in recorded}
@@ -126,11 +126,11 @@ class ServiceSync:
         Records are read before nova's database, and written only if they have not changed since
         then. Of two processes, the process that reads nova's database last thus writes the result.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             with self._database.read() as connection:
                 recorded = _read_recorded_services(connection, hosts)
             current = self._read(totals, hosts)
-            gone = self._find_deleted(recorded.keys() - current.keys())
+            gone = self._select_hosts_of_available_cells(recorded.keys() - current.keys())
             differing = find_differing(recorded, current, _SERVICE_FIELDS)
             if dry or self._write(recorded, differing, gone):
                 break
@@ -159,8 +159,11 @@ class ServiceSync:
         self._cells.run_for_each_cell(read, totals=totals)
         return accepted
 
-    def _find_deleted(self, hosts: Collection[str]) -> frozenset[str]:
-        """Return the hosts recorded in cells that are not away."""
+    def _select_hosts_of_available_cells(self, hosts: Collection[str]) -> frozenset[str]:
+        """Return the hosts whose cells can all be read.
+
+        The others may still exist.
+        """
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)
@@ -219,7 +222,7 @@ class ServiceSync:
     def sync_heartbeats(self, totals: SyncTotals) -> None:
         """Record the heartbeats of all hosts that are up."""
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
-        since = self._cells.clock() - down_time - _OVERLAP
+        since = self._cells.clock() - down_time - _HEARTBEAT_OVERLAP
         all_heartbeats: dict[str, datetime] = {}
 
         def read(cell: FollowedCell) -> None:
@@ -293,7 +296,7 @@ def _build_row(service: Service) -> Mapping[str, object]:
 
 
 class GroupSync:
-    """Sync server groups, with a single object per process.
+    """Synchronizer of server groups, with a single instance per process.
 
     Memberships are stored with the records of instances.
     """
@@ -372,7 +375,7 @@ def _get_group_title(group: ServerGroup) -> str:
 
 
 class AggregateSync:
-    """Sync host aggregates, with a single object per process."""
+    """Synchronizer of host aggregates, with a single instance per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -399,7 +402,7 @@ class AggregateSync:
         Records are read before nova's database, and written only if they have not changed since
         then. Raises :class:`NovaDatabaseUnavailable`.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             with self._database.read() as connection:
                 recorded = _read_recorded_aggregates(connection, ids)
             with self._cells.read_api() as connection:

@@ -321,7 +321,10 @@ def count_capacity(
     :meth:`Scheduler.prepare_run` raises.
     """
     if request.spec.is_rebuild:
-        raise Invalid("a rebuild needs no capacity", json_path="$.request_spec.scheduler_hints")
+        raise Invalid(
+            "a rebuild stays on its host and is not counted: remove the rebuild hint",
+            json_path="$.request_spec.scheduler_hints",
+        )
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.from_seconds(seconds)
     if request.spec.instance_group is not None:

@@ -39,7 +39,9 @@ class RetryFilter(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without ``retry``."""
         yield SuggestedChange(
-            "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)
+            "ask",
+            "remove the host from the request's retry hosts",
+            spec=replace(spec_obj, retry=None),
         )
 
 

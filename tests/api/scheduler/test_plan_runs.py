@@ -184,7 +184,7 @@ def test_move_starts_only_while_its_plan_run_is_running(cloud_app, state):
     change_move(cloud_app, run, make_uuid(1), "started")
     cloud_app.put_json(path, {"executor": EXECUTOR, "state": state})
     answer = change_move(cloud_app, run, make_uuid(2), "started", 409)
-    words = f"Run {run['uuid']} is {state}, and starts moves only while it is running: "
+    words = f"Run {run['uuid']} is {state}. Moves start only in the state running: "
     assert read_error_detail(answer).startswith(words)
     assert change_move(cloud_app, run, make_uuid(1), "done")["state"] == "done"
     cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})

@@ -146,7 +146,7 @@ def shadow_setup(
 ) -> Iterator[ShadowSetup]:
     # nova's databases are read at every call, without a pause.
     monkeypatch.setattr(service, "RECORDS_PAUSE", 0.0)
-    monkeypatch.setattr(service, "_FIRST", 0.0)
+    monkeypatch.setattr(service, "_CLAIM_WAIT", 0.0)
     setup = ShadowSetup(nova, database, settings, make_follower(nova))
     setup.add_host("cn1", free=8192)
     setup.add_host("cn2", free=4096)
