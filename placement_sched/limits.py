@@ -35,6 +35,10 @@ MAX_IMAGE_PAGE_CHARACTERS = 4_000_000
 MAX_ID_CHARACTERS = 255
 #: Characters of a value that an error repeats.
 MAX_VALUE_CHARACTERS = 120
+#: Characters of the detail of an error, which may repeat a long part of the request.
+MAX_DETAIL_CHARACTERS = 1_500
+#: Existing names that an error lists if no name is similar.
+MAX_LISTED_NAMES = 10
 
 # Placement
 #: Conditions on traits and aggregates in a query: without the cache each is a part of the SQL.
@@ -160,6 +164,16 @@ MAX_COUNTED_INTERVALS = 150
 MAX_FUNNEL_BYTES = 65_536
 #: Best hosts of a recorded decision, with their weights.
 MAX_BEST_HOSTS = 5
+#: Rejected hosts of a stage in a recorded decision, fewer if its funnel is too large.
+MAX_RECORDED_REJECTIONS = 100
+#: Hosts that passed all filters in a record of the shadow.
+MAX_SHADOW_PASSED = 1_000
+#: Rejected hosts in a record of the shadow.
+MAX_SHADOW_REJECTED = 500
+#: Best hosts of an instance in a record of the shadow.
+MAX_SHADOW_BEST = 200
+#: Best hosts of all instances in a record of the shadow.
+MAX_SHADOW_BEST_OF_REQUEST = 2_000
 #: Hosts that are not up in the overview.
 MAX_ATTENTION_HOSTS = 100
 
@@ -170,6 +184,8 @@ MAX_EXTRA_SPECS = 500
 MAX_IMAGE_PROPERTIES = 128
 #: Tags of a stored image (glance's default).
 MAX_IMAGE_TAGS = 128
+#: Operations of a patch of an image: each copies its attributes.
+MAX_IMAGE_OPERATIONS = 1_000
 #: Characters of all property names and values of a stored image.
 MAX_IMAGE_PROPERTY_CHARACTERS = 128 * 1024
 #: Properties of an image that a request describes.

@@ -64,6 +64,7 @@ from placement_sched.api.routing import (
 )
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed, shorten
+from placement_sched.limits import MAX_DETAIL_CHARACTERS
 from placement_sched.model.context import set_caller
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_read_from_nova
@@ -72,8 +73,6 @@ LOG = logging.getLogger(__name__)
 
 #: The Accept headers of most clients, which need no parsing.
 _USUAL_ACCEPT = frozenset((JSON, "*/*"))
-#: Maximum length of an error's detail in characters: it may repeat a long part of the request.
-DETAIL = 1500
 #: The message for a client if a defect occurs.
 _DEFECT = "Internal error. See the server log for this request id."
 _NO_SESSION = NullSession()
@@ -317,10 +316,10 @@ class Application(flask.Flask):
             # The failure of a plugin has been logged by its caller, with its traceback.
             exc_info = None if isinstance(failure, PluginFailed) else failure
             LOG.error("%s", error, exc_info=exc_info)
-        error.detail = shorten(error.detail, DETAIL)
+        error.detail = shorten(error.detail, MAX_DETAIL_CHARACTERS)
         if error.fault is not None:
             shortened_texts = {
-                key: shorten(error.fault[key], DETAIL) for key in ("problem", "path")
+                key: shorten(error.fault[key], MAX_DETAIL_CHARACTERS) for key in ("problem", "path")
             }
             error.fault = {**error.fault, **shortened_texts}
         if request.api is None:

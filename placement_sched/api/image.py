@@ -31,7 +31,7 @@ from placement_sched.api.routing import (
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error, Forbidden, Invalid, LimitExceeded, NotFound
-from placement_sched.limits import MAX_IMAGES_PER_PAGE
+from placement_sched.limits import MAX_IMAGE_OPERATIONS, MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
 from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, StoredImage, Viewer
@@ -154,8 +154,7 @@ _NOT_FILTERED = frozenset((
 #: Attributes with filters of the form ``in:a,b``.
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")
 CREATE = Schemas(_IMAGE)
-#: Each operation copies the attributes of the image, so that their number is limited.
-UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
+UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": MAX_IMAGE_OPERATIONS})
 _ATTRIBUTE = Schema(_IMAGE)
 _TAG = Schema(TAG)
 

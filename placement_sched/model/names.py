@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from unicodedata import category
 
+from placement_sched.limits import MAX_LISTED_NAMES
+
 #: A host name in a request.
 HOST = r"^[a-zA-Z0-9._-]*$(?!\n)"
 #: An availability zone, without a colon because of the form ``zone:host:node``.
@@ -125,8 +127,6 @@ def format_suggestion(names: Iterable[str], shown: Callable[[str], str] = repr) 
     return f". Did you mean {all_shown}?" if all_shown else ""
 
 
-#: Maximum number of existing names in a message without a similar name.
-MAX_LISTED_NAMES = 10
 _ROUTES = {
     "aggregate": "GET /compute/v2.1/os-aggregates",
     "flavor": "GET /compute/v2.1/flavors",

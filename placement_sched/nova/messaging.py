@@ -26,6 +26,7 @@ from placement_sched.config.conf import read_files
 from placement_sched.config.options.services import set_exchange
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.errors import ConfigurationError, format_one_line
+from placement_sched.limits import MAX_ID_CHARACTERS
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
 from placement_sched.scheduler.explain.funnel import log_slow
@@ -51,8 +52,6 @@ UNKNOWN = "other"
 Method = TypeVar("Method", bound=Callable[..., Any])
 Endpoint = Any
 Transport = Any
-#: Maximum length of an id, in characters.
-_MAX_ID = 255
 Context = Mapping[str, Any]
 
 
@@ -390,4 +389,4 @@ def log_slow_call(fields: dict[str, Any]) -> None:
 def read_text(context: Context, name: str) -> str | None:
     """Read a text from nova's context, cut to the length of an id, or return None."""
     value = context.get(name)
-    return value[:_MAX_ID] if isinstance(value, str) else None
+    return value[:MAX_ID_CHARACTERS] if isinstance(value, str) else None

@@ -15,7 +15,12 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings, cached_by_settings
-from placement_sched.limits import MAX_BEST_HOSTS, MAX_FUNNEL_BYTES, MAX_RECORDED_OPTIONS_BYTES
+from placement_sched.limits import (
+    MAX_BEST_HOSTS,
+    MAX_FUNNEL_BYTES,
+    MAX_RECORDED_OPTIONS_BYTES,
+    MAX_RECORDED_REJECTIONS,
+)
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
@@ -29,8 +34,8 @@ LOG = log.getLogger(__name__)
 
 #: Maximum number of recorded characters of a name.
 _MAX_NAME = 255
-#: Maximum number of recorded rejected hosts per stage, reduced until the funnel is small enough.
-_MAX_REJECTED = (100, 20, 3)
+#: Numbers of recorded rejected hosts per stage, tried until the funnel is small enough.
+_MAX_REJECTED = (MAX_RECORDED_REJECTIONS, 20, 3)
 
 
 @cached_by_settings

@@ -19,16 +19,13 @@ from datetime import datetime
 from math import isclose
 from typing import Any, NamedTuple, Self
 
+from placement_sched.limits import MAX_SHADOW_REJECTED
 from placement_sched.model import shadow_result
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import CANDIDATES, FILTERS, Funnel
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
 from placement_sched.scheduler.weights import WeighedHost
 
-#: Maximum numbers of recorded hosts: passed, rejected, and best hosts of one step.
-MAX_PASSED, MAX_REJECTED, MAX_BEST = 1000, 500, 200
-#: Maximum number of best hosts in all steps of one request together.
-MAX_BEST_OF_REQUEST = 2000
 #: Maximum length of a recorded reason, in characters.
 _MAX_REASON = 200
 #: The filters that may reject a host because the instance itself is already counted on it.
@@ -187,7 +184,7 @@ def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
     rejections: dict[HostName, HostRejection] = {}
     for stage, name, rejected in (*filters, *steps):
         for host in rejected:
-            if len(rejections) >= MAX_REJECTED:
+            if len(rejections) >= MAX_SHADOW_REJECTED:
                 return rejections
             rejection = HostRejection(stage, name, host.reason[:_MAX_REASON])
             rejections.setdefault(HostName(host.host, host.node), rejection)

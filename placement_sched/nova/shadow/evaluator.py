@@ -14,6 +14,12 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.limits import (
+    MAX_SHADOW_BEST,
+    MAX_SHADOW_BEST_OF_REQUEST,
+    MAX_SHADOW_PASSED,
+    MAX_SHADOW_REJECTED,
+)
 from placement_sched.model import shadow_result
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
@@ -32,10 +38,6 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.messaging import read_text
 from placement_sched.nova.request_spec import build_document, read_instance_uuids
 from placement_sched.nova.shadow.comparison import (
-    MAX_BEST,
-    MAX_BEST_OF_REQUEST,
-    MAX_PASSED,
-    MAX_REJECTED,
     EvaluationRecord,
     HostName,
     InstanceStep,
@@ -243,7 +245,7 @@ class Evaluator:
         request = scheduler.reader.validate(request)
         uuids = request.spec.instance_uuids
         subset = max(request.settings.filter_scheduler.host_subset_size, 1)
-        limit = max(min(MAX_BEST, MAX_BEST_OF_REQUEST // max(len(uuids), 1)), 1)
+        limit = max(min(MAX_SHADOW_BEST, MAX_SHADOW_BEST_OF_REQUEST // max(len(uuids), 1)), 1)
         steps: list[InstanceStep] = []
 
         def record_step(result: FilterWeighResult) -> None:
@@ -253,7 +255,9 @@ class Evaluator:
             before = AllocationsBefore.read_from(connection, uuids)
         with scheduler.evaluate(request, record_step) as (connection, run):
             late = before.find_claimed(map_allocated_hosts(connection, uuids))
-            funnel = build_funnel(run, connection, ExplanationView(max_rejected=MAX_REJECTED))
+            funnel = build_funnel(
+                run, connection, ExplanationView(max_rejected=MAX_SHADOW_REJECTED)
+            )
         notes = EvaluationRecord(
             steps=tuple(steps) if run.selections else (),
             passed=_map_passed_weights(run),
@@ -338,7 +342,7 @@ class Evaluator:
 def _map_passed_weights(run: SchedulingRun) -> dict[HostName, float]:
     """Map the hosts that passed for the first instance to weights, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
-    heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_PASSED]
+    heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_SHADOW_PASSED]
     return {get_host_name(host): host.weight for host in heaviest}
 
 

@@ -25,6 +25,7 @@ from placement_sched.db.tables import (
     projects,
 )
 from placement_sched.errors import NotFound
+from placement_sched.limits import MAX_ID_CHARACTERS
 from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import to_storable
 from placement_sched.model.instance import (
@@ -39,7 +40,6 @@ from placement_sched.store.change_counters import make_lock_visible
 from placement_sched.store.compute.flavors import compute_digest, read_embedded
 
 _COLUMNS = instances.c
-_MAX_ID_LENGTH = 255
 #: Number of rows written by one statement.
 _BATCH_SIZE = 2000
 _KEY = ("uuid",)
@@ -392,7 +392,7 @@ def _build_row(instance: Instance, texts: Mapping[int, str], now: datetime) -> d
 def find_storable_id(*candidates: str | int | None) -> str | None:
     """Return the first id that is not None, or None if it is too long to store."""
     first_id = next((str(candidate) for candidate in candidates if candidate is not None), None)
-    return first_id if first_id is not None and len(first_id) <= _MAX_ID_LENGTH else None
+    return first_id if first_id is not None and len(first_id) <= MAX_ID_CHARACTERS else None
 
 
 def build_instances(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
