@@ -177,7 +177,7 @@ class Application(flask.Flask):
         begin_stats()
 
     def _belongs_to_extension(self, request: Request) -> bool:
-        """Return whether only extensions have rules that begin like this unmatched path."""
+        """Return whether the first part of this path is only used by extensions."""
         if request.prefix or request.api is None:
             return False
         first = request.below.split("/", 2)[1]
@@ -372,7 +372,7 @@ def _group_routes(
 
 
 def _build_target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:
-    """Build the target of a policy check, which is the caller's or the query's project."""
+    """Build the target of a policy check, from the caller or the query."""
     if project_key is None:
         project_id = identity.project_id
         return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}

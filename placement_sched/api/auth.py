@@ -242,7 +242,8 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         try:
             return super().fetch_token(token, **options)
         except auth_token.InvalidToken as error:
-            # With delay_auth_decision, keystonemiddleware reports an invalid token.
+            # With delay_auth_decision, keystonemiddleware reports an invalid token even if the
+            # identity service does not answer.
             if isinstance(error.__context__, _NO_ANSWER):
                 raise _Silent from error
             raise

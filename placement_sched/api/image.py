@@ -88,7 +88,7 @@ _schemas_blueprint = Blueprint("image_schemas", __name__)
 
 _TEXT: Json = {"type": "string"}
 _NULLABLE_TEXT: Json = {"type": ["null", "string"]}
-#: Read-only attributes. Setting them is 403, not 400, so that schemas allow them.
+#: Read-only attributes. Setting them gives 403, not 400, so that schemas must allow them.
 _READ_ONLY: Json = {
     "status": IMAGE_FIELDS["status"],
     **{name: {"type": ["null", "integer"]} for name in ("size", "virtual_size")},
@@ -485,8 +485,8 @@ _JSON = "application/json"
 class ImageStyle(ApiConventions):
     """glance's format: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
 
-    Only clients that request JSON get it. As in glance, the answer to ``*/*`` is HTML: glance's
-    client sends ``*/*``, parses HTML and cannot parse this JSON.
+    Only clients that request JSON get this format. As in glance, the answer to ``*/*`` is HTML:
+    glance's client sends ``*/*``, parses HTML and cannot parse this JSON.
     """
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's

@@ -50,7 +50,10 @@ def build_page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> Api
 
 
 def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:
-    """Replace ``next`` in a page, a marker or None, by the link to the next page."""
+    """Replace ``next`` in a page by a link to the next page.
+
+    The value of ``next`` is a marker. None means that there is no next page.
+    """
     links = []
     if (marker := body.pop("next")) is not None:
         query = urlencode(build_next_pairs(call, marker))

@@ -121,7 +121,8 @@ class Policy:
         """Reload changed policy files, unless another thread is doing so.
 
         oslo.policy itself would change the rules in place, and reject concurrent requests whose
-        rules are not there yet. It also does not notice an older file, or a removed file.
+        rules are not there yet. It also does not notice that a file was removed, or replaced by an
+        older file.
         """
         if not self._reload_lock.acquire(blocking=False):
             return

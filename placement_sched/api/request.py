@@ -35,7 +35,7 @@ JSON = "application/json"
 HTML = "text/html"
 TEXT = "text/plain"
 
-#: The reserved characters of URLs, and the percent sign of encoded characters: not encoded.
+#: Characters of URLs that are not encoded: the reserved characters, and the percent sign.
 _URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
 #: Statuses whose answers have no body and no Content-Length (RFC 9110).
 _BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
@@ -205,7 +205,8 @@ class Request(flask.Request):
 
     def __init__(self, environ: dict[str, Any], *args: Any) -> None:
         super().__init__(environ, *args)
-        #: In the case of the client: "get" is another method (RFC 9110). werkzeug uses capitals.
+        #: The method as the client sent it: "get" is not GET (RFC 9110), but werkzeug converts it
+        #: to GET.
         self.sent_method: str = environ["REQUEST_METHOD"]
         context = find_context(environ)
         self.ids: RequestIds = NO_REQUEST if context is None else context.ids

@@ -56,7 +56,7 @@ class Services:
     scheduler: Scheduler
     #: Prepares the database on first use. Raises ``Unavailable`` if that fails.
     ready: Callable[[], None]
-    #: Runs the periodic tasks, with or without requests.
+    #: Runs the periodic tasks that are due. Called every second, also without requests.
     run_periodic_tasks: Callable[[], None]
 
 

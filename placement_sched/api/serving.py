@@ -39,7 +39,8 @@ from placement_sched.limits import (
 LOG = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-#: granian sends when this is called, on any thread. Awaiting the result only completes it.
+#: Sends a message of a response. granian sends during the call, which any thread may make. Awaiting
+#: the result only completes the call.
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
 Sent = Sequence[Awaitable[None]]
@@ -140,7 +141,8 @@ class BodyMemory:
     """Reader of bodies on the event loop, with limits on their time and memory.
 
     ``limit`` is the limit of a body and ``total`` the limit of all bodies together, in bytes.
-    Bodies of more than ``MAX_UNCOUNTED_BYTES`` bytes occupy it until :meth:`release`.
+    Bodies of more than ``MAX_UNCOUNTED_BYTES`` bytes count towards ``total`` until
+    :meth:`release`.
     """
 
     def __init__(self, limit: int, total: int) -> None:
@@ -263,7 +265,7 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
         return False
     if length == 0:
         environ["wsgi.input"] = ReadBody()
-        return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
+        return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid length may hide a body
     bodies = BodyMemory(max_bytes, total=max_bytes)
     body = bodies.begin(length)
     end = length or MAX_DISCARDED_BYTES + 1
@@ -343,8 +345,8 @@ class AsgiToWsgi:
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
             set_body(environ, body.data, body.amount)
-        # A proxy may parse ambiguous headers differently, and find another begin of the next
-        # request (request smuggling).
+        # A proxy may parse ambiguous headers differently, and assume that the next request starts
+        # elsewhere (request smuggling).
         closes = rejection is not None or not body.ended
         respond = partial(self._respond, environ, send, closes)
         try:

@@ -18,7 +18,8 @@ REPEATED = "x-repeated"
 def check_texts(document: Any, words: str) -> None:
     """Reject texts of a command that are not UTF-8.
 
-    Raises :class:`Invalid`. The arguments of a command may be any bytes.
+    Raises :class:`Invalid`. The message begins with ``words``. The arguments of a command may be
+    any bytes.
     """
     if invalid := find_invalid_text(document):
         text, keys = invalid

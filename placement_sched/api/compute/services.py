@@ -24,7 +24,7 @@ blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
 _POLICY = "os_compute_api:os-services"
 _ALL = "/v2.1/os-services"
 _ONE = f"{_ALL}/<service_id>"
-#: Declares a change of a service by host and binary, which has its own path until 2.53.
+#: Declares a route that changes a service by host and binary (before 2.53).
 _put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.previous, errors=(404,))
 
 _REASON: Json = {"disabled_reason": DISABLED_REASON}

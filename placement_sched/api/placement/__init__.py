@@ -26,7 +26,8 @@ from placement_sched.store.placement.resource_providers import (
     GenerationConflict,
 )
 
-#: The beginning of this error in OpenStack placement, which nova's tests expect in its log.
+#: The beginning of OpenStack placement's error for an update that removes an inventory in use.
+#: nova's tests search for it in the log of placement.
 _UPDATE_CONFLICT = (
     "There was a conflict when trying to complete your request.\n\n update conflict: "
 )
@@ -101,7 +102,10 @@ def find_latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime
 def with_last_modified(
     call: ApiCall, body: Any, records: Iterable[Dated] = (), **more: Any
 ) -> ApiResponse:
-    """Build a response with the Last-Modified of these records, or of now without any."""
+    """Build a response whose Last-Modified is the latest change of records.
+
+    Without records, it is the current time.
+    """
     return ApiResponse(body=body, last_modified=find_latest_change(call, records), **more)
 
 

@@ -191,7 +191,11 @@ def _render_same(requests: Sequence[AllocationRequest], version: Version) -> Ite
 
 
 def _build_template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
-    """Split the JSON of a request into texts around uuids, and the indexes of the uuids."""
+    """Return the JSON of a request, split at the uuids of its providers.
+
+    The first list has the texts around the uuids. The second list has the index of the provider of
+    each uuid.
+    """
     placeholders = tuple(_PLACEHOLDER.format(index) for index in range(len(layout.amounts)))
     document = _as_json(AllocationRequest(layout, placeholders, placeholders[0]), version)
     pieces = _PLACEHOLDERS.split(orjson.dumps(document).decode())

@@ -70,7 +70,8 @@ BY_CONSUMER = {
 
 POST = Schemas(*BY_CONSUMER.items())
 
-#: Allocations in PUT of the versions that differ from POST. Later versions accept none.
+#: Schemas of the allocations in PUT, for versions that differ from POST. Later versions also
+#: accept empty allocations.
 _PUT_BODY = {
     mv.OLDEST: _LIST,
     mv.CONSUMER_PROJECT_AND_USER: _LIST,

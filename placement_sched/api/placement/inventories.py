@@ -204,7 +204,7 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
 def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
     """Reject an unknown resource class.
 
-    Raises :class:`Invalid`, with ``words`` first.
+    Raises :class:`Invalid`. The message begins with ``words``.
     """
     ids = resource_classes.map_ids(connection, names)
     if missing := sorted(set(names) - set(ids)):

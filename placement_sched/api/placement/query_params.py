@@ -24,8 +24,8 @@ from placement_sched.model.candidates_query import (
 from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import MAX_INT
 
-# Like Python's int(), and so OpenStack placement, it allows white space around the number. It
-# rejects the separators that int() allows.
+# White space around a number is allowed, as in OpenStack placement, which calls Python's int().
+# The separators \x1c to \x1f, which int() also allows, are rejected.
 _SPACE = r"[^\S\x1c-\x1f]*"
 _AMOUNT = re.compile(rf"{_SPACE}[+-]?[0-9]{{1,4000}}{_SPACE}")
 _KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0-9_-]*)$")
@@ -67,8 +67,8 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
     """Parse the values of ``required``.
 
     Version 1.22 added the form ``A,!B``, and 1.39 the form ``in:A,B`` and repetition. Before 1.39,
-    the last value counts. The traits may not exist. ``key`` is the name of the parameter in errors.
-    Raises :class:`Invalid`.
+    the last value counts. The traits need not exist. ``key`` is the name of the parameter in
+    errors. Raises :class:`Invalid`.
     """
     if not version.has(mv.ANY_TRAITS):
         values = values[-1:]
@@ -207,7 +207,8 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
             )
     _check_resourceless(params, groups, {suffix for subtree in subtrees for suffix in subtree})
     _check_conflicts(groups)
-    # As in OpenStack placement, the first value of both parameters counts, else the last value.
+    # As in OpenStack placement, the first value of both parameters counts. If another parameter
+    # is repeated, its last value counts.
     policy, limit = params.find_first("group_policy"), params.find_first("limit")
     if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
