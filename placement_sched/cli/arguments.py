@@ -58,7 +58,7 @@ _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
 def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
     """Return the end of an error that suggests the most similar name.
 
-    The ``prefix`` of all names does not make them similar.
+    ``prefix`` begins all names, and is ignored in the comparison.
     """
     # Imported only for an error: --help starts without it.
     model = import_module("placement_sched.model.names")

@@ -24,7 +24,8 @@ SHELLS = {
     "zsh": "placement-sched completion zsh > /usr/share/zsh/vendor-completions/_placement-sched",
     "fish": "placement-sched completion fish > /etc/fish/completions/placement-sched.fish",
 }
-#: Functions of each shell that complete names of a kind: the line is that before the cursor.
+#: Functions of each shell that complete names of a kind. They pass the line up to the cursor to
+#: this program.
 _FUNCTIONS = {
     "bash": """\
 _placement_sched_{kind}() {{
@@ -42,7 +43,7 @@ function _placement_sched_{kind}
 end
 """,
 }
-#: bash splits words at colons, as in a URL: the words of the line are read again.
+#: bash splits words at colons, such as the colon of a URL: this function splits the line again.
 _WHOLE_WORDS = """\
 _placement_sched() {
   local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD
@@ -114,12 +115,13 @@ class _PrintNames(argparse.Action):
 def find_names(kind: str, line: str) -> list[str]:
     """Find the names of flavors or hosts that complete a command line.
 
-    The program ends without output if they are not read within two seconds.
+    The program ends without output if the names are not read within two seconds.
     """
     words = shlex.split(line)
     prefix = "" if line[-1:].isspace() else words.pop()
     begin = max(n for n, word in enumerate(words) if Path(word).name == PROGRAM)
-    # The options of the command select the server. Without a name, its arguments may be invalid.
+    # The options of the command select the server. NAME stands for a missing name, because the
+    # arguments may be invalid without it.
     arguments = parse_arguments([*words[begin + 1 :], prefix or "NAME"])
     # Imported only here, as it takes longer than the script.
     client = import_module("placement_sched.cli.scheduler.scheduler_client")

@@ -118,7 +118,7 @@ def _check_database(settings: Settings) -> list[Problem]:
     try:
         with Database(settings) as database, show_waiting(f"checking {hide_password(database)}"):
             if read_current_revision(database) != get_newest_revision():
-                # the schema may lack the columns of aggregates
+                # The schema may lack columns that the check of aggregates reads.
                 return _check_schema(settings, database)
             with database.read() as connection:
                 aggregates = host_aggregates.read_snapshot(connection)

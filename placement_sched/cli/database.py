@@ -44,7 +44,7 @@ def is_missing(database: Database) -> bool:
 def check_file_exists(database: Database, instead: str = "") -> None:
     """Reject a missing SQLite file, which opening would create.
 
-    Raises :class:`Unavailable`. ``instead`` names an alternative of the command to the database.
+    Raises :class:`Unavailable`. ``instead`` is an alternative to the database, for the message.
     """
     file = find_file(database)
     if file is not None and not file.is_file():

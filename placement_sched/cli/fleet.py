@@ -104,7 +104,10 @@ def run_dump(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
-    """Yield the target database, or an empty database for a dry run without any."""
+    """Yield the target database.
+
+    If it does not exist, a dry run gets an empty temporary database.
+    """
     if dry_run and databases.is_missing(database):
         with open_temporary_database(settings) as (empty, _):
             yield empty

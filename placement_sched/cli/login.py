@@ -55,11 +55,12 @@ def add_login_arguments(group: ArgumentGroup) -> None:
 def make_adapters(
     arguments: argparse.Namespace, urls: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, Adapter]:
-    """Create an adapter for each service type that is not in the database.
+    """Create an adapter for each service type with a remote service.
 
     ``urls`` maps service types to their option and URL. A URL takes precedence over the catalogue
-    of the cloud. Without a cloud, only service types with a URL have an adapter. Raises
-    :class:`Invalid` if the options, the variables or the cloud cannot be used.
+    of the cloud. Without a cloud, only service types with a URL have an adapter: for other
+    types, a command uses the database. Raises :class:`Invalid` if the options, the variables or the
+    cloud cannot be used.
     """
     for flag, url in urls.values():
         if url is not None:

@@ -197,7 +197,7 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
                     raise
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)
-    # Calls are written as COMMAND --help above.
+    # Only for the help: convert_spelling replaces help COMMAND by COMMAND --help.
     command = add_command(commands, "help", _HELP, partial(_print_help, parser), of_nova=None)
     command.add_examples("host list")
     command.add_argument("command", metavar="COMMAND", nargs="*", help="words of the command")
@@ -218,10 +218,10 @@ def _fail(sentence: str, status: int) -> int:
 def _describe_system_error(failure: OSError) -> str:
     """Describe an error of the operating system with the file, such as a full disk."""
     reason = failure.strerror or format_one_line(failure)
-    # An error of a file has its name. Without a name it is about our output.
+    # An error of a file has a file name. An error without a name is about the standard output.
     of_output = failure.filename is None and failure.errno in _FULL
     try:
-        # Unwritten output is still in the buffer unless it was larger, and fails again.
+        # Output that was not written may still be in the buffer, so that this flush fails again.
         sys.stdout.flush()
     except OSError:
         of_output = True

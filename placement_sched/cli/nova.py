@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova`` and ``nova-shadow``: the cloud of a nova, read and evaluated without claims.
+"""``nova`` and ``nova-shadow``: nova's cloud, read and evaluated.
 
 ``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` syncs
 this service with nova's databases, or compares them. ``nova-shadow`` evaluates nova's requests
-alongside nova-scheduler, and ``nova-shadow report`` shows how often both agree, and why not.
+alongside nova-scheduler, without claims. ``nova-shadow report`` shows how often both choose the
+same host, and the reasons for other choices.
 """
 
 import argparse

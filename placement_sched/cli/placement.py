@@ -228,7 +228,7 @@ def _synchronize(
             "placement": ("--url", arguments.url),
             "compute": ("--compute-url", arguments.compute_url),
         }
-        # APIs in the database have no service.
+        # An API without an adapter is read from the database.
         adapters = make_adapters(arguments, urls)
         services = {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
         compute, remote = services.get("compute"), services.get("placement")

@@ -53,19 +53,20 @@ from placement_sched.scheduler.plugins import get_plugins
 
 LOG = logging.getLogger(__name__)
 #: Threads per worker. Requests are mostly Python code, so more threads only compete for the
-#: interpreter; several threads keep a worker responsive while some wait for a lock (on SQLite at
-#: most half, see ``db/transaction.py``). Measured in doc/decisions/0003.
+#: interpreter. With several threads, a worker still answers while some threads wait for a lock (on
+#: SQLite at most half, see ``db/transaction.py``). Measured in doc/decisions/0003.
 THREADS = 4
-#: Seconds after SIGTERM in which running requests can finish.
+#: Seconds after SIGTERM until a worker with running requests is killed.
 GRACE = 30
 #: A worker that ends with an error this many seconds after its start was unable to start.
 START = 5.5
-#: Seconds after which a worker hangs if its event loop does not run. The watchdog of systemd then
-#: gets no messages.
+#: A worker hangs if its event loop has not run for this number of seconds. The watchdog of systemd
+#: then gets no messages.
 HANGS_AFTER = 15
-#: Number of the times of the last run that workers share, each by its process id modulo this.
+#: Size of the shared array with the last time when the event loop of each worker ran. The index of
+#: a worker is its process id modulo this size.
 _BEATS = 1024
-#: Seconds between two of these times, and between two runs of the periodic work of a worker.
+#: Seconds between two writes of such a time, and between two runs of a worker's periodic work.
 _BEAT_PAUSE = 1.0
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
@@ -155,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Server(MPServer):
-    """Granian's server, which reloads settings and replaces workers without end.
+    """Granian's server, which reloads settings and replaces ended workers.
 
     Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
     worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
@@ -172,7 +173,7 @@ class _Server(MPServer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.started = os.getpid()
-        #: Whether ``delay`` has begun; shared with the workers.
+        #: Whether ``delay`` has begun. The workers share the flag.
         self.stopping = RawValue(ctypes.c_bool, False)
         #: Monotonic time of the last run of each worker's event loop (0 before the first run).
         self.beats = RawArray(ctypes.c_double, _BEATS)
@@ -180,7 +181,7 @@ class _Server(MPServer):
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
         """Reload the configuration in a thread, as a signal may interrupt a locked section."""
         if os.getpid() != self.started:
-            return  # a worker that inherited this handler; LiveSettings notifies workers
+            return  # a worker that inherited this handler: LiveSettings notifies workers
         threading.Thread(target=self.live.reload, daemon=True).start()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
@@ -246,7 +247,7 @@ def _has_failed_to_start(worker: Any) -> bool:
 
 
 def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
-    """Make granian's function of a worker serve the socket of systemd.
+    """Return granian's worker function, changed to serve systemd's socket.
 
     systemd keeps the socket open while the server restarts, so that connections wait.
     """
@@ -315,7 +316,10 @@ class _Worker:
 
 
 def _end_with_parent(parent: int) -> None:
-    """Let Linux kill this worker when the server ends, as it would keep serving the port."""
+    """Let Linux kill this worker when the server ends.
+
+    The worker would otherwise keep serving the port.
+    """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

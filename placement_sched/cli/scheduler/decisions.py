@@ -213,7 +213,7 @@ _LIMIT, _PAGE = 50, 1000
 _NO_FIT = 3
 #: Seconds between two queries for new decisions.
 _PAUSE = 2.0
-#: Maximum delay until a decision appears in a list: its time is the begin of the claim, which may
+#: Maximum delay until a decision appears in a list: its time is the start of the claim, which may
 #: wait for locks while later decisions are recorded.
 _OVERLAP = timedelta(seconds=120)
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"

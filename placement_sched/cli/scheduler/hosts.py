@@ -103,7 +103,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each compute node."""
     with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
         document = scheduler.get("hosts", query=list(_iterate_query_pairs(arguments)))
-        # Only an empty table needs all hosts.
+        # Only an empty table needs all hosts, to explain why no host matches.
         is_empty = is_report(arguments) and not document["hosts"]
         everything = scheduler.get("hosts", query=[]) if is_empty else document
     rows = document["hosts"]
@@ -201,7 +201,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
         with open_nova(arguments) as nova:
             plan_moves(scheduler)  # an invalid host is rejected before anything is disabled
             _disable(nova, arguments)
-            plan = plan_moves(scheduler)  # with the instances that arrived until then
+            plan = plan_moves(scheduler)  # with instances that arrived before the disabling
             if not plan["moves"]:
                 print_plan(arguments, plan)
                 status = 1 if plan["stuck"] else 0

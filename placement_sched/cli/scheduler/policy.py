@@ -111,7 +111,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
         policies.check()
         with database.read() as connection:
             names = {row.policy for row in host_aggregates.read_snapshot(connection) if row.policy}
-        # With an error in its section the hosts of a policy would lose its ratios.
+        # With an error in the section of a policy, its hosts would lose the policy's ratios.
         policies.check(sorted(names & settings.sections.keys()))
         hosts, changed = aggregates.apply(database, policies, utcnow, progress)
     line = (

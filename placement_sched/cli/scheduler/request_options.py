@@ -310,8 +310,8 @@ class ChangesFile:
 class RequestedChanges:
     """Changes from the request (``before``), a file and ``--change``.
 
-    ``has_overrides`` is true if ``--override`` was given, which errors then name. The first
-    ``flavors`` flavors are from the file.
+    ``has_overrides`` is true if ``--override`` was given. Errors about overrides then name this
+    option. ``flavors`` is the number of flavors from the file. They precede all other flavors.
     """
 
     file: ChangesFile

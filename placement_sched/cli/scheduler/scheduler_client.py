@@ -46,7 +46,7 @@ TIMEOUT = 120
 #: Prefix of the message about a document that does not match its schema.
 _PREFIX = "JSON does not validate"
 _ANY_STATUS = range(1000)
-#: Path of an API of the server, which its URL in a catalogue may have.
+#: Path of an API, which may be at the end of the server's URL in a service catalogue.
 _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
 #: Schemas and function of each request, by its method and path. ``*`` is a name.

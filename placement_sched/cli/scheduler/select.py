@@ -408,7 +408,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
         try:
             answer = scheduler.post("select_destinations", body=body)
         except NoValidHost as failure:
-            # If the explanation still found a host, the funnel of the selection counts.
+            # If a host passed in the explanation, the funnel of the failed selection is shown.
             funnel = {} if explanation["outcome"] == "no_valid_host" else failure.extra
             rejected = {**explanation, "outcome": "no_valid_host", **funnel}
             render(rejected, TextConsole(), names=names, verbose=arguments.verbose)
