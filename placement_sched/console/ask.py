@@ -135,7 +135,7 @@ _INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
 _DEFAULTS = dict.fromkeys(
     ("explanation", "verdict", "stage", "compared", "what_if", "request_rows")
 )
-#: What a change does to the hosts that it names, by the first word of its line.
+#: State of the hosts in a change, by the first word of the change's line.
 _CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor or enter its sizes, then ask."
@@ -343,7 +343,7 @@ def _compare_policies(
 def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
     """Build stage and reason of each rejected node, for the script that draws the map.
 
-    Equal reasons are sent once. ``why`` are their indexes, in the order of ``nodes``.
+    Equal reasons are sent once. ``why`` has the index of the reason of each node in ``nodes``.
     """
     reasons: dict[str, int] = {}
     return {

@@ -332,7 +332,11 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plan(client: ApiClient, query: CapacityForm) -> Json:
-    """Get the moves for the changes, the affected instances, and the capacity after them."""
+    """Get the plan for the changes of the form.
+
+    The result also has the number of affected instances, the two most frequent reasons of stuck
+    instances (``reasons``), and the flavors whose capacity changes (``counted``).
+    """
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
     document = client.post(_PLAN, {"changes": changes, "flavors": flavors})
@@ -389,7 +393,10 @@ def _expand(client: ApiClient, text: Any) -> list[Any]:
 
 
 def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
-    """List the zones that get a column, none if parts are no zones or too many."""
+    """List the zones that get a column.
+
+    The list is empty if the capacity is not counted per zone, or if there are too many zones.
+    """
     if query.per != "zone":
         return []
     names = sorted(client.list_zone_names())
@@ -507,7 +514,7 @@ def failover() -> flask.Response:
 
 
 def _list_failover_keys() -> list[str]:
-    """List domains of hosts that may fail together, with the keys in metadata."""
+    """List the kinds of failure domains: zone, aggregate and metadata keys."""
     aggregates = get_api_client().list_visible("/compute/v2.1/os-aggregates", "aggregates")
     keys = {key for aggregate in aggregates for key in aggregate["metadata"]}
     return ["zone", "aggregate", *sorted(keys - {"availability_zone"})]

@@ -243,7 +243,7 @@ def build_timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelineP
     """Build the chart of ``GET /decision_counts``.
 
     With ``is_whole``, ``counts`` begin with the first decision. The chart then begins earlier if
-    there are few intervals, so that no bar fills it.
+    there are few intervals, so that no bar is as wide as the chart.
     """
     seconds = counts["bucket_seconds"]
     begin, end = (datetime.fromisoformat(counts[name]) for name in ("since", "until"))

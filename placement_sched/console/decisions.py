@@ -257,7 +257,11 @@ def show(uuid: str) -> flask.Response:
 
 
 def _find_fit(decision: Json) -> Json | None:
-    """Find out whether a request without a host would fit now, or return None."""
+    """Evaluate a request without a host again, for a note whether it fits now.
+
+    Returns the hosts that it would get, or the reason if there are none. Returns None if the
+    decision selected a host, or if the request cannot be evaluated.
+    """
     if decision["outcome"] == model.SELECTED:
         return None
     try:

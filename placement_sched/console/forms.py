@@ -170,10 +170,10 @@ class FormRequest:
 
 
 def build_form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
-    """Build the query string that fills the form with a request, or None.
+    """Build the query string that fills the form with a request.
 
-    A flavor object is converted to its sizes, an image object to its properties. ``overridden`` are
-    options with their values.
+    Returns None if the form has no field for a part of the request. A flavor object is converted
+    to its sizes, an image object to its properties. ``overridden`` are options with their values.
     """
     convertible = {*_SPEC_TEXTS, *_SPEC_LISTS, *_SPEC_SPECIAL}
     if any(value and name not in convertible for name, value in request_spec.items()):

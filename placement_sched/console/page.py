@@ -72,7 +72,7 @@ def add_security_headers(application: WSGI) -> WSGI:
             missing = [(name, value) for name, value in defaults if name.lower() not in present]
             complete = [*headers, *missing]
             if not is_encrypted(flask.Request(environ)):
-                # Browsers ignore it without TLS, and log an error.
+                # Without TLS, browsers ignore this header and log an error.
                 complete = [pair for pair in complete if pair[0] != _OPENER_POLICY]
             return start_response(status, complete, *exc_info)
 
@@ -161,8 +161,8 @@ NAVIGATION = (
 class Share:
     """The entries of a page's Share menu, besides the page's link.
 
-    None omits an entry. ``curl`` and ``command`` are shell commands with the same content, the
-    others are addresses.
+    None omits an entry. ``curl`` and ``command`` are shell commands with the same content. The
+    other fields are addresses.
     """
 
     curl: str | None = None
@@ -266,7 +266,7 @@ def answer_page(
 ) -> flask.Response:
     """Render a page with the values that ``answer`` returns.
 
-    If it raises an error of an API or form, the page shows the error, which is in ``refusal``.
+    If ``answer`` raises an error of an API or form, the page shows the error, in ``refusal``.
     """
     try:
         return render_page(template, title, {"refusal": None, **values, **answer()})
