@@ -201,9 +201,10 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         LOG.debug("the call is rejected for:", exc_info=failure)
 
     def _check_method(self, message: Mapping[str, Any]) -> str:
-        """Return the method of a call, or raise the answer that no endpoint has it.
+        """Return the method of a call, or raise if no endpoint has it.
 
-        oslo.messaging would notice too, but report to the caller forever that the call is running.
+        The exception is the answer to the caller. oslo.messaging also detects such a call, but
+        reports to the caller forever that the call is running.
         """
         method, version = str(message.get("method")), message.get("version", "1.0")
         namespace = message.get("namespace")
@@ -234,7 +235,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
         listener = super()._create_listener()
         polled = listener._poll_style_listener  # noqa: SLF001 - there is no public way to it
         if isinstance(polled, RpcAMQPListener):
-            # The driver creates and calls it, and offers no way to create another listener.
+            # The driver creates and calls the listener, and offers no way to replace its class.
             polled.__class__ = _Listener
         return listener
 
@@ -284,7 +285,7 @@ class _DeferredMessage:
         reason = ""
         try:
             self._message.reply(reply, failure)
-        except (TypeError, ValueError):  # the answer is not JSON, also after another delivery
+        except (TypeError, ValueError):  # the answer is not JSON, and a retry would not help
             self._message.reply(failure=sys.exc_info())
             raise
         except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
@@ -382,7 +383,8 @@ def log_rejection(
 
 def log_slow_call(fields: dict[str, Any]) -> None:
     """Log a slow call with the time of its steps and the counts of its funnel."""
-    # The outcome of the call replaces that of the decision, which is in the sentence.
+    # The field ``outcome`` of the log record is the outcome of the call. The text of the line has
+    # both this outcome and the outcome of the decision.
     log_slow(LOG, fields["method"], f"{fields['outcome']}, request {fields['request_id']}", fields)
 
 

@@ -247,7 +247,7 @@ class WaitingRequests(PeriodicTask):
         self._length = self._read_length()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauge, after reading a value that is too old again."""
+        """Yield the gauge, and first read the value again if it is too old."""
         self()
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."

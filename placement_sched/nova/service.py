@@ -58,8 +58,8 @@ from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)
 
-#: Seconds of the lease for following nova's databases, which one scheduler does for all. The other
-#: schedulers try to get it at every third of this time.
+#: Seconds of the lease for following nova's databases, which a single scheduler does for all. The
+#: other schedulers try to get the lease three times in this period.
 LEASE = 15
 _NOT_YET = "nova's requests are not answered yet"
 

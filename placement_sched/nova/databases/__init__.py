@@ -23,16 +23,16 @@ from placement_sched.db.engine import (
 from placement_sched.db.errors import connect
 from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
-#: Seconds to wait for a connection, and for the result of one statement.
+#: Seconds to wait for a connection, and for the result of a statement.
 CONNECT_SECONDS = 5
 READ_SECONDS = 15
 #: Maximum length of an aggregated string on MariaDB and MySQL, in characters.
 _MAX_GROUP_CONCAT = 1 << 30
-#: Connections of one process to one database: kept open, and opened in addition under load.
+#: Connections of a process to a database: kept open, and opened in addition under load.
 _POOL_SIZE, _MAX_OVERFLOW = 2, 6
 
 
-#: Messages for missing connection options that following a nova requires.
+#: Messages for missing connection options that this service needs to follow nova.
 _UNSET_MESSAGES = {
     "api_database": "[api_database] connection is not set: name nova's nova.conf with "
     "--config-file",
@@ -154,7 +154,11 @@ def _format_error(failure: SQLAlchemyError) -> str:
 
 
 def _build_template_parts(url: str) -> Mapping[str, Any]:
-    """Return the values for a template, with the hosts also numbered."""
+    """Return the values for a template, from the parts of a URL.
+
+    Each host of a URL with several hosts has numbered values: ``hostname1``, ``port2``. Values
+    without a number are from the first host.
+    """
     split = urlsplit(url)
     parts: dict[str, Any] = {
         "scheme": split.scheme,

@@ -461,7 +461,7 @@ def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> l
 def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
     """Add the digests of flavors to instances.
 
-    Flavors are larger than the other data of instances.
+    This is a separate query, because flavors are larger than the other data of instances.
     """
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.compute_digest(connection, extra.flavor))
@@ -536,7 +536,8 @@ def map_cells_by_instance(connection: Connection, uuids: Collection[str]) -> dic
 class RecordedFlavor(NamedTuple):
     """A flavor as instances record it: its JSON, flavor id and number.
 
-    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`).
+    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`), ``number``
+    is nova's ``instance_type_id``.
     """
 
     text: str

@@ -38,8 +38,8 @@ class HeartbeatResult:
 class ServiceRecord:
     """The row of nova-scheduler on a single host, in the database of ``engine``.
 
-    A service is up while its last heartbeat is younger than ``down_after`` seconds. For use by one
-    thread.
+    A service is up while its last heartbeat is younger than ``down_after`` seconds. For use by a
+    single thread.
     """
 
     def __init__(self, engine: Engine, host: str, down_after: int) -> None:

@@ -76,8 +76,8 @@ class HostRejection:
 class InstanceStep:
     """The placement of an instance by this service.
 
-    ``best`` are the hosts that nova may take instead, without ``more`` hosts that are not recorded.
-    ``chosen`` is None if there was no host.
+    ``best`` are the hosts that nova may choose instead. ``more`` is the number of such hosts that
+    are not recorded. ``chosen`` is None if there was no host.
     """
 
     chosen: HostName | None
@@ -123,7 +123,7 @@ class InstanceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRecord:
-    """The notes on one evaluated request.
+    """The notes on an evaluated request.
 
     ``steps`` are in the order of the instances, and are kept if a later instance found no host.
     ``late`` are the instances that nova had claimed for before the end of the evaluation.
@@ -175,7 +175,7 @@ def get_host_name(weighed: WeighedHost) -> HostName:
 def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
     """Map hosts to their rejections in a funnel, up to a maximum number.
 
-    The filters, which run last, come first.
+    Rejections by filters come first, although the filters run last.
     """
     candidates = funnel.allocation_candidates
     searches = (candidates, candidates.fallback) if candidates.fallback else (candidates,)
@@ -204,7 +204,7 @@ class NovaOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on one instance, with nova's host and the details that explain it."""
+    """The verdict on an instance, with nova's host and explanatory details."""
 
     verdict: str
     nova_host: HostName | None = None
@@ -326,7 +326,7 @@ def _explain_disagreement(
 
 
 def _is_certain(rejection: HostRejection | None) -> bool:
-    """Return whether a rejection is certainly no effect of nova's own claim."""
+    """Return whether nova's claim cannot be the cause of a rejection."""
     return (
         rejection is not None
         and rejection.stage == FILTERS

@@ -206,7 +206,7 @@ class AwaitedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Evaluate requests with the scheduler of this process.
+    """Evaluator of nova's requests, with the scheduler of this process.
 
     ``refresh`` syncs the records with nova's databases, see ``nova/sync/follower.py``.
     """

@@ -167,7 +167,7 @@ class AgreementTally:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class OutcomeTracker:
-    """Wait for the outcomes of requests.
+    """Tracker that waits for the outcomes of requests.
 
     A thread may call :meth:`add` while another thread calls :meth:`step`. ``explain`` is
     :meth:`Scheduler.explain`, for hosts chosen by nova that have no recorded verdict.
@@ -382,12 +382,12 @@ def _format_verdict(verdict: Mapping[str, Any]) -> str:
 #: Seconds between two lines of the log with the share of agreement.
 SUMMARY = 300.0
 _NOT_YET = "requests are not evaluated yet"
-#: Seconds that the threads have to end.
+#: Maximum number of seconds to wait for the end of the threads.
 GRACE = 10.0
 
 
 def check(settings: Settings) -> NovaBus:
-    """Read the message bus from the settings.
+    """Check the settings of the service, and return the message bus.
 
     Raises :class:`ConfigurationError` for wrong settings.
     """
@@ -483,7 +483,8 @@ class Shadow:
         except Unavailable:
             raise
         except Exception as failure:
-            # From any plugin: the next calls count too. The text may contain passwords.
+            # Any plugin may raise, but the next calls must be evaluated. The text of the exception
+            # may contain passwords.
             problem = type(failure).__name__
             LOG.debug("the call failed", exc_info=failure)
         if problem:

@@ -88,7 +88,10 @@ class RowVersions:
     def record_rows(
         self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime
     ) -> None:
-        """Record that rows were read at ``at``, no earlier than their versions in ``rows``."""
+        """Record the versions in ``rows`` of the rows with these keys.
+
+        The versions were read first, then the rows. ``at`` is a time before both readings.
+        """
         for key in keys:
             mark = self._marks.get(key)
             is_unchanged = mark is not None and mark.values == rows[key]
@@ -174,7 +177,7 @@ class NovaCells:
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
-        Such a text is reported as an issue. ``texts`` are by name, as in messages.
+        Such a text is reported as an issue. ``texts`` maps names for messages to texts.
         """
         for noun, value in texts.items():
             if (character := self.characters.find_unstorable(value)) is not None:

@@ -45,7 +45,7 @@ class MovedNodes:
 
 
 class NodeSync:
-    """The sync of compute nodes, with one object per process."""
+    """The sync of compute nodes, with a single object per process."""
 
     def __init__(self, cells: NovaCells, services: ServiceSync) -> None:
         self._cells = cells
@@ -101,7 +101,10 @@ class NodeSync:
         *,
         is_round: bool,
     ) -> MovedNodes:
-        """Return the nodes of a cell written since the last call, or the uuids of all nodes."""
+        """Return the nodes of a cell that were written since the last call.
+
+        If nodes were added or deleted, the result also has the uuids of all nodes.
+        """
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap

@@ -185,7 +185,7 @@ class _LookupResult:
 
 
 class InstanceSync:
-    """Sync instances, with a single object per process."""
+    """The sync of instances, with a single object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -426,7 +426,11 @@ class InstanceSync:
     def _find_deleted(
         self, records: Sequence[InstanceRecord], result: _LookupResult
     ) -> frozenset[str]:
-        """Return the recorded instances to delete, as no cell has them as living."""
+        """Return the recorded instances to delete, which live in no cell.
+
+        While a cell is away, only instances that a cell has as deleted or hidden are returned.
+        Recent claims are kept, unless nova will never place the instance.
+        """
         ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
             return frozenset(ended)
