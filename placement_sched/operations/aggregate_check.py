@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of aggregates that are reserved by traits.
 
-Metadata ``trait:X=required`` exclude requests that do not require X. For the other requests, trait
-X must exist, be on the providers of the aggregate's hosts and on no other providers of hosts, and
-be required by a flavor or an image. Host aggregate and provider aggregate must have the same hosts.
+Metadata ``trait:X=required`` exclude requests that do not require X. In a correct configuration,
+trait X also exists, is on the providers of the aggregate's hosts and on no other providers of
+hosts, and is required by a flavor or an image. The host aggregate and the provider aggregate have
+the same hosts.
 """
 
 from collections import defaultdict
@@ -35,7 +36,8 @@ _PREFIX = "trait:"
 class Reserved:
     """A reserved aggregate, with the flavors and images that may use it or may not.
 
-    A flavor is checked with an image that requires no trait, and an image with such a flavor.
+    A flavor is checked with an image that requires no trait, and an image with a flavor that
+    requires no trait.
     Names are sorted. An image without a name is listed by its id.
     """
 
@@ -145,11 +147,9 @@ class AggregateCheck:
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Check who may use the reserved aggregates, and list faults.
+    """Check the flavors and images that may use reserved aggregates.
 
-    Fix them in their order.
-
-    The number of SQL statements is constant.
+    Operators should fix the findings in their order. The number of SQL statements is constant.
     """
     hosts = host_aggregates.read_host_map(connection)
     reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
@@ -203,11 +203,13 @@ class _Requirements:
 class _Topology:
     """Host aggregates, and the providers in them.
 
-    A compute node offers the resources of its provider tree and of sharing providers. A host may
-    still report a provider that has no host, unless the provider shares its resources: no instance
-    is placed on a sharing provider. ``known`` are the existing traits. ``carriers`` maps traits to
-    providers, and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers,
-    and ``joined`` maps them to their aggregates.
+    A compute node offers the resources of its provider tree and of sharing providers. A provider
+    without a host is checked too, because a host may report it later. A sharing provider without a
+    host is not, because no instance is placed on it.
+
+    ``known`` are the existing traits. ``carriers`` maps traits to providers, and ``members`` maps
+    aggregates to providers. ``sharing`` are the sharing providers, and ``joined`` maps them to
+    their aggregates.
     """
 
     hosts: HostMap

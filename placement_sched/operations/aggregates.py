@@ -200,7 +200,7 @@ def _with_policies(
 
 
 def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
-    """Return a node whose own ratios ``ratios`` replaces by name."""
+    """Return a node with the allocation ratios in ``ratios``, by field name."""
     return replace(node, **ratios) if ratios else node
 
 
@@ -234,7 +234,7 @@ class RatioUpdater(PeriodicTask):
                 self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether settings or the history of the database have changed since."""
+        """Return whether the last round had other settings or database history."""
         return self._settings() is not self._done or self._database.history != self._history
 
     def run_round(self) -> None:

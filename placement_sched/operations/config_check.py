@@ -144,8 +144,8 @@ def check_lines(
 ) -> list[Problem]:
     """Check configuration lines and variables ``OS_<GROUP>__<OPTION>``.
 
-    ``conf`` has the options of third-party plugins. If the values are readable, ``settings`` have
-    them, and sections may be policies.
+    ``conf`` has the options of third-party plugins. ``settings`` are the values, or None if they
+    cannot be read. Only with ``settings``, an unknown section may be a policy.
     """
     conf.register_missing(CONF)  # some plugins register options when they are instantiated
     catalogue = Catalogue(conf)
@@ -323,7 +323,7 @@ def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     """Map sections that aggregates may name as policies to their errors.
 
     The error of a valid section is None. Sections without any known option, such as sections of
-    other services, are omitted. If policies are listed, there are no such sections.
+    other services, are omitted. The map is empty if ``[scheduler] policies`` is set.
     """
     policies = get_policies(settings)
     try:

@@ -37,7 +37,7 @@ _READ_ONLY = frozenset((
     "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
     "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
 ))  # fmt: skip
-#: Names reserved by glance, which properties may not have, and so is the prefix ``os_glance``.
+#: Names that glance reserves and properties may not have. The prefix ``os_glance`` is reserved too.
 _RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
 #: Attributes that cannot change once an image has data.
 _DATA_FORMATS = frozenset({"disk_format", "container_format"})

@@ -211,7 +211,7 @@ class CloudGauges(PeriodicTask):
             self._next -= age
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest figures, after reading too old figures again."""
+        """Yield the gauges, and first read the figures again if they are too old."""
         self()
         figures = self._figures
         if figures is None:

@@ -42,7 +42,7 @@ LOG = log.getLogger(__name__)
 PAUSE = 60.0
 #: The name of the thread that deletes old rows, and the seconds that its lease is valid.
 OLD_ROWS_THREAD, OLD_ROWS_LEASE = "old rows", 150
-#: Maximum number of decisions, and of plan runs with many moves, deleted per transaction.
+#: Maximum numbers of deleted decisions and of deleted plan runs (with many moves) per transaction.
 _BATCH, _MAX_RUNS = 500, 10
 #: The name of the thread that computes the failover capacity, and the seconds of its lease.
 FAILOVER_THREAD, _FAILOVER_LEASE = "failover capacity", 300
@@ -175,7 +175,7 @@ def purge_decisions(
         number = decisions.count(connection, wanted)
     if dry_run:
         return number
-    # Without further conditions, the outcomes of nova without a decision are also deleted.
+    # Without further conditions, failed shadow results, which have no decision, are also deleted.
     narrower = None if wanted == DecisionQuery(until=until) else wanted
     purge = partial(decisions.purge, before=until, limit=_BATCH, wanted=narrower)
     deleted = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Journal of plan runs, and the execution that moves instances by nova's API.
 
-The executor is a client. It starts a move only after the check here, in the same request as the
-record of the start. A single thread starts moves in the order of the plan, a few at a time, and
+The executor is a client. Before it starts a move, it sends a request that checks the move here and
+records the start. A single thread starts moves in the order of the plan, a few at a time, and
 polls nova for their results. The execution ends at the first failure. A later execution of the same
 run finds the results of moves that nova has finished since then.
 """
@@ -76,9 +76,9 @@ def show_run(scheduler: Scheduler, uuid: str) -> PlanRun:
 def change_run(scheduler: Scheduler, uuid: str, body: Json) -> PlanRun:
     """Change the state of a run and return it.
 
-    The state ``running`` makes the sender its executor, which ends the right of the executor before
-    it. Raises :class:`Conflict` if the run is done, if the sender is not its executor, and for the
-    state ``done`` if moves are planned or started.
+    The state ``running`` makes the sender the executor of the run, in place of the previous
+    executor. Raises :class:`Conflict` if the run is done, if the sender of another state is not the
+    executor, and for the state ``done`` if moves are planned or started.
     """
     uuid, executor, state = normalize_uuid(uuid), normalize_uuid(body["executor"]), body["state"]
     now = scheduler.clock()
@@ -306,7 +306,7 @@ class PlanExecution:
         try:
             rejection = migrate(move.instance, move.target)
         except ServiceFailed as failure:
-            # nova may have begun. The next poll finds out.
+            # nova may have begun the migration. The next poll shows whether it has.
             flight.problem = failure.detail
             return
         if rejection:

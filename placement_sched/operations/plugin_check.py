@@ -266,7 +266,7 @@ def _list_classes(module: Any) -> list[type]:
 
 
 def _implements(kind: type, base: type) -> bool:
-    """Return whether a class is no base class and implements a base class's method."""
+    """Return whether a class overrides a plugin method of its base class."""
     return any(getattr(kind, name) is not getattr(base, name) for name in _METHODS[base])
 
 

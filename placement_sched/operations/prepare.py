@@ -138,7 +138,7 @@ class Preparation:
             task()
 
     def run_refresh(self) -> None:
-        """Run the periodic tasks between requests, once the database is prepared."""
+        """Run the periodic tasks, between requests, if the database is prepared."""
         if self._done:
             for task in self._periodic_tasks:
                 task()

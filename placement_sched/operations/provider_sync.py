@@ -251,7 +251,7 @@ class SyncRun:
             self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
 
     def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
-        """Record problems of aggregates' hosts with several compute nodes or without any."""
+        """Record a problem for each host with several compute nodes or none."""
         for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
             number = len(self.hosts.nodes.get(host, ()))
             if number > 1:

@@ -192,7 +192,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Audit the providers of all compute nodes, or only ``provider_uuid``.
+    """Auditor of the providers of all compute nodes, or of ``provider_uuid``.
 
     ``no_owner`` are the default project and user of consumers, and ``policies`` the valid policies
     of aggregates. With ``all_recorded``, all instances are recorded in this database. Consumers in
@@ -287,7 +287,7 @@ class Auditor:
         """Find the old allocations of evacuated instances on hosts that are down.
 
         Such an instance is recorded on another host and has allocations on that host, so that it is
-        not moving. A host that is up deletes the left allocations itself.
+        not moving. A host that is up deletes such allocations itself.
         """
         hosts = find_allocated_elsewhere(connection, uuids)
         services_of = services.map_by_host(
@@ -341,7 +341,10 @@ class HealOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """The result for an instance: allocations by provider, or a reason why not."""
+    """The result for an instance: its allocations, or the reason for none.
+
+    ``allocations`` maps providers to amounts by resource class.
+    """
 
     instance: str
     outcome: HealOutcome
@@ -370,7 +373,7 @@ class HealRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healer:
-    """Create missing allocations of instances.
+    """Healer that creates missing allocations of instances.
 
     ``no_owner`` are the default project and user.
     """

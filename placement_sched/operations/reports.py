@@ -40,7 +40,7 @@ def create(
 ) -> Provider:
     """Create a provider, and add it to the aggregates of its host, if it has a host.
 
-    Raises the errors of :func:`provider_trees.create`.
+    Raises the errors of :func:`resource_providers.create`.
     """
     provider = resource_providers.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now

@@ -253,7 +253,7 @@ class MergeState:
         self.defaults = reports.build_defaults(settings, now)
         self.policies = get_policies(settings)
         self.unknown_owner = settings.unknown_owner
-        #: The lists in the file, "aggregates" and "traits", by provider uuid.
+        #: The lists that the file has for a provider, "aggregates" or "traits", by provider uuid.
         self.given_lists: dict[str, Collection[str]] = {}
         self.provider_uuids = {provider.name: uuid for uuid, provider in before.providers.items()}
         self.node_uuids = {
@@ -386,7 +386,10 @@ def escape(name: str) -> str:
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Fold names to patterns in this order, with ranges for last numbers."""
+    """Fold names to patterns in the order of the names.
+
+    Successive names become a range if the last number of each name is the number before plus 1.
+    """
     runs: list[list[str]] = []
     for name in names:
         if runs and name == _increment_name(runs[-1][-1]):
