@@ -64,7 +64,7 @@ GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
 #: A tag of an image.
 TAG: Json = {**_SHORT_TEXT, "format": "printable-name"}
 IMAGE_PROPERTY_NAME: Json = PRINTABLE_NAME
-#: As long as in glance's own table on MariaDB.
+#: A property of an image. The maximum length is the length in glance's table on MariaDB.
 IMAGE_PROPERTY: Json = {"type": "string", "maxLength": 65535}
 _IMAGE_ID: Json = {"type": ["null", "string"], "pattern": names.UUID}
 #: Properties that refer to other images.

@@ -154,8 +154,8 @@ class Schema:
 def find_most_helpful(faults: Iterable[Fault]) -> Fault | None:
     """Return the fault that jsonschema's ``best_match`` would choose.
 
-    The choice is the same as by ``best_match`` in the library jsonschema. OpenStack placement
-    returns the messages of this library.
+    OpenStack placement returns the message of the fault that this function of the library
+    jsonschema chooses.
     """
     fault = max(faults, key=_rank, default=None)
     while fault is not None and fault.alternatives:
@@ -407,7 +407,7 @@ def _list_types(schema: Json) -> list[str]:
 
 
 class _ConversionBuilder:
-    """Build conversions of documents from conversions of their values (``leaf``)."""
+    """Builder of document conversions from value conversions (``leaf``)."""
 
     def __init__(
         self, root: Json, leaf: Callable[[Json], Conversion | None], keywords: Mapping[str, Keyword]
