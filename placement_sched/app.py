@@ -153,7 +153,7 @@ def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int
         body, status, _headers = run_wsgi_app(application(), builder.get_environ())
         return int(status.split()[0]), b"".join(body)
 
-    # In a context of its own, for the statistics belong to the request that is scheduled.
+    # In a separate context, because the statistics belong to the request that is scheduled.
     return lambda path, microversion: copy_context().run(get, path, microversion)
 
 
@@ -211,7 +211,7 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
 def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
     """Wrap ``read`` for use outside of requests.
 
-    It runs on the prepared database, and no request counts its statements.
+    The database is prepared before each call. The SQL statements count for no request.
     """
 
     def run(*arguments: object) -> T:

@@ -53,7 +53,7 @@ LOG = log.getLogger(__name__)
 _NO_DRIVER = frozenset({"", "noop"})
 #: The entry point group of the values of ``driver``.
 _DRIVERS = "oslo.messaging.notify.drivers"
-#: Maximum number of queued events for a bus that does not accept them. Others are dropped.
+#: Maximum number of queued events while the bus does not accept them. Further events are dropped.
 WAITING = 1000
 #: Seconds to wait at shutdown for the bus to accept the queued events.
 GRACE = 5.0
@@ -68,7 +68,10 @@ class Reason:
 
     @classmethod
     def from_exception(cls, failure: Exception) -> "Reason":
-        """Describe a failure for the public: of foreign errors only the class name."""
+        """Build the reason to publish for a failure.
+
+        Only the class name is published unless it is an :class:`Error`.
+        """
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)
@@ -270,7 +273,7 @@ def _wrap(name: str, version: str, data: Json) -> Json:
 
 
 class Announcer:
-    """Announce the start and the result of scheduling requests.
+    """Announcer of the start and the result of scheduling requests.
 
     Without settings it sends nothing. Each process has its own sender, created at the first
     notification, so that forked workers share neither connections nor threads.

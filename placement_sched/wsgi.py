@@ -26,9 +26,9 @@ from placement_sched.config.sources import FILES, find_files
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.scheduler.plugins import read_settings
 
-#: The exit status for an unusable configuration. gunicorn, and uwsgi with need-app, take it for an
-#: application that cannot be loaded, and stop. With another status they would always start new
-#: workers.
+#: The exit status for an unusable configuration. For gunicorn, and for uwsgi with need-app, it
+#: means that the application cannot be loaded: they stop. With another status they would start new
+#: workers again and again.
 UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
