@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of pinned CPUs and PCI devices with compute node reports.
+"""Records of instances and nodes, compared with CPUs and devices of reports.
 
 The database has no CPU numbers and no device addresses of instances: nova-compute assigns them.
 The amounts that instances request are compared with the amounts that nodes report.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
 from placement_sched.db import sql, tables
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Error, Invalid, format_one_line
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology, NUMACell
@@ -33,6 +34,25 @@ from tests.verifier.model import Fault, FaultsWithValues
 _NODES, _PLACES = tables.compute_nodes.c, tables.decision_places.c
 #: The filters that compare a request with the NUMA nodes and the PCI devices of a host.
 _NUMA_FILTER, _PCI_FILTER = "NUMATopologyFilter", "PciPassthroughFilter"
+
+
+def find_unreadable_records(connection: Connection) -> FaultsWithValues:
+    """Find instances and compute nodes whose JSON no reader accepts."""
+    readers: Mapping[str, tuple[sa.Column[str], Callable[[str], object]]] = {
+        "instance": (tables.instances.c.uuid, partial(_read_instance, connection)),
+        "compute node": (_NODES.uuid, partial(compute_nodes.get_by_uuid, connection)),
+    }
+    for kind, (column, read) in readers.items():
+        for uuid in connection.scalars(select(column).order_by(column)).all():
+            try:
+                read(uuid)
+            except (AttributeError, Error, LookupError, TypeError, ValueError) as error:
+                values = {"kind": kind, "uuid": uuid, "reason": format_one_line(error)}
+                yield Fault.RECORD_UNREADABLE, values
+
+
+def _read_instance(connection: Connection, uuid: str) -> None:
+    _count_pinned_cpus(instances.get_by_uuid(connection, uuid))
 
 
 def find_hardware_faults(connection: Connection) -> FaultsWithValues:

@@ -37,6 +37,7 @@ class Fault(StrEnum):
     LOST_ACKNOWLEDGED_WRITE = "acknowledged_write_lost"
     NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
     STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
+    RECORD_UNREADABLE = "record_unreadable"
     TOO_MANY_PINNED_CPUS = "more_pinned_cpus_than_pinnable_cpus"
     TOO_FEW_FREE_CPUS = "decision_without_free_cpus"
     TOO_FEW_FREE_DEVICES = "decision_without_free_pci_devices"

@@ -40,6 +40,10 @@ NODES = tables.compute_nodes
 BEFORE, AFTER = (datetime.fromisoformat(f"{year}-01-01T12:00:00") for year in (2020, 2038))
 
 
+#: A flavor with pinned CPUs whose number is a text.
+UNREADABLE_FLAVOR = '{"vcpus": "x", "memory_mb": 1, "extra_specs": {"hw:cpu_policy": "dedicated"}}'
+
+
 def make_pinned_flavor(vcpus, **extra_specs):
     extra_specs = {f"hw:{name}": value for name, value in extra_specs.items()}
     return make_flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **extra_specs})
@@ -127,6 +131,23 @@ def test_decision_beyond_the_amounts_of_a_report_is_reported(host, change, fault
     assert host.find_faults() == [(fault, detail)]
     host.change_node(updated_at=AFTER)
     assert host.find_faults() == []
+
+
+@pytest.mark.parametrize(
+    ("table", "values", "kind"),
+    [
+        (tables.instances, {"flavor": "{"}, "instance"),
+        (tables.instances, {"flavor": UNREADABLE_FLAVOR}, "instance"),
+        (tables.instances, {"image": "[]"}, "instance"),
+        (NODES, {"report": "{", "version": NODES.c.version + 1}, "compute node"),
+    ],
+)
+def test_unreadable_record_is_reported(host, table, values, kind):
+    host.place(make_uuid(1))
+    execute_without_foreign_keys(host.database, update(table).values(**values))
+    ((fault, detail),) = host.find_faults()
+    assert fault is Fault.RECORD_UNREADABLE
+    assert detail.startswith(f"kind {kind}, uuid ")
 
 
 def test_decision_on_a_forced_host_is_not_compared(host):

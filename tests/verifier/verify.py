@@ -44,4 +44,7 @@ def _find_all_faults(connection: Connection) -> FaultsWithValues:
     for kind, aggregate, names in compare_aggregates(connection):
         yield _AGGREGATE_FAULTS[kind], {"aggregate": aggregate, "hosts": names}
     yield from decisions.find_decision_faults(connection)
-    yield from hardware.find_hardware_faults(connection)
+    unreadable_records = list(hardware.find_unreadable_records(connection))
+    yield from unreadable_records
+    if not unreadable_records:
+        yield from hardware.find_hardware_faults(connection)
