@@ -147,7 +147,7 @@ class CandidateBatches:
         return _Batch(trees, distinct, first_trees.tolist(), [])
 
     def _get_shape(self, batch: _Batch, number: int) -> _Shape:
-        """Return a shape by its number, after the shapes before it are built."""
+        """Return a shape by its number, and build all earlier shapes first."""
         while number >= len(batch.shapes):
             first = batch.first_trees[len(batch.shapes)]
             key = batch.trees.keys[first] if self.random is None else None

@@ -67,7 +67,7 @@ def truncate_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class RowValues:
-    """Values of rows, sorted by row, if a row may have several values.
+    """Values of rows, sorted by row. A row has any number of values.
 
     ``rows`` is the row of each value. All arrays have the same length.
     """
@@ -127,7 +127,10 @@ class RowValues:
         return slice(int(first), int(last))
 
     def find_positions(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the position of each row's single value, and its existence."""
+        """Return the position of the value of each row, and whether it exists.
+
+        No row may have multiple values. The position of a row without a value is meaningless.
+        """
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         if not len(rows) or self._is_dense(int(rows.max())):
@@ -191,7 +194,10 @@ class ClassColumns:
     def select_values(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
-        """Return the rows with an inventory, and columns of inventories."""
+        """Return which of the rows have an inventory, and values of inventories.
+
+        ``names`` are columns of :data:`INVENTORY`. Rows without an inventory have no values.
+        """
         positions, has_inventory = self.inventories.find_positions(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
@@ -319,7 +325,10 @@ class ProviderColumns:
         return len(self.providers.ids)
 
     def set_names(self, names: KnownNames) -> None:
-        """Replace the names, which descriptions and the tree index may contain."""
+        """Replace the names of classes, traits and aggregates.
+
+        Descriptions and tree index depend on the names, and are built again.
+        """
         self.names = names
         self.shape += 1
         self.providers.described[:] = None
@@ -477,7 +486,10 @@ class ProviderColumns:
         return selected
 
     def find_differing_providers(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
-        """Return the providers whose generation or usage differs from rows."""
+        """Return the providers with a generation or usage other than ``loaded``.
+
+        ``ids`` are the ids to compare, and ``loaded`` are the rows of these providers.
+        """
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
         )

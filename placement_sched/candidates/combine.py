@@ -316,7 +316,7 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def can_always_combine(rules: Rules) -> bool:
-    """Return whether a tree with providers for all slots always combines.
+    """Return whether every tree with providers for all slots can serve.
 
     This presumes a tree that also has, for each set in ``trait_choices``, a provider with any trait
     of the set.
@@ -352,7 +352,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
         if len(amounts) == 1:
             continue
         options, min_amount = [tree.options[slot] for slot in amounts], min(amounts.values())
-        # ``free`` also has the providers of other trees that were read with this one.
+        # ``free`` may also have providers that serve none of these slots.
         places = {
             provider: min(free.amount, free.max_unit) // min_amount if free else len(amounts)
             for provider in set().union(*options)

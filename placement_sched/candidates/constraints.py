@@ -27,7 +27,7 @@ _SPARSE = 16
 
 
 class CountedRoot(Enum):
-    """The root provider whose aggregates count together with a provider's own.
+    """The root provider whose aggregates count as aggregates of a provider.
 
     * ``OWN``: the root of the provider's tree.
     * ``NONE``: no root.
@@ -115,9 +115,9 @@ class ConstraintEvaluator:
         return mask
 
     def count_fitting_providers(self, group: RequestGroup) -> int:
-        """Bound the number of providers with capacity for a group.
+        """Return an upper bound of the number of providers that fit a group.
 
-        Returns 0 if the group has ``in_tree``.
+        Returns 0 if the group has ``in_tree``, because few providers are in the tree.
         """
         if group.in_tree is not None:
             return 0
@@ -162,7 +162,10 @@ class ConstraintEvaluator:
     def iterate_masks(
         self, group: RequestGroup, counted: CountedRoot, rows: SomeRows
     ) -> Iterator[Mask]:
-        """Yield a mask of the rows that meet each of the constraints."""
+        """Yield for each constraint a mask of the rows that meet it.
+
+        The order is the same as in :func:`iterate_constraints`.
+        """
         if not self.names.topology.nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
         for resource in group.resources:
@@ -181,7 +184,7 @@ class ConstraintEvaluator:
             yield in_tree[rows]
 
     def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
-        """Yield a mask of the rows in each set of aggregates so far.
+        """Yield for each set a mask of the members of this and all earlier sets.
 
         A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
@@ -222,7 +225,7 @@ class ConstraintEvaluator:
 
 
 def find_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
-    """Return the roots' rows with the traits and ids above ``after``."""
+    """Return rows of roots above id ``after`` that meet ``root_required``."""
     rows = index.roots
     if after:
         rows = rows[np.searchsorted(index.cloud.providers.ids[rows], after, "right") :]
@@ -236,7 +239,7 @@ def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbe
     cloud, evaluator = index.cloud, ConstraintEvaluator(index, search.names)
     count = evaluator.count_fitting_providers
     passing, rows = find_roots(index, search, after), slice(0, len(cloud))
-    # A sharing provider can contribute a trait, so trees are not checked then.
+    # If providers share, a tree may get a trait from a sharing provider, and is not checked.
     sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
@@ -282,9 +285,9 @@ def can_use_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumber
 def _find_served(
     index: TreeIndex, slot: Slot, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
-    """Return for each row whether it is the root of a tree that can serve.
+    """Return a mask of the roots whose trees can serve ``slot``.
 
-    A tree can serve ``slot`` with a provider of the tree among ``rows``, or with a provider that
+    A tree can serve with a provider of the tree among ``rows``, or with a provider that
     shares with the tree.
     """
     counted = _select_counted_root(slot, CountedRoot.OWN)
@@ -298,12 +301,12 @@ def _find_served(
 
 
 def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
-    """Return the root whose aggregates count, none for suffixed slots."""
+    """Return ``counted``, or no root for a slot with a suffix."""
     return CountedRoot.NONE if slot.suffix else counted
 
 
 def _find_roots_of(index: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
-    """Return for each row whether it is the root of a row of ``mask``."""
+    """Return a mask of the roots of the rows that ``mask`` selects."""
     roots = index.root_rows[mask if isinstance(rows, slice) else rows[mask]]
     is_root = np.zeros(len(index.cloud), np.bool_)
     is_root[roots[roots >= 0]] = True

@@ -194,7 +194,7 @@ def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange
 def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
 ) -> Iterator[SuggestedChange]:
-    """Suggest changes, whose words the caller adds with names of aggregates."""
+    """Suggest changes with empty ``words``, which the caller fills in."""
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
     if detail.startswith("!"):
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
@@ -232,12 +232,12 @@ class TreeAdvice:
 
     @cached_property
     def root(self) -> int:
-        """Return the use of the root of the tree."""
+        """Return the index of the use of the root (see :class:`TreeUses`)."""
         return int(self.reasons.checked.uses.root_uses[self.tree])
 
     @cached_property
     def targets(self) -> Mapping[int, int]:
-        """Map each slot to the use to change: the use that misses least."""
+        """Map each slot to the use whose provider needs the smallest change."""
         chosen: dict[int, int] = {}
         for slot in range(len(self.left)):
             shortages = [
@@ -299,7 +299,7 @@ class TreeAdvice:
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use to change for a stage, or None if a single change is not enough."""
+        """Return the use to change for a stage (None: several must change)."""
         stage, slots = outcome.stage, outcome.list_failing_slots(self.tree)
         if stage.of_root:
             return self.root
@@ -321,7 +321,7 @@ class TreeAdvice:
     def combines(self, rules: Rules, budget: WorkBudget) -> bool:
         """Return whether the first changes of all reasons let the tree serve.
 
-        True is certain, False is not.
+        If the result is False, the tree may still serve after the changes.
 
         Raises :class:`TooComplex` if the budget is exceeded.
         """
@@ -402,7 +402,7 @@ class SearchRun(NamedTuple):
         return reports.StepReport("limit", str(after), before, after, option=option)
 
     def cut_step(self) -> reports.StepReport:
-        """Build the step for a tree that serves but lies beyond a limit."""
+        """Build the step for a tree that can serve but has no candidates."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated. Try again"
         changes: tuple[SuggestedChange, ...] = ()
@@ -662,9 +662,10 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
 
 
 def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield each step of :func:`explain` with the rejected nodes.
+    """Yield kind and detail of each step of :func:`explain`, with nodes.
 
-    Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
+    Nodes are uuids of rejected compute nodes. The step ``limit`` and reasons are left out. Reasons
+    are the expensive part of an explanation.
     """
     trees = _Trees(run)
     outcomes, _ = trees.checked.evaluate_stages()

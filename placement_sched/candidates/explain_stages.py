@@ -119,7 +119,7 @@ class TreeUses:
 
     def reduce_to_trees(self, mask: Mask) -> Mask:
         """Return for each tree whether ``mask`` is true for any of its uses."""
-        if len(self.ids) == len(self):  # each tree is its root
+        if len(self.ids) == len(self):  # each tree consists of its root
             return mask
         has_any: Mask = np.logical_or.reduceat(mask, self.starts)
         return has_any
@@ -183,7 +183,7 @@ class CheckedTrees:
         return cls(stages, len(search.slots), uses, checker.met, checker.holds)
 
     def evaluate_stages(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Evaluate the stages to outcomes and remaining uses by slot.
+        """Return the outcomes of all stages, and the remaining uses of each slot.
 
         Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
         constraint were not requested.
@@ -298,7 +298,11 @@ class _StageRun:
                 standing &= passes
 
     def _apply_stage(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Return the passing trees, the blamed uses, and the failing trees of each slot."""
+        """Apply a stage to the remaining uses.
+
+        Returns a mask of the trees that pass, a mask of the uses that cause rejections, and for
+        each slot a mask of the trees without a provider.
+        """
         uses, met = self._checked.uses, self._checked.met[stage.index]
         blamed = np.zeros(len(met), np.bool_)
         if stage.of_root:
@@ -329,7 +333,7 @@ class _StageRun:
             if not self._relaxed:
                 lost &= passes
             passes &= still_pass | ~applies
-            # The providers with the trait that this constraint removed.
+            # The uses that have the trait, but do not meet this constraint.
             removed = (
                 self._combine_slots(earlier.slots, old)
                 & has_trait
@@ -466,7 +470,7 @@ class Reasons:
 def build_rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
-    """List these trees as rejected by a stage.
+    """Return the rejection of each of these trees by a stage.
 
     If only the root fails a constraint on aggregates, the rejection names the root.
     """

@@ -311,7 +311,7 @@ class LoadedProviders(ProviderSource):
         return self._connection.scalars(statement).all()
 
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first root ids above ``after`` with the traits."""
+        """Return the first roots above id ``after`` that meet ``root_required``."""
         statement = _select_roots(search, after).limit(limit)
         # A provider without a parent is a root. This condition can use an index.
         is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
@@ -324,7 +324,7 @@ class LoadedProviders(ProviderSource):
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
         has_sharing = search.names.topology.sharing
-        # A sharing provider can contribute the traits, so trees are not checked then.
+        # If providers share, a tree may get a trait from a sharing provider, and is not checked.
         sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
         pairs = _select_sharing_pairs() if has_sharing else None
         conditions = chain(
@@ -342,7 +342,7 @@ class LoadedProviders(ProviderSource):
         return super().read_contents(ids)
 
     def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Map provider id and class name to inventories."""
+        """Map provider id and class name to inventory values."""
         self._load_names()
         return super().read_inventories(ids)
 

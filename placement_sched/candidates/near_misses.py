@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: the smallest constraint sets to drop for candidates.
+"""Near misses: smallest sets of constraints to drop for candidates.
 
 The request is evaluated without each constraint. If no tree then serves, it is evaluated without
 each pair of constraints, and so on. A set can only help if it contains all constraints that the
@@ -34,7 +34,7 @@ from placement_sched.model.candidates_query import (
 from placement_sched.model.explanation import NearMiss, NearMisses
 from placement_sched.model.verdict import SuggestedChange
 
-#: Divisor of the search's budget for an explanation, which allows about 0.25 seconds by default.
+#: An explanation has the budget of a search divided by this number: by default about 0.25 seconds.
 _DIVISOR = 4
 #: Additional steps for each tree, several times the steps of a simple tree.
 _TREE_STEPS = 100
@@ -71,9 +71,9 @@ def find_near_misses(
 ) -> NearMisses:
     """Find the smallest sets of terms whose removal lets trees serve.
 
-    Sets that let the most trees serve come first. ``left_out`` are the root ids of trees to ignore.
-    If the budget is exceeded, the result is incomplete: it has only the sets of the current size
-    that were evaluated before.
+    A term is a constraint or a rule. Sets that let the most trees serve come first. ``left_out``
+    are the root ids of trees to ignore. If the budget is exceeded, the result is incomplete. It has
+    only the sets of the current size that were evaluated before.
     """
     if search.is_single:
         return _find_single_misses(checked, left_out)
@@ -108,8 +108,8 @@ def find_near_misses(
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
     """Find the smallest constraint sets that a provider does not meet.
 
-    For a request that a single provider serves. A provider serves only without all constraints that
-    it does not meet, so that no other set can be smaller.
+    For a request that a single provider serves. A provider serves only if all constraints that it
+    does not meet are dropped.
     """
     unmet = ~checked.met.T
     numbers = unmet.sum(axis=1)
@@ -246,14 +246,14 @@ class _Blockers:
         missed = (mask for pattern in self._patterns for masks in pattern.slots for mask in masks)
         roots = (pattern.root for pattern in self._patterns)
         amounts = _build_stage_bits(stage for stage in stages if stage.constraint.resource_class)
-        # The constraints that may matter.
+        # Only the removal of these constraints can let a tree serve.
         self._relevant = reduce(or_, (*missed, *roots), amounts | self._together_bits | self._mixed)
 
     def iterate_sets(self, size: int, rules: int) -> Iterator[int]:
         """Yield the sets of ``size`` constraints whose removal may help.
 
         ``rules`` are rules that may also be dropped, as bits. No other set of this size can let a
-        tree serve. A search must decide whether a set does.
+        tree serve. The caller must search to find out whether a set helps.
         """
         yielded: set[int] = set()
         for core in sorted(
@@ -346,9 +346,9 @@ def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Itera
 
 
 def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
-    """Find the distinct sets of stages that uses do not meet, as bits.
+    """Find the distinct sets of unmet stages, as bits.
 
-    The second value is the index of each use's set.
+    The second value is the index of the set of each use (a pair of a tree and a provider).
     """
     columns, inverse = np.unique(~met, axis=1, return_inverse=True)
     packed = np.packbits(columns, axis=0, bitorder="little")
@@ -356,7 +356,11 @@ def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
 
 
 def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
-    """Find the required memberships that depend on each other, as bits."""
+    """Find the ``member_of`` constraints that depend on each other, as bits.
+
+    A provider must meet all of them, or its root must meet all of them. If such a constraint is
+    dropped, the provider or its root may meet the remaining constraints.
+    """
     group = search.query.group
     if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
         return 0
@@ -368,7 +372,7 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
 def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
     """Find for each slot the constraint on its only amount, as bits.
 
-    Without this constraint there is no such slot.
+    If this constraint is dropped, the slot does not exist.
     """
     group = search.query.group
     split = group is not None and not can_serve_alone(group)
@@ -482,7 +486,7 @@ def _make_room(
                 best = more, provider
     except TooComplex:
         return None
-    if best is None:  # a single allocation is limited by max_unit, regardless of what is free
+    if best is None:  # max_unit limits an allocation even if more is free
         return None
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"

@@ -39,8 +39,8 @@ InventoryValues = tuple[float, ...]
 class ProviderContents:
     """The contents of providers that summaries show, by provider id.
 
-    ``amounts`` maps class ids to resource class, capacity and used amount. ``traits`` are keys of
-    ``trait_sets``, which has the names of each set.
+    ``amounts`` lists resource class, capacity and used amount of each inventory. ``traits`` maps
+    providers to keys of ``trait_sets``, which maps each key to the names of traits.
     """
 
     amounts: Mapping[int, Sequence[tuple[str, int, int]]]
@@ -49,9 +49,10 @@ class ProviderContents:
 
 
 class ProviderSource(ABC):
-    """Provide a candidate search with provider columns and look-ups.
+    """Source of provider columns and look-ups for a candidate search.
 
-    ``reads_cheaply``: all providers are in the columns, so that no query sends an SQL statement.
+    ``reads_cheaply`` is true if all providers are already in memory, so that no method executes an
+    SQL statement.
     """
 
     reads_cheaply: bool
@@ -111,7 +112,7 @@ class ProviderSource(ABC):
     def sample_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
     ) -> tuple[CandidateProvider, ...]:
-        """Return a uniform sample of ``limit`` of the providers that serve alone."""
+        """Return a uniform sample of the providers that serve a single group."""
         ids = self._find_ids_alone(query, names)
         sample = random.sample(ids, len(ids) if limit is None else min(limit, len(ids)))
         by_id = {provider.id: provider for provider in self.select_serving(query, names, sample)}
@@ -120,7 +121,10 @@ class ProviderSource(ABC):
     def select_serving(
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
-        """Return, sorted by id, which of these providers serve a single group."""
+        """Return the providers with these ids that serve a single group.
+
+        They are sorted by id.
+        """
         with self.open_columns(ids) as (cloud, index):
             rows = np.sort(cloud.find_rows(ids))
             return tuple(
@@ -130,7 +134,7 @@ class ProviderSource(ABC):
             )
 
     def describe(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
-        """Return these providers, in the order of their ids here."""
+        """Return the providers with these ids, in the order of ``ids``."""
         with self.open_columns(ids) as (cloud, _):
             rows = np.sort(cloud.find_rows(ids))
             by_id = {provider.id: provider for provider in cloud.describe_providers(rows)}
@@ -145,7 +149,7 @@ class ProviderSource(ABC):
             return tuple(cloud.describe_providers(index.find_tree_rows(roots)))
 
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first root ids above ``after`` with the traits."""
+        """Return the first roots above id ``after`` that meet ``root_required``."""
         with self.open_columns(whole=True) as (cloud, index):
             return _list_ids(cloud, constraints.find_roots(index, search, after)[:limit])
 
@@ -154,7 +158,7 @@ class ProviderSource(ABC):
     ) -> list[int]:
         """Return the first root ids above ``after`` whose trees may serve.
 
-        Each slot has a provider that could serve it alone.
+        Every slot has a provider that can serve it, but the providers may not serve together.
         """
         with self.open_columns(whole=True) as (cloud, index):
             return _list_ids(cloud, constraints.find_serving_roots(index, search, after)[:limit])
@@ -162,7 +166,10 @@ class ProviderSource(ABC):
     def read_free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.int64]]:
-        """Map each class to the providers' remaining capacity, or 0."""
+        """Map each class to the remaining capacities of the providers.
+
+        The capacities are in the order of ``providers``, and 0 for a provider without an inventory.
+        """
         ids = np.fromiter(providers, np.int64, len(providers))
         free_by_class = {class_id: np.zeros(len(ids), np.int64) for class_id in classes}
         with self.open_columns(providers) as (cloud, _):
@@ -202,7 +209,7 @@ class ProviderSource(ABC):
             }
 
     def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Map provider id and class name to :data:`INVENTORY_FIELDS`."""
+        """Map provider id and class name to values of :data:`INVENTORY_FIELDS`."""
         with self.open_columns(ids) as (cloud, _):
             return _build_inventories(cloud, ids)
 

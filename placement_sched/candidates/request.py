@@ -25,7 +25,7 @@ class Topology:
 
     @property
     def flat(self) -> bool:
-        """Return whether every provider is a tree of its own and none shares."""
+        """Return whether no provider has a parent, and none shares."""
         return not (self.nested or self.sharing)
 
 
@@ -42,7 +42,7 @@ class ResolvedNames:
     topology: Topology
 
     def find_aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
-        """Return the ids of those aggregates among the uuids that exist."""
+        """Return the ids of the existing aggregates with these uuids."""
         ids = self.aggregates
         return frozenset(ids[uuid] for uuid in uuids if uuid in ids)
 
@@ -202,7 +202,7 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 
 
 def drop_duplicate_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Drop duplicate subtree rules.
+    """Drop duplicate subtree rules, and rules with a single slot.
 
     Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
     the same slots and more: the topmost provider of the other rule may serve an additional slot.

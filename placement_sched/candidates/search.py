@@ -104,7 +104,7 @@ def _check_memberships(search: Search, settings: Settings) -> None:
 
 
 def compute_effective_limit(requested: int | None, settings: Settings) -> int | None:
-    """Return the smaller limit of caller and operator, or None."""
+    """Return the smaller limit of caller and operator (None: no limit)."""
     bound = settings.placement.max_allocation_candidates
     limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
@@ -205,7 +205,10 @@ _NEWEST = SummaryFields()
 def render_summaries(
     source: ProviderSource, providers: Sequence[CandidateProvider], fields: SummaryFields = _NEWEST
 ) -> list[bytes]:
-    """Render summaries as a JSON object by provider uuid, in order, in pieces."""
+    """Render a JSON object of summaries by provider uuid, in pieces.
+
+    The summaries have the order of ``providers``.
+    """
     if fields != _NEWEST:
         summaries = _render(source, providers, fields)
     else:

@@ -21,7 +21,7 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, as of the present ``ProviderColumns.shape``."""
+    """The trees of a cloud, valid until ``ProviderColumns.shape`` changes."""
 
     def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
         """Index a cloud.
@@ -100,8 +100,9 @@ class TreeIndex:
 
     @cached_property
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
-        """Return all pairs of sharing provider and root, as rows.
+        """Return all pairs of a sharing provider and a root whose tree it serves.
 
+        The first value has the rows of the providers, and the second value the rows of the roots.
         The pairs are sorted by root.
         """
         memberships, number = self.cloud.memberships, len(self.cloud)
@@ -123,7 +124,7 @@ class TreeIndex:
         return providers[is_other_tree], roots[is_other_tree]
 
     def find_sharing_pairs(self, roots: RowNumbers) -> _Ids:
-        """Return the sorted positions in :attr:`sharing` of these roots."""
+        """Return the sorted positions of these roots' pairs in :attr:`sharing`."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
         return expand_ranges(first, np.searchsorted(anchors, roots, "right"))

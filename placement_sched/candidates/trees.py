@@ -3,7 +3,7 @@
 
 :mod:`placement_sched.candidates.request` defines slots, and
 :mod:`placement_sched.candidates.tree_index` defines sharing providers. The own providers of a tree
-are all its other providers.
+are the providers in the tree, in contrast to providers of other trees that share with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
 
-#: Number of free conditions for each tree, and of further conditions in one step of the budget.
+#: Number of conditions for each tree that cost nothing, and of further conditions for one step.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
 #: Number of providers that may serve a slot, and of trees that share a provider, in one step.
 _NOTED, _SHARED_NOTED = 20, 5
@@ -297,10 +297,10 @@ class TreeReader:
         return uses.select_trees(is_complete)
 
     def _is_new(self, index: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether its providers are new.
+        """Return for each tree whether it differs from all earlier trees.
 
-        Only trees without own providers can repeat an earlier tree: their providers are sharing
-        providers, and serve the same slots.
+        Only a tree without own providers can repeat an earlier tree, if the same sharing providers
+        serve the same slots of both.
         """
         starts, ids = uses.starts, index.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
@@ -353,7 +353,7 @@ class TreeReader:
 
 
 def _read_free(index: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
-    """Return each provider's free amount and ``max_unit``, or 0."""
+    """Return free amounts and ``max_unit`` by row (0: no inventory)."""
     columns = index.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
