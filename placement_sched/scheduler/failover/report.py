@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failover capacity: whether instances of failed hosts fit elsewhere.
 
-A failure is a host, or a domain of hosts, or a set of them, that fails. The steps, in order::
+A failure is a host or a domain of hosts that fails, or a set of hosts or domains that fail
+together. The steps, in order::
 
     load      count the instances of each host by equal requests        screen.py
     screen    run each request once, and judge the failures by counts   screen.py
@@ -94,11 +95,12 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result for a failure, with its instances in ``nowhere``.
+    """The result for a failure.
 
-    ``stuck`` is their least number, if the simulation that lists them took too long.
-    ``is_proved`` is false if it is uncovered only because no placement was found. Placing the
-    instances in another order may place all.
+    ``nowhere`` lists the instances without a host, and ``stuck`` is their number. If the simulation
+    that lists them takes too long, ``nowhere`` is empty and ``stuck`` is the minimum number.
+    ``is_proved`` is false if the failure is uncovered only because no placement was found. Placing
+    the instances in another order may place all.
     """
 
     failure: Failure
@@ -161,7 +163,7 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
         try:
             _simulate_some(analysis, waiting, done)
         except Unavailable:
-            # The failure after the last is too large for a simulation, or no slot is free.
+            # The next failure is too large for a simulation, or no slot is free.
             waiting = waiting[len(done) + 1 :]
         else:
             waiting = waiting[len(done) :]
@@ -173,7 +175,7 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
 def _simulate_some(
     analysis: Analysis, waiting: Sequence[Outcome], done: list[tuple[Outcome, Sequence[Json]]]
 ) -> None:
-    """Simulate failures for half of the time, and add results."""
+    """Simulate failures for half of the time limit. Add results to ``done``."""
     seconds = analysis.scheduler.live.get_settings().scheduler.what_if_timeout / 2
 
     def run(simulation: Simulation) -> None:
@@ -295,7 +297,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
         loads, instances = read_loads(connection)
-    # No more can fail than there are.
+    # At most all hosts or domains can fail.
     number = min(query.host_failures, len(domains) or 1)
     sets, bounds = comb(len(domains), number), list[str]()
     failures: Sequence[Failure] = domains
@@ -400,9 +402,9 @@ def compute_load(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> Fail
 
 
 def _require_all_sets(analysis: Analysis, number: int) -> None:
-    """Clear the state covered unless every set of failures is covered.
+    """Clear the state covered unless every set with the failure is covered.
 
-    In a set, the other failures have at most the largest numbers of instances and hosts.
+    For the other failures of a set, the largest numbers of instances and hosts are assumed.
     """
     outcomes, screen = analysis.outcomes, analysis.screen
     remaining = number - 1
@@ -441,7 +443,7 @@ class _Flavor:
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
-    """Bound how many instances of each flavor may still be placed."""
+    """Bound the further instances of each flavor that make no failure worse."""
     flavors = _read_flavors(analysis)
     on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
     # Weights depend on the largest amounts, also of these flavors.
@@ -493,7 +495,7 @@ def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int])
             lower = min(lower, on_hosts.count_spare_changes(load, load.total))
     lower = max(lower, 0)
     if lower == on_hosts.total and (on_hosts.has_maximum or not lower):
-        # All that fit keep the promise.
+        # All instances that fit make no failure worse.
         return Allowance(flavor.name, lower, lower)
     return _with_upper_bound(analysis, on_hosts, Allowance(flavor.name, lower))
 
@@ -508,7 +510,7 @@ def _with_upper_bound(
         if request is not None
         and request.flavor == allowance.flavor
         and request.has_maximum
-        # The flavor of a recorded instance may have been replaced by another of its name.
+        # The flavor of a recorded instance may have been replaced by a flavor of the same name.
         and request.amounts == on_hosts.amounts
         and on_hosts.fits.keys() <= request.fits.keys()
     }
@@ -521,7 +523,7 @@ def _with_upper_bound(
                 continue
             at_most = _compute_spare_bound(analysis.screen, outcome, request, number)
             if allowance.at_most is None or at_most < allowance.at_most:
-                # Further instances on its own hosts have to be placed on other hosts, too.
+                # Further instances on the failing hosts have to be placed on other hosts, too.
                 load = outcome.load.with_more(key, at_most + 1)
                 stuck = analysis.screen.count_stuck(load)
                 instances = max(outcome.load.total, stuck)
@@ -536,8 +538,8 @@ def _compute_spare_bound(
 ) -> int:
     """Return the upper bound of further instances that a failure tolerates.
 
-    With more instances it certainly gets worse. The failure has ``number`` instances of the
-    request, which has a maximum.
+    With more instances the failure certainly gets worse. It has ``number`` instances of the
+    request. ``request.has_maximum`` must be true.
     """
     spare = request.count_fits_outside(outcome.load.hosts) - number
     if outcome.stuck:
@@ -624,8 +626,8 @@ class _Search:
     ) -> tuple[str, int, int] | None:
         """Find a failure that leaves more instances without a host than before.
 
-        The instances ``added`` are new since. Returns the name of the failure, its number of
-        instances, and how many of them fit, or None if no failure gets worse.
+        ``added`` are the instances placed in the simulation. Returns the name of the failure, its
+        number of instances, and how many of them fit, or None if no failure gets worse.
         """
         key = self.flavor.key
         requests = {**self.analysis.requests, key: self.flavor.request}

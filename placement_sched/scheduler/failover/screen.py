@@ -171,9 +171,9 @@ class RequestOnHosts:
         return self.total - sum(self.fits.get(host, 0) for host in hosts)
 
     def count_spare_changes(self, load: FailedLoad, number: int) -> int:
-        """Return how many further placements cannot make ``number`` placements fail.
+        """Return how many other placements leave hosts for ``number`` instances.
 
-        A result below 0 means that they may already fail.
+        A result below 0 means that hosts may be lacking even without other placements.
         """
         own = sum(self.weights.get(host, 0) for host in load.hosts)
         excluded = load.excluded * self.max_weight
@@ -261,13 +261,16 @@ class Screen:
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
     def list_requests(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return a failure's requests with counts, or None."""
+        """Return a failure's requests with their numbers of instances.
+
+        Returns None if any of the requests is not screened.
+        """
         pairs = [(self.requests.get(key), number) for key, number in load.counts.items()]
         screened = [(request, number) for request, number in pairs if request is not None]
         return screened if len(screened) == len(pairs) else None
 
     def count_stuck(self, load: FailedLoad) -> int:
-        """Return how many instances find no place in any placement, at least."""
+        """Return the minimum number of instances without a host in a failure."""
         requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
             max(number - request.count_fits_outside(load.hosts), 0)
@@ -276,10 +279,10 @@ class Screen:
         )
 
     def count_spare_in_order(self, load: FailedLoad) -> int:
-        """Return how many instances of any flavor certainly make a failure no worse.
+        """Return how many further instances certainly make a failure no worse.
 
-        Each of them is placed on another host, or on a host that fails. Requests without any other
-        host stay without a place.
+        They may have any flavor, and may be placed on any host, including the hosts that fail.
+        Failed instances whose request fits on no other host are ignored: they stay without a host.
         """
         requests = self._list_requests_with_hosts(load)
         if requests is None or load.is_tied:
@@ -290,7 +293,7 @@ class Screen:
         """Return how many instances of a flavor certainly make a failure no worse.
 
         This is proved by placing the failed instances in the order of their sizes, or by first
-        placing the requests that share no host with the flavor, and then the others.
+        placing the requests that share no host with the flavor, and then the other requests.
         """
         requests = self._list_requests_with_hosts(load)
         if requests is None:
@@ -307,7 +310,10 @@ class Screen:
     def _list_requests_with_hosts(
         self, load: FailedLoad
     ) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return the requests that fit on another host, or None with shared providers."""
+        """Return the failed requests that fit on a host that does not fail.
+
+        Returns None if any failed request is not screened or uses shared providers.
+        """
         requests = self.list_requests(load)
         if requests is None or any(request.shared for request, _ in requests):
             return None
@@ -323,7 +329,10 @@ class Screen:
 def _iterate_spares(
     load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]
 ) -> Iterator[int]:
-    """Yield for each request how many further placements are possible, largest first placed."""
+    """Yield for each request how many other placements leave hosts for it.
+
+    The instances of the failure are placed largest first.
+    """
     numbers: Counter[Size] = Counter()
     for request, number in requests:
         numbers[request.size] += number
@@ -371,7 +380,7 @@ def add_instances(
     instances: Iterable[MovingInstance],
     groups: Mapping[str, ServerGroup],
 ) -> None:
-    """Count instances per host, with an example of each request."""
+    """Count instances in ``loads``, and add examples to ``documents``."""
     for instance in instances:
         load = loads[instance.record.host or ""]
         key = instance.request_key
@@ -498,7 +507,7 @@ def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[
 def read_requests(
     scheduler: Scheduler, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
-    """Read requests for an instance, and skip invalid documents."""
+    """Read each valid document as a request for a single instance."""
     requests = {}
     for key, document in documents.items():
         body = {**document, "instance_uuids": [str(uuid4())]}
