@@ -103,7 +103,7 @@ def select_stateful_filters(
     """Return the filters that may reject a host after placements.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
-    also passes every host for later instances, unless the request has a server group, because each
+    also passes every host for later instances. With a server group it may not, because each
     instance joins the group.
     """
     stateful = []
@@ -223,7 +223,7 @@ def place_in_order(
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
-    """Place instances on the best host, as for a single large request."""
+    """Place each instance on its best host, as for a single large request."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.selector.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
@@ -317,8 +317,8 @@ def count_capacity(
     """Count the further instances of a request that fit.
 
     The request is for a single instance. ``cloud`` is a view that several requests share. Without
-    ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises what
-    :meth:`Scheduler.prepare_run` raises.
+    ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises :class:`Invalid` for a
+    rebuild, and the errors of :meth:`Scheduler.prepare_run`.
     """
     if request.spec.is_rebuild:
         raise Invalid(
@@ -412,8 +412,8 @@ def _drop_hidden_hosts(
     """Reset the counts of hosts beyond the request's candidate limit.
 
     A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
-    Full hosts are not among them. Hosts that a filter rejects are, and may exclude other hosts
-    permanently.
+    Full hosts have no candidates. Hosts that a filter rejects still have candidates, which may use
+    up the limit so that other hosts never get a candidate.
     """
     query, settings = run.searches.query, run.request.settings
     requested = query.limit if query else None
@@ -471,7 +471,8 @@ class LoadedCloud:
     def get_view(self, request: SchedulingRequest) -> CloudView:
         """Return the view of the cloud for a request.
 
-        It is shared, except by requests with other policies or other cached reports.
+        Successive requests with the same policies share a view. A request that uses cached host
+        reports gets a separate view.
         """
         fresh = CloudView.from_request(self.connection, request, self.caches)
         if fresh.states_age is not None:

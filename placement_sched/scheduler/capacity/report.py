@@ -45,7 +45,7 @@ from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.placement import resource_providers
 
-#: The report without capacity, except for the reason.
+#: A report of capacity 0, to be completed with the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
 #: A uuid in the detail of a constraint.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -224,10 +224,10 @@ class CapacityQuery:
     """A request whose capacity is reported, and the form of the report.
 
     ``per`` is the kind of parts to report. ``policy`` and ``overrides`` have the same meaning as in
-    :meth:`Scheduler.explain`. ``flavors``, or all stored flavors with ``all_flavors``, replace the
-    request's own flavor in turn. Together they may take ``[scheduler] capacity_budget`` seconds, or
-    each flavor with ``each_alone``. With ``each_alone`` or ``all_flavors``, an invalid flavor does
-    not fail the report on the others.
+    :meth:`Scheduler.explain`. Either the request names a flavor, or the capacity is counted for
+    each of ``flavors``, or of all stored flavors with ``all_flavors``. Together they may take
+    ``[scheduler] capacity_budget`` seconds, or each flavor with ``each_alone``. With ``each_alone``
+    or ``all_flavors``, an invalid flavor does not fail the report on the other flavors.
     """
 
     document: Document
@@ -315,7 +315,8 @@ def _build_figure(answer: Json) -> FlavorCapacity:
 def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Sequence[Any]:
     """List the flavors of a capacity query, as ids, names or objects.
 
-    Raises :class:`NotFound`, with the nearest name, if a flavor is not stored.
+    Raises :class:`NotFound`, with the nearest name, if a flavor is not stored, and
+    :class:`Invalid` unless either a flavor, ``flavors`` or ``all_flavors`` is set.
     """
     own = capacity_query.document.get("flavor")
     is_given = [own is not None, bool(capacity_query.flavors), capacity_query.all_flavors]
