@@ -62,7 +62,8 @@ _FLAVOR_FIELDS = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "D
 
 #: A host, and the stages that reject it, by name.
 _RejectedState = tuple[HostState, Sequence[tuple[str, Rejection]]]
-#: Such hosts by stage names, each with its clause for several hosts.
+#: Rejected hosts by the stages that reject them. A stage is given by its name and by its clause for
+#: several hosts.
 _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
@@ -90,7 +91,7 @@ def _group_by_rejection(
     """Group hosts by the stages after the search that reject them.
 
     The stages after the search are evaluated for the first instance, with ``spec`` as the request.
-    Returns an empty group if a filter raises an error for a host that the run may not have reached.
+    Returns no groups if a filter raises an error, possibly for a host that the run did not reach.
     """
     copies = [copy(state) for state in states]
     try:
@@ -183,9 +184,9 @@ class _NearMissEvaluation:
             yield from self._iterate_results(miss, passed, exact=exact)
 
     def _build_query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms and filters' constraints.
+        """Return the query without these terms, after the request filters.
 
-        Without a required trait, request filters forbid the aggregates that require the trait.
+        Without a required trait, the request filters forbid the aggregates that require the trait.
         """
         query, request = remove_terms(self.search, terms), self.run.request
         traits = {
@@ -215,8 +216,9 @@ class _NearMissEvaluation:
     def _with_amount(self, stage: Stage, nearest: Mapping[str, int]) -> Iterator[WouldFit]:
         """Yield the hosts that fit if the requested amount changes as little as possible.
 
-        ``nearest`` maps each root to its nearest fitting amount, the nearest first. Only hosts with
-        this amount or a nearer amount may fit. In a cloud without trees all such hosts fit.
+        ``nearest`` maps each root to its nearest fitting amount, the nearest first. An amount is
+        tried on the hosts whose nearest amount is at least as near. In a cloud without trees, all
+        these hosts fit the amount.
         """
         name, wanted = stage.constraint.resource_class, stage.constraint.amount
         values = list(dict.fromkeys(nearest.values()))

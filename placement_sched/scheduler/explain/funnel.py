@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The funnel of a run, and its summary in the log.
 
-It also has the rejections and re-evaluations of a run, and writes the log line of a slow request.
+The module also evaluates the search and the filters of a run again, and logs slow requests.
 """
 
 import logging

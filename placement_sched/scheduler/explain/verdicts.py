@@ -117,7 +117,7 @@ def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByN
         node.uuid: node
         for node in (*by_name, *compute_nodes.list_by_uuids(connection, uuids.values()))
     }
-    # By every name: a request may have thousands of names, and a cloud thousands of nodes.
+    # An index by every name, because there may be thousands of names and of nodes.
     meaning: dict[str, dict[str, ReportedTree]] = nest_rows(
         (alias, node.uuid, ReportedTree.from_node(node))
         for node in nodes.values()
@@ -526,7 +526,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
     for prefix, answered in iterate_searches(run) if outside else ():
         on_trees = find_tree_candidates(run, answered.search.query, outside)
         candidates.append(on_trees)
-        # A run without a search dropped nothing.
+        # If the run did not search, no limit can have dropped candidates.
         run_candidates = on_trees if run.searches.main is None else answered.candidates
         searched = search_run(connection, run, replace(answered, candidates=run_candidates))
         rejected = map_rejections_by_root(searched, outside)
@@ -612,7 +612,7 @@ def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]
     elif run.searches.query is not None:
         try:
             search = prepare(run.cloud.providers, run.searches.query)
-        except UnknownResourceClassOrTrait:  # no provider has them
+        except UnknownResourceClassOrTrait:  # no provider has the class or trait
             return
         yield "", CandidateResult(search, Candidates())
 
