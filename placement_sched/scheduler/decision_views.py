@@ -52,9 +52,9 @@ _IDS = ("request_id", "global_request_id")
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "stage", "host", *_IDS)
 _TIMES = ("since", "until")
 
-#: The columns that are counted by value, and the maximum number of values of each.
+#: The columns that are counted by value, by key of the result.
 _COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
-#: Lengths of the intervals of a count over time, in seconds, and their maximum number.
+#: Lengths of the intervals of a count over time, in seconds.
 _BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 #: Number of funnels read in a statement.
 _FUNNEL_BATCH = 50
@@ -74,7 +74,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
             plain[name] = formats.read(formats.parse_datetime, time, name)
     return DecisionQuery(
         **plain,
-        policy=None if policy is None else policy.lower(),  # as the names of sections are
+        policy=None if policy is None else policy.lower(),  # names of sections are in lower case
         instance=None
         if instance is None
         else formats.read(formats.parse_uuid, instance, "instance"),
@@ -84,7 +84,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
 def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> Iterator[Json]:
-    """Yield the query parameters that name nothing that exists or is recorded.
+    """Yield the query parameters whose names neither exist nor are recorded.
 
     Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
     Deleted names are valid as long as a decision contains them. Projects are not checked.

@@ -257,7 +257,10 @@ class Mover:
         return result
 
     def place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | PartialFit":
-        """Place all instances of a batch in a single run, or no instance."""
+        """Place all instances of a batch in a single run, or no instance.
+
+        Returns a :class:`PartialFit` if no instance is placed.
+        """
         if _has_unknown_flavor(batch[0]):
             return PartialFit(0, _NO_FLAVOR)
         group = read_group_without(self._connection, batch[0].record)
@@ -309,7 +312,10 @@ def read_group_without(connection: Connection, record: Instance) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class PartialFit:
-    """How many instances of a batch find hosts, and why the others do not."""
+    """Result for a batch that does not fit as a whole.
+
+    ``fitting`` is the number of instances that fit. If it is 0, ``reason`` is why no instance fits.
+    """
 
     fitting: int
     reason: str

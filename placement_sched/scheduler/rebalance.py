@@ -201,7 +201,10 @@ class _MoveSearch:
         return tuple((move, f"frees capacity on {host}") for move in result.moves)
 
     def pack(self) -> Advice:
-        """Empty hosts onto other hosts in use, starting with the fewest instances."""
+        """Empty hosts by moves to other hosts in use.
+
+        Hosts with the fewest instances are emptied first.
+        """
         loads = self._loads()
         by_host = self._group_instances(loads)
         empty = sorted(set(loads) - by_host.keys())

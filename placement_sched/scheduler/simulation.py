@@ -49,7 +49,8 @@ class CloudChange:
     * ``add``: new, empty and enabled hosts like an existing host.
     * ``inventory``: values of an inventory of a host, or of a named provider in its tree. A missing
       value stays, and a total of 0 removes the inventory.
-    * ``aggregate``: other hosts and metadata of an aggregate. None removes a metadata key.
+    * ``aggregate``: hosts to add to and remove from an aggregate, and metadata to set. None removes
+      a metadata key.
     """
 
     at: str
@@ -281,7 +282,7 @@ def _change_values(old: Inventory | None, change: CloudChange) -> Inventory:
         if not total:
             raise Invalid(f"host {value['host']} has no {name}: give a total", json_path=change.at)
         old = Inventory(resource_class=name, total=total, max_unit=total)
-    # A max_unit equal to the total follows the total, any other stays.
+    # A max_unit of at least the total follows the total. A lower max_unit stays, up to the total.
     is_unlimited = old.max_unit >= old.total
     return replace(
         old,
