@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All SQL by noun: takes a connection, returns model values, never commits."""
+"""All SQL statements, in a module for each noun.
+
+The functions take a connection, return model values, and never commit.
+"""

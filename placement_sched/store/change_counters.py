@@ -42,7 +42,7 @@ _SHARES = 16
 #: Modulus of the version of a share, so that the column never overflows.
 _MODULUS = 1_000_000
 _SECOND = text("INTERVAL 1 SECOND")
-#: Number of host groups: as many concurrent reports rarely wait for the same row.
+#: Number of host groups. With this number, concurrent reports rarely wait for the same row.
 HOST_PARTS = 64
 _HOSTS = "hosts/"
 

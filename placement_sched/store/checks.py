@@ -80,7 +80,8 @@ class Verified:
     cut: frozenset[Invariant] = frozenset()
 
 
-#: Instance records may lack changes that nova made this long before its cell was last read.
+#: Changes that nova made within this time before the last read of a cell may be missing in the
+#: instance records.
 LAG = timedelta(seconds=60)
 
 _ALLOCATIONS, _OWNED, _PROVIDERS = allocations.c, inventories.c, resource_providers.c
@@ -290,10 +291,11 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
 def iterate_violations(
     connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield each invariant with at most ``limit`` of its violations.
+    """Yield at most ``limit`` violations of each invariant.
 
-    Of more violations, the database returns any. An order would require to find all violations
-    first. Only inventories over their capacity are ordered.
+    A violation is a pair of the invariant and its values. If there are more violations, the
+    database chooses any of them, because an order would require finding all of them first. Only
+    inventories over their capacity are ordered. Violations in provider trees have no limit.
     """
     for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(limit)).mappings().all():
@@ -323,7 +325,7 @@ def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[s
 
 def _select_misplaced_instances() -> Select[Any]:
     # nova moves an ironic node to another nova-compute, but its instances stay recorded on the
-    # first one. For them only the node is compared.
+    # first nova-compute. For such instances only the node is compared.
     is_baremetal = _NODES.report.like('%"hypervisor_type":"ironic"%')
     is_at_home = sa.and_(
         sa.or_(_NODES.host == _INSTANCES.host, is_baremetal),

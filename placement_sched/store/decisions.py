@@ -65,7 +65,7 @@ _SHADOW_FIELDS = {
     "instance": "instance_uuid",
     **{name: name for name in ("position", "verdict", "our_host", "nova_host")},
 }
-#: The names of its parameters must differ from those of columns.
+#: No parameter may have the name of a column.
 _UPDATE_VERDICT = (
     update(shadow_results)
     .where(
@@ -352,14 +352,14 @@ def purge(
     """Delete the ``limit`` oldest decisions before a time.
 
     Returns the number of deleted decisions. ``wanted`` restricts the deletion to matching
-    decisions. The shadow results of the deleted decisions are also deleted, and without ``wanted``
-    failed shadow results of that time.
+    decisions. The places, notices and shadow results of the deleted decisions are also deleted.
+    Without ``wanted``, all failed shadow results before the time are deleted too.
     """
     expired = replace(wanted or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
-    # After the decision, which record_notice locks.
+    # Deleted after the decision, because record_notice locks the decision.
     for table in (decision_places, shadow_results, decision_notices):
         sql.change_in_batches(connection, delete(table), table.c.decision_uuid, oldest)
     if wanted is None:

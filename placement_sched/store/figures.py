@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of the whole cloud: row counts, capacity, and the last failover computation.
 
-Row counts include the inconsistent rows. The result of the last failover computation is in the only
-row of its table.
+There are also counts of inconsistent rows, such as providers without a root. The result of the last
+failover computation is in the only row of its table.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ _CELLS = select(*(_COLUMNS[name] for name in _ATTRIBUTES))
 
 
 def list_cells(connection: Connection) -> tuple[NovaCell, ...]:
-    """Return all cells, in the order of their creation here."""
+    """Return all cells, in the order of their first record."""
     return tuple(map(_build_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 

@@ -189,7 +189,7 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    # Locked, or a node that moves to another host before its deletion would stay in caches.
+    # The lock is needed: a node that moved just before its deletion would stay in caches.
     hosts = set(sql.select_scalars_in_batches(connection, _LOCKED_HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:

@@ -178,10 +178,11 @@ def replace(
     gone: Collection[int],
     now: datetime,
 ) -> None:
-    """Replace aggregates with id, uuid and name, and delete the aggregates ``gone``.
+    """Create or replace the ``wanted`` aggregates, and delete ``gone``.
 
-    ``here`` contains all recorded aggregates by id. A recorded aggregate whose name or uuid is used
-    by a wanted aggregate is deleted too.
+    The aggregates get the ids, uuids and names in ``wanted``. ``gone`` are ids. ``here`` contains
+    all recorded aggregates by id. A recorded aggregate whose name or uuid is used by a wanted
+    aggregate is deleted too.
     """
     ids = {entry.id for entry in wanted}
     names, uuids = {entry.name for entry in wanted}, {entry.uuid for entry in wanted}

@@ -158,7 +158,7 @@ class MetadataReader:
 def build_host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
     """Convert recorded instances to objects for plugins.
 
-    The metadata of all these instances are read on the first use of any.
+    The metadata of all instances are read when the metadata of any instance are first used.
     """
     metadata = MetadataReader(connection, [record.uuid for record in records])
     return [HostInstance.from_record(record, metadata.read) for record in records]
@@ -204,7 +204,10 @@ def is_any(connection: Connection) -> bool:
 def count_by_host(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Map host and node to the number of instances there, for all hosts if None."""
+    """Map host and node to the number of instances there.
+
+    If ``hosts`` is None, the instances on all hosts are counted.
+    """
     place = (_COLUMNS.host, _COLUMNS.node)
     query = select(*place, sa.func.count()).where(_COLUMNS.host.is_not(None)).group_by(*place)
     rows: Iterable[Any]

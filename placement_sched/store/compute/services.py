@@ -67,10 +67,10 @@ def search(
 def record_heartbeats(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
-    """Record heartbeats of hosts, and return their locked services from before.
+    """Record heartbeats of hosts, and return their previous services.
 
-    Missing compute services are created, enabled. The number of statements does not depend on the
-    number of hosts.
+    The services are locked. Missing compute services are created, enabled. The number of
+    statements does not depend on the number of hosts.
     """
     previous = map_by_host(connection, heartbeats, lock=True)
     if missing := sorted(heartbeats.keys() - previous.keys()):
@@ -122,7 +122,7 @@ def set_heartbeats(
     """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
-        # Usual. Some drivers send the rows of a list separately, which takes longer.
+        # The usual case. Some drivers send each row of a list separately, which takes longer.
         statement = statement.values(last_seen_up=min(moments.values()), **further_columns)
         sql.change_in_batches(connection, statement, key, sorted(moments))
     elif moments:
@@ -152,8 +152,8 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
     """Record when the compute services of hosts were last seen up.
 
     Heartbeats earlier than the recorded time are ignored, unless the recorded time is after
-    ``now`` (a clock was ahead). One statement for each moment (and each 30 000 hosts), the earliest
-    first.
+    ``now`` (a clock was ahead). Executes a statement for each moment (and each 30 000 hosts), the
+    earliest moment first.
     """
     statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY)
     raise_last_seen(connection, statement.values(updated_at=now), moments, now)
@@ -256,9 +256,10 @@ def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
     )
 
 
-# The compute nodes with an enabled service are determined by two tables that only this service
-# writes, whose store modules record each change here. Heartbeats and reports of other figures do
-# not count: reports of 10 000 hosts per minute must not wait for one row.
+# The tables of nodes and services determine the compute nodes with an enabled service. Only
+# placement_sched writes these tables, and their store modules record each change here. Heartbeats
+# and reports of other figures do not count: the reports of 10 000 hosts per minute must not wait
+# for the row of a single change counter.
 
 
 def bump_enabled_nodes(connection: Connection) -> None:

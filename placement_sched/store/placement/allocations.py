@@ -332,14 +332,14 @@ def _prepare(
         connection, {**consumers.map_owner_names(claims_with_allocations), PROVIDER: requested}
     )
     owners = consumers.ensure_owners(connection, claims_with_allocations, ids, now)
-    # Consumers that the caller expects to be new are not locked but created. Those that exist
-    # after all are locked then.
+    # Consumers that the caller expects to be new are not locked but created. If a consumer exists
+    # after all, it is locked instead.
     expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
     current = consumers.lock_current_amounts(connection, [claim.consumer for claim in ordered])
-    # Those that another writer has created since they were locked above.
+    # Lock the consumers that another writer has created since the lock above.
     records |= consumers.lock(connection, {row.consumer for row in current} - records.keys())
     _check_generations(ordered, records, {claim.consumer for claim in current})
     check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})

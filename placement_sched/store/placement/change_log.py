@@ -44,8 +44,8 @@ from placement_sched.model.names import shorten_names
 
 #: Seconds of the log that each reading repeats.
 OVERLAP = 3.0
-#: Seconds of the log that :func:`read_late_rows` compares, and between two points from which it
-#: may start.
+#: Seconds of the log that :func:`read_late_rows` compares, and seconds between two points that the
+#: comparison may start from.
 LATE_OVERLAP, LATE_STEP = 3600.0, 300.0
 #: From this many rows or characters on, all providers are loaded again. The number of characters
 #: is less than group_concat_max_len, which sessions on MariaDB set.

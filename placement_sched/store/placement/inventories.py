@@ -117,8 +117,8 @@ def remove(
 ) -> frozenset[int]:
     """Delete inventories of classes, and return the changed providers.
 
-    The caller has locked the providers and increments the generations of the providers that had
-    any. Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
+    The caller has locked the providers and increments the generations of the changed providers.
+    Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
     :func:`find` for these providers.
     """
     if existing is None:

@@ -36,7 +36,7 @@ from placement_sched.store.placement.resource_providers import (
 )
 
 _PROVIDERS = tables.resource_providers.c
-#: Maximum number of conditions that a planner orders: it tries the joins of seven for 10 ms.
+#: Maximum number of conditions that a planner orders. The joins of 7 conditions take it 10 ms.
 MAX_PLANNED = 3
 
 

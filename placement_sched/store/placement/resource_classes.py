@@ -14,7 +14,8 @@ from placement_sched.errors import Duplicate, Error, InUse, NotFound, Overtaken
 from placement_sched.model.provider import ResourceClass
 from placement_sched.store import change_counters
 
-#: The change counter held by writers of inventories of custom classes, against their deletion.
+#: The change counter that writers of inventories of custom classes hold, so that no request deletes
+#: a class before they commit.
 SUBJECT = "resource_classes"
 
 #: The first id of custom classes, as in OpenStack placement, so that both services can use one
