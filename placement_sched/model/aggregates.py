@@ -18,7 +18,7 @@ from placement_sched.model.names import canonicalize_uuid
 ZONE_KEY = "availability_zone"
 #: The metadata key that sets the scheduling policy of requests for the aggregate's hosts.
 POLICY_KEY = "sched_policy"
-#: The policy of a request for which no aggregate names another.
+#: The scheduling policy of a request if no aggregate with another policy is selected.
 DEFAULT_POLICY = "default"
 #: Prefix of the metadata keys that name projects, separated by commas.
 TENANT_PREFIX = "filter_tenant_id"
@@ -84,12 +84,12 @@ class HostAggregate(NovaObjectDictCompat):
 
 
 def parse_zones(text: str | None) -> frozenset[str]:
-    """Return the zones in a comma-separated value of request or aggregate."""
+    """Return the zones in the comma-separated text of a request or aggregate."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def list_projects(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
-    """Return the projects in metadata, from keys with this prefix."""
+    """Return the projects in the values of metadata keys with this prefix."""
     tags = (value for key, value in aggregate.metadata.items() if key.startswith(prefix))
     return {part.strip() for tag in tags for part in tag.split(",")}
 

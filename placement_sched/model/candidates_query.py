@@ -9,7 +9,10 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True, slots=True)
 class TraitTerms:
-    """Trait condition: any of each set in ``required``, no ``forbidden``."""
+    """A condition on the traits of a provider.
+
+    The provider must have any trait of each set in ``required``, and no trait in ``forbidden``.
+    """
 
     required: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
@@ -22,7 +25,10 @@ class TraitTerms:
 
 @dataclass(frozen=True, slots=True)
 class AggregateTerms:
-    """Aggregate condition: any of each ``member_of``, no ``forbidden``.
+    """A condition on the aggregates of a provider.
+
+    The provider must be in any aggregate of each set in ``member_of``, and in no aggregate of
+    ``forbidden``.
 
     Uuids are in lower case with hyphens.
     """
@@ -168,7 +174,7 @@ class AllocationRequest(NamedTuple):
         }
 
     def as_json(self) -> dict[str, object]:
-        """Return the body of ``PUT /allocations`` since microversion 1.34."""
+        """Return the JSON object of an allocation request since microversion 1.34."""
         return {
             "allocations": {
                 uuid: {"resources": dict(amounts)} for uuid, amounts in self.allocations.items()

@@ -35,8 +35,8 @@ def utcnow() -> datetime:
 def parse_time(text: str, now: datetime, name: str) -> str:
     """Return an ISO 8601 time, or convert an age (``90s``, ``7d``) to it.
 
-    Raises :class:`Invalid`, with ``name`` as the name of the value, for any other text and for an
-    age that leads before year 1.
+    Raises :class:`Invalid`, with ``name`` as the name of the value, for any other text and for a
+    time before year 1.
     """
     age = AGE.fullmatch(text)
     if age is None:

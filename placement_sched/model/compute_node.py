@@ -179,7 +179,7 @@ class Service(NamedTuple):
 def is_recently_seen(
     last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
 ) -> bool:
-    """Return whether a service is up, by the rule that all code uses.
+    """Return whether a service is up: seen recently, and not forced down.
 
     ``down_time`` is in seconds.
     """
@@ -189,7 +189,10 @@ def is_recently_seen(
 
 
 def describe_disabled(disabled_reason: str | None) -> str:
-    """Describe a disabled service as a reason, with the operator's words."""
+    """Return the reason for rejecting a host whose service is disabled.
+
+    It includes the operator's reason for disabling the service, if any.
+    """
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 
 

@@ -16,7 +16,7 @@ from oslo_context import context
 
 #: The form of request ids that OpenStack's services accept from each other.
 _ID_PATTERN = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
-#: The fields of the caller of the request that this thread serves, by nova's names.
+#: Returns fields of the caller whose request this thread serves, by nova's names.
 _CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
 #: Returns the host of a recorded instance by uuid, for plugins that limit resizes.
 _HOST_OF: ContextVar[Callable[[str], str | None]] = ContextVar("the hosts of instances")
@@ -47,15 +47,15 @@ class RequestIds:
     def is_same_request(self, other: "RequestIds") -> bool:
         """Return whether both identify the same request, possibly sent twice.
 
-        A request repeated over HTTP has only the global id in common, because the own id is always
-        new.
+        A request repeated over HTTP has only the global id in common, because each repetition gets
+        a new ``request_id``.
         """
         own_ids = (self.request_id, self.global_request_id)
         other_ids = (other.request_id, other.global_request_id)
         return any(a is not None and a == b for a, b in zip(own_ids, other_ids, strict=True))
 
     def as_json(self) -> dict[str, str]:
-        """Return the keys of an error, with the global id if the caller sent it."""
+        """Return the ids for the JSON of an error, without an absent global id."""
         ids = {"request_id": self.request_id or ""}
         if self.global_request_id is not None:
             ids["global_request_id"] = self.global_request_id
@@ -138,8 +138,8 @@ def read_host(uuid: str | None) -> str | None:
 def build_context(user_id: str | None, project_id: str | None) -> RequestContext:
     """Return the context of the current request.
 
-    ``user_id`` and ``project_id`` are the owner in the request spec, who applies if the caller is
-    unknown.
+    ``user_id`` and ``project_id`` come from the request spec. They are used only if the user or
+    project of the caller is unknown.
     """
     caller = dict(_CALLER.get(dict)())
     caller["roles"] = list(caller.get("roles") or ())

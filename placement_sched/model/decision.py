@@ -58,12 +58,12 @@ class Conditions:
     """The settings of a run, recorded so that the run can be replayed.
 
     ``options`` maps ``group.option`` to the value of each option that is read per request and that
-    differed from its default, also by policy or overrides. ``left_out`` are the names of options
-    too large to store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and
-    ``changes`` the simulated changes of the cloud, as the JSON objects that were sent.
-    ``alternates`` is true if alternate hosts were requested, ``names_group`` if the request named a
-    stored server group. ``attempt`` is the attempt in :class:`DecisionSeed`. ``together`` is true
-    if other requests were sent in the same call.
+    differed from its default, whether the configuration, a policy or overrides set it. ``left_out``
+    are the names of options too large to store. ``overrides`` and ``policy`` are explicit
+    parameters of an explanation, and ``changes`` the simulated changes of the cloud, as the JSON
+    objects that were sent. ``alternates`` is true if alternate hosts were requested, and
+    ``names_group`` is true if the request named a stored server group. ``attempt`` is the attempt
+    in :class:`DecisionSeed`. ``together`` is true if other requests were sent in the same call.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -192,7 +192,10 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """Numbers of decisions with a value, in all and without a host."""
+    """The number of decisions with a value ``name``, and of failed decisions.
+
+    ``failed`` counts the decisions that found no host.
+    """
 
     name: str
     count: int

@@ -103,7 +103,7 @@ def is_deeper(document: Any, limit: int) -> bool:
 
 
 def find_invalid_text(document: Any) -> tuple[str, list[PathStep]] | None:
-    """Return a string that UTF-8 cannot encode with its path, or None.
+    """Return a string that UTF-8 cannot encode, and its path, or None.
 
     Command line arguments that are not UTF-8 contain such strings.
     """
@@ -171,7 +171,9 @@ def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
 def find_name(
     steps: Sequence[PathStep], names: Mapping[str, str]
 ) -> tuple[str, Sequence[PathStep]] | None:
-    """Find the nearest named value on a path, and the further steps.
+    """Find the longest beginning of a path that has a name in ``names``.
+
+    Returns the name and the remaining steps of the path, or None.
 
     The keys of ``names`` are keys of a path, joined by dots.
     """
@@ -182,7 +184,7 @@ def find_name(
 
 
 class NovaObject:
-    """Base class of values with nova's attribute access by name."""
+    """Base class of values with ``in`` and ``obj_attr_is_set``, as in nova."""
 
     __slots__ = ()
 

@@ -13,7 +13,11 @@ from placement_sched.model.verdict import SuggestedChange
 
 @dataclass(frozen=True, slots=True)
 class EmptyStage:
-    """The stage that left no host, with its family, name and sentence."""
+    """The stage that left no host.
+
+    ``stage`` is the family of the stage, such as ``filters``. ``name`` is its name, and ``reason``
+    a sentence for operators.
+    """
 
     stage: str
     name: str
@@ -27,7 +31,7 @@ class EmptyStage:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """The hosts that the lists of an answer show, and how many.
+    """Restrictions of the lists of hosts in an answer.
 
     ``hosts`` restricts the lists to hosts or nodes with these names (None: all). ``max_rejected``
     bounds each list of rejected hosts (0: unlimited).
@@ -46,7 +50,11 @@ EVERYTHING = ExplanationView(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A rejected host, with ``changes`` for a single requested host."""
+    """A rejected host, with the reason.
+
+    ``changes`` are alternatives that avoid the rejection. They are determined only for reports on
+    single hosts.
+    """
 
     host: str
     node: str
@@ -62,7 +70,8 @@ class Rejected:
 class RequestFilterReport:
     """A request filter's result: whether it applied, changes, duration.
 
-    ``refusal`` is set if the filter rejected the whole request. Later request filters still run.
+    ``rejection`` is the reason if the filter rejected the whole request. Later request filters
+    still run.
     """
 
     name: str
@@ -79,7 +88,7 @@ class RequestFilterReport:
     def as_json(self) -> Json:
         """Return the report as an entry of ``request_filters``.
 
-        ``refusal`` is present only if it is set.
+        ``refusal`` is present only if the filter rejected the request.
         """
         entry: Json = {
             "name": self.name,
@@ -128,8 +137,8 @@ class StepReport:
 class NearMiss:
     """Constraints that keep a search without candidates from finding hosts.
 
-    Without these constraints, given as ``(constraint, detail)``, the search would find ``hosts``
-    hosts. ``roots`` are the uuids of the root providers of the hosts.
+    ``terms`` has each constraint as ``(constraint, detail)``. Without these constraints, the search
+    would find ``hosts`` hosts. ``roots`` are the uuids of the root providers of the hosts.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -162,7 +171,7 @@ class NearMisses:
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the JSON keys about near misses, which may be none.
+        """Return the JSON keys about near misses, or an empty object.
 
         ``nearest_misses_complete`` is present, and false, only if there may be more near misses
         than are listed.
@@ -216,7 +225,10 @@ class CandidatesReport:
 
     @property
     def cut_words(self) -> str:
-        """Return the end of a headline about hosts beyond the limit."""
+        """Return the end of a sentence about hosts that a limit excluded.
+
+        The text is empty if no limit excluded hosts.
+        """
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
@@ -460,7 +472,10 @@ class PolicyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterInstanceReport:
-    """Filters for the first instance without a host, after ``placed``."""
+    """Reports of the filters for the first instance that found no host.
+
+    ``placed`` is the number of earlier instances, which found hosts.
+    """
 
     placed: int
     asked: int
@@ -558,7 +573,9 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """A weigher's weight of a host, with ``raw`` in minval to maxval.
+    """The weight of a host by a weigher.
+
+    ``raw`` is between minval and maxval of the weigher.
 
     ``detail`` describes the amounts that lead to the weight, if the weigher describes them.
     """

@@ -80,7 +80,7 @@ def _find_largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
 
 
 class Reliability(StrEnum):
-    """How reliable a number is.
+    """The reliability of a number.
 
     The number is absent if ``REJECTED`` or ``UNKNOWN``.
     """
@@ -137,7 +137,7 @@ class CapacityFigures:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many further instances of a flavor leave enough failover capacity.
+    """The further instances of a flavor that leave enough failover capacity.
 
     With up to ``remaining`` further instances of the flavor, no failure of hosts leaves more
     instances without a place than today. With more than ``at_most``, if it is not None, the failure
@@ -157,7 +157,7 @@ class Allowance:
 
     @property
     def stuck(self) -> int:
-        """Return how many instances find no place when ``domain`` fails, at least."""
+        """Return the minimum of instances without a host if ``domain`` fails."""
         return self.instances - self.placed
 
     def as_json(self) -> Json:
@@ -198,7 +198,10 @@ class FailoverResult:
         return max((now - self.computed_at).total_seconds(), 0.0)
 
     def subtract_instances(self, flavors: Iterable[str | None]) -> Self:
-        """Subtract further instances of these flavors from the allowances."""
+        """Return a copy with ``at_most`` reduced by new instances of the flavors.
+
+        ``flavors`` has the flavor of each new instance. ``remaining`` stays the same.
+        """
         placed = Counter(flavors)
         allowances = {
             name: replace(each, at_most=max(each.at_most - placed[name], 0))

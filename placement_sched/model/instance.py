@@ -140,7 +140,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
-        """Return the user's metadata, empty if this request places it."""
+        """Return the user's metadata, empty for instances of this request."""
         return self._all_metadata.metadata
 
     @property

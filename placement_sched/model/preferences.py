@@ -32,7 +32,7 @@ _PREFER, _AVOID = f"{NAMESPACE}prefer_traits", f"{NAMESPACE}avoid_traits"
 EXTRA_SPECS = (_PREFER, _AVOID, *(NAMESPACE + name for name in (SPREAD_BY, MAX_SKEW, SPREAD_MODE)))
 _TRAIT = re.compile(r"[A-Z][A-Z0-9_]*")
 _WHOLE = re.compile(r"[1-9][0-9]{0,8}")
-#: The failure domains of each host that is in any.
+#: The failure domains of each host. Hosts without a failure domain are left out.
 DomainsByHost = Mapping[str, tuple[str, ...]]
 
 
@@ -100,9 +100,9 @@ def _check_trait(name: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpreadRequest:
-    """A request to spread its server group over failure domains.
+    """The settings of a request that spreads its group over failure domains.
 
-    The domains are the values of the metadata key ``key`` of aggregates. ``is_hard``: hosts that
+    The domains are the values of the metadata key ``key`` of aggregates. If ``is_hard``, hosts that
     exceed ``max_skew`` are rejected. Otherwise domains with few members are preferred. ``path`` is
     the JSON path of the key.
     """
@@ -127,7 +127,7 @@ class _Setting:
 def find_spread_request(
     extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
 ) -> SpreadRequest | None:
-    """Return the request's spread of its server group, or None.
+    """Return how a request spreads its server group, or None if it does not.
 
     A hint overrides its extra spec. The mode is hard if a maximum skew is set, and soft otherwise,
     unless the request names it. Raises :class:`Invalid` for an invalid value.
@@ -167,8 +167,8 @@ class Spread:
     """The members of a server group by domain, while instances are placed.
 
     ``members`` counts the members without the instances of the request, until they are placed.
-    ``eligible`` are the domains whose smallest number of members counts. ``own`` has the present
-    host of each instance of the request that has a host.
+    ``eligible`` are the domains that are compared for the smallest number of members. ``own`` has
+    the present host of each instance of the request that has a host.
     """
 
     request: SpreadRequest

@@ -129,8 +129,8 @@ Amounts = Mapping[str, int]
 class Consumer:
     """The owner of allocations.
 
-    A ``consumer_type`` of None is ``unknown`` in the API. The other fields are None if a very old
-    database has allocations without a consumer record.
+    A ``consumer_type`` of None is ``unknown`` in the API. The fields except ``uuid`` are None if a
+    very old database has allocations without a consumer record.
     """
 
     uuid: str

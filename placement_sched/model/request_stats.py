@@ -20,8 +20,8 @@ class RequestStats:
 
     ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
     seconds of each stage of scheduling, also if the request failed. ``result`` is the result of
-    scheduling, which the handler of the request sets. ``other_results`` are results of the same
-    call.
+    scheduling, which the handler of the request sets. ``other_results`` are the results of other
+    requests in the same call.
     """
 
     statements: int = 0

@@ -12,9 +12,9 @@ from placement_sched.model.context import NO_REQUEST, RequestIds
 PENDING = "pending"
 #: nova chose the same host.
 SAME_HOST = "same_host"
-#: nova chose another host of the same weight, among which it chooses at random.
+#: nova chose another host of equal weight. nova chooses at random among hosts of equal weight.
 EQUAL_WEIGHT = "equal_weight"
-#: Neither found a host.
+#: Neither nova nor this service found a host.
 BOTH_NO_HOST = "both_no_host"
 #: nova chose a host that has a lower weight or was rejected here.
 OTHER_HOST = "other_host"

@@ -41,7 +41,7 @@ def check_allowed(value: str, allowed: Collection[str], source: str) -> str:
 
 @dataclass(frozen=True)
 class FlavorImage:
-    """A flavor and an image, as the base class of hardware requests.
+    """Base class of hardware requests, with a flavor and an image.
 
     Methods, and properties of subclasses, raise :class:`Invalid`, with the keys, for an invalid
     value and for values that contradict each other.
@@ -62,7 +62,7 @@ class FlavorImage:
         return by_flavor, self.image.properties.get(f"{prefix}_{key}")
 
     def find_source(self, key: str, prefix: str = "hw") -> str:
-        """Return the name of the key that counts: the flavor's, or image's."""
+        """Return the name of the extra spec or property that takes effect."""
         by_flavor, by_image = self.get_values(key, prefix)
         in_flavor = by_flavor or by_image is None
         return format_flavor_source(key, prefix) if in_flavor else format_image_source(key, prefix)
@@ -231,7 +231,8 @@ class RequestedCPUs(FlavorImage):
         """Return the CPUs to pin, after a check of all CPU requests.
 
         Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
-        ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means a thread policy.
+        ``shared``. Without a thread policy, a required trait HW_CPU_HYPERTHREADING means
+        ``require``, and a forbidden trait means ``isolate``.
         """
         policy, threads = self._derive_policy(), self._derive_thread_policy()
         emulator, masked, realtime = self.emulator_threads, self.dedicated, self.realtime

@@ -91,7 +91,7 @@ class NUMACell:
 
     @cached_property
     def free_siblings(self) -> tuple[frozenset[int], ...]:
-        """Return the free threads for pinning of each core, which may be none."""
+        """Return the threads of each core that are free for pinning, if any."""
         return tuple(threads & self.free_pcpus for threads in self.siblings)
 
     @cached_property
@@ -137,7 +137,9 @@ class NUMACell:
 
 
 class NUMATopology:
-    """The NUMA nodes of a host, whose truth value is false without nodes.
+    """The NUMA nodes of a host.
+
+    An object without nodes is false.
 
     A report is parsed on first access to its nodes, which most requests never need.
     """
@@ -264,7 +266,7 @@ class FittedNUMACell(InstanceNUMACell):
 class InstanceNUMATopology:
     """The NUMA nodes of an instance and the policy of its emulator threads.
 
-    It is false without nodes.
+    An object without nodes is false.
     """
 
     cells: tuple[InstanceNUMACell, ...] = ()
@@ -346,9 +348,9 @@ def find_arrangement(
 
     Returns the place of each item, or None without such an arrangement. The items are the NUMA
     nodes of an instance, and the places the NUMA nodes of a host. ``places`` has the places that
-    fit each item, best first, and is iterated repeatedly. The order of earlier items has
-    precedence. ``accepts`` must depend neither on the order of places nor on the choice among
-    places of equal ``kinds``. Without ``kinds`` all places differ.
+    fit each item, best first, and is iterated repeatedly. Earlier items get their best places
+    first. ``accepts`` must depend neither on the order of places nor on the choice among places of
+    equal ``kinds``. Without ``kinds`` all places differ.
 
     The kinds of the places already used determine whether the remaining items fit. Therefore, each
     such combination is tried only once, and the number of attempts does not grow with the factorial
@@ -386,7 +388,7 @@ class _Search:
         return arrangement
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
-        # Kinds are not computed before the first failure, because most hosts have none.
+        # Kinds are not computed before the first failure, because most hosts have no failure.
         if self._hopeless and self._list_kinds(used) in self._hopeless:
             return None
         is_complete = len(used) == len(self._places)
@@ -448,7 +450,7 @@ class _Search:
     def _classes(self) -> Mapping[int, int]:
         """Number the places by kind.
 
-        It is equal for places of the same kind that fit the same items.
+        Places of the same kind that fit the same items get the same number.
         """
         fits: dict[int, list[int]] = {}
         for item, places in enumerate(self._places):

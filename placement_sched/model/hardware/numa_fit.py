@@ -164,8 +164,9 @@ def find_shared_cpu_shortage(
 def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
     """Pin the CPUs of a NUMA node, or return why it is impossible.
 
-    ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, an instance
-    with pinned CPUs may have nodes without pinned CPUs within limits.
+    ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, a node without
+    pinned CPUs is accepted if it has shared CPUs, needs no CPUs for the emulator's threads, and
+    does not have the thread policy ``isolate``.
     """
     requested, free = len(cell.pcpuset), host.avail_pcpus
     if not requested and (reserved or cell.cpu_thread_policy == ISOLATE or not cell.cpuset):
@@ -226,7 +227,7 @@ def _choose_cpus(
 ) -> Sequence[int] | None:
     """Choose the host's CPUs for pinning, full cores first, or return None.
 
-    Single threads are used last, unless siblings are required.
+    Single threads are used last. With ``siblings_only`` they are not used.
     """
     for threads in range(max(map(len, cores), default=0), 1 if siblings_only else 0, -1):
         full = (core[:threads] for core in cores if len(core) >= threads)
@@ -255,7 +256,7 @@ def select_fitting_candidates(
 
     Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
     without PCI devices. The result is None if the instance fits regardless of the candidate.
-    ``effort`` is the work budget for this host and others.
+    ``effort`` is the work budget for all hosts of a request.
     """
     effort = effort or FitBudget()
     effort.start_host()
@@ -399,10 +400,10 @@ class _Placements:
     def _check_distance(
         self, places: Sequence[int], devices: Devices | None
     ) -> Callable[[], Rejection] | None:
-        """Check distances of nodes to devices and networks, and return a rejection's builder.
+        """Return a builder of the rejection if devices or networks are too far.
 
-        Returns None if the distances are allowed. This method is called once, although hundreds of
-        sets of nodes may be tried.
+        Returns None if the distances from the nodes are allowed. Only the first builder is called,
+        although hundreds of sets of nodes may be tried.
         """
         if devices is not None and not devices.can_serve(self._list_fitted_cells(places)):
             return lambda: reject_far_devices(devices.near, len(devices.requests))
@@ -445,8 +446,9 @@ def sort_cells(
 ) -> Sequence[NUMACell]:
     """Sort the host's nodes: least used first, or most used first with ``packing``.
 
-    Usage compares devices, CPUs, then memory. Nodes with PCI devices come first for an instance
-    that requests devices, and last for others. The order is unchanged if every node is needed.
+    Nodes with PCI devices come first for an instance that requests devices, and last for other
+    instances. Then the usage of CPUs is compared, then the usage of memory. The order is unchanged
+    if every node is needed.
     """
     if len(host) <= len(instance):
         return host.cells

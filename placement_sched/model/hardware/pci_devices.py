@@ -66,11 +66,12 @@ _MAX_KEY_LOOKUPS = 16
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """A device request on a host, with the NUMA nodes of the instance.
+    """A device request on a host.
 
-    ``cells`` are their ids. ``sockets`` has the socket of each NUMA node of the host. ``providers``
-    has the number of devices that placement allocates from each resource provider. If it is empty,
-    any pool may be used.
+    ``cells`` are the ids of the host's NUMA nodes for the instance. If there are none, the distance
+    of devices does not matter. ``sockets`` has the socket of each NUMA node of the host.
+    ``providers`` has the number of devices that placement allocates from each resource provider. If
+    it is empty, any pool may be used.
     """
 
     request: InstancePCIRequest
@@ -131,10 +132,10 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
 
 
 def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
-    """Take a request's devices from the pools, or return None.
+    """Return the pools without the devices for a request, or None.
 
-    Matching pools are used in their order, near pools first, and only the pools of providers that
-    placement names. Empty pools are left out.
+    Returns None if there are too few suitable devices. Matching pools are used in their order, near
+    pools first, and only the pools of providers that placement names. Empty pools are left out.
     """
     fitting = pools
     for _, keep in _STEPS:
@@ -156,7 +157,10 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
 
 
 def find_shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
-    """Return the rejection with the devices after each step, or None."""
+    """Return a rejection if the pools lack devices for a request, or None.
+
+    The reason has the number of devices that remain after each step.
+    """
     fitting, steps = pools, [f"{count_devices(pools)} free"]
     for name, keep in _STEPS:
         count_before, fitting = count_devices(fitting), keep(fitting, demand)
@@ -267,7 +271,7 @@ def _filter_by_distance(pools: Pools, demand: DeviceRequest) -> Pools:
     if demand.policy == "required" or count_devices(near) >= demand.count:
         return near
     if demand.policy == "socket":
-        if None in demand.sockets.values():  # unless the host reports every socket
+        if None in demand.sockets.values():  # the host does not report every socket
             return ()
         sockets = {demand.sockets[cell] for cell in demand.cells if cell in demand.sockets}
         return [pool for pool in pools if demand.sockets.get(pool["numa_node"]) in sockets]
@@ -454,7 +458,7 @@ class PciPools:
     def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
-        """Return a function from node ids to keys of ``support_requests``.
+        """Return a function that maps node ids to keys for comparing nodes.
 
         The result of :meth:`support_requests` is equal for nodes with equal keys. The key has the
         requested devices of the node. It includes the node itself if several requests compete for
@@ -545,7 +549,10 @@ class Devices:
 def build_devices(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Combine a host's devices with requests, or None without devices."""
+    """Combine the PCI devices of a host with requests.
+
+    Returns None if ``stats`` has no device pools.
+    """
     if not hasattr(stats, "support_requests"):
         return None
     return Devices(stats, () if requests is None else requests.requests, mapping)

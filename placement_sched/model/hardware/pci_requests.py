@@ -172,7 +172,7 @@ class InstancePCIRequest(NovaObject):
 
     @property
     def source(self) -> int:
-        """Return whether a flavor's alias or a port requests the devices."""
+        """Return the source of the request: ``FLAVOR_ALIAS`` or ``NEUTRON_PORT``."""
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
     @cached_property
@@ -205,7 +205,10 @@ class InstancePCIRequest(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePCIRequests(NovaObject):
-    """All PCI requests of an instance, always true as in nova."""
+    """All PCI requests of an instance.
+
+    As in nova, the object is true even without requests.
+    """
 
     requests: tuple[InstancePCIRequest, ...] = ()
 

@@ -74,7 +74,10 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
-        """Map the class of each ``hw:pmem`` label to its namespaces."""
+        """Map the resource class of each ``hw:pmem`` label to its amount.
+
+        The amount is the number of namespaces with this label.
+        """
         labels = self.flavor.extra_specs.get("hw:pmem", "").split(",")
         return Counter(
             os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label.strip()}")
@@ -101,7 +104,10 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def tpm_secret_security(self) -> str | None:
-        """Return the TPM secret's keeper: user (default), host, deployment."""
+        """Return the security policy of the TPM's secret, or None without a TPM.
+
+        The policy is ``user`` (the default), ``host`` or ``deployment``.
+        """
         if not self.tpm_traits:
             return None
         secret_security = (

@@ -53,9 +53,9 @@ _NEAR = ("legacy", "required")
 class FreeAmounts(NamedTuple):
     """The free amounts of hosts, by the classes of a :class:`FlavorTable`.
 
-    ``hosts`` has a row for each host. ``nodes`` has the amounts of each of its NUMA nodes, 0 beyond
-    the last node. Classes that are false in ``limited`` do not limit a host and are never stranded
-    there: the disk of a host that reports none may be shared.
+    ``hosts`` has a row for each host. ``nodes`` has the amounts of each NUMA node of each host, 0
+    beyond the last node. Classes that are false in ``limited`` do not limit a host and are never
+    stranded there. For example, a host that reports no disk may use shared storage.
     """
 
     hosts: Amounts
@@ -100,8 +100,8 @@ class FlavorTable:
     """The amounts of a cloud's flavors, in columns over classes.
 
     Flavors of equal amounts count once. ``devices`` has a PCI request for each class of devices,
-    and ``pages`` the page size or keyword of each class of pages. ``cache`` has the nodes of hosts,
-    without or with an instance on them.
+    and ``pages`` the page size or keyword of each class of pages. ``cache`` has the NUMA nodes of
+    hosts by the instance placed on them (None: no instance).
     """
 
     flavors: Sequence[FlavorAmounts]
@@ -367,8 +367,9 @@ def _limit(
 def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
     """Count the instances that fit if each needs ``count`` different nodes.
 
-    ``on_nodes`` has the number of the instances' nodes that fit on each node of a host. For any
-    number of the largest, all others must suffice for the nodes that remain of each instance.
+    ``on_nodes`` has the number of the instances' nodes that fit on each node of a host. For each
+    ``skip`` below ``count``: even if ``skip`` nodes of every instance are on the ``skip`` largest
+    nodes of the host, the other nodes of the host must hold the remaining nodes of the instances.
     """
     if on_nodes.shape[1] < count:
         return np.zeros((len(on_nodes), *on_nodes.shape[2:]))
