@@ -28,7 +28,7 @@ from placement_sched.config.sources import list_files
 from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.request_stats import get_request_stats
 
-#: MariaDB's error code of a Galera node without a quorum, or that is still synchronizing.
+#: MariaDB's error code of a Galera node that has no quorum or is still synchronizing.
 NO_QUORUM = 1047
 #: Keepalive options of libpq and sockets: a dead server is detected 10 s after data was sent.
 KEEPALIVE_OPTIONS = {
@@ -54,7 +54,8 @@ _SQLITE_STEPS = 10_000
 _DEADLINE = "placement_sched.deadline"
 #: The key of a connection's ``info`` for the pool that opened it.
 _POOL = "placement_sched.pool"
-#: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
+#: Seconds added to the statement timeout before a silent connection is dropped, because a statement
+#: may wait for a lock.
 GRACE = 10
 
 # The minimum values of connection_debug that log statements and rows, as in oslo.db.
@@ -75,7 +76,7 @@ _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"
 
 
 def replace_commits(engine: Engine) -> None:
-    """Let ``commit_with`` of a driver's connection replace its COMMIT."""
+    """Send ``commit_with`` of a driver's connection, if set, as its COMMIT."""
     dialect: Any = engine.dialect
     commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
 
@@ -104,7 +105,8 @@ def replace_commits(engine: Engine) -> None:
 def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
     """Make an engine connect with this package's class of connections.
 
-    Silence is limited to ``within`` seconds. With ``marks``, :func:`replace_commits` is possible.
+    A connection is closed if the database sends nothing for ``within`` seconds. With ``marks``,
+    :func:`replace_commits` is possible.
     """
     driver = _import_driver(engine.dialect.name)
 
@@ -129,7 +131,7 @@ def _import_driver(kind: str) -> Any:
 
 @contextmanager
 def limit_connection_silence(connection: Connection, within: float | None) -> Iterator[None]:
-    """Drop ``connection`` after ``within`` seconds of silence.
+    """Drop a connection if the database sends nothing for ``within`` seconds.
 
     None sets no limit.
     """
@@ -401,7 +403,7 @@ def replace_closed_connections(engine: Engine) -> None:
 
 
 def close_replaced_connections(engine: Engine) -> None:
-    """Close connections that ``engine.dispose()`` found in use when they are returned."""
+    """Close a returned connection if ``engine.dispose()`` replaced its pool."""
 
     @event.listens_for(engine, "connect")
     def record_pool(_connection: Any, record: Any) -> None:

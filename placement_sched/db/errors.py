@@ -41,7 +41,7 @@ _NO_CONNECTION = "no connection to the database can be made as configured"
 _MAX_CONNECT_ATTEMPTS = 3
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
-# Conflicts of two writers, after which one must retry: deadlocks; serialization failures, changed
+# Conflicts of two writers. A writer must then retry: deadlocks; serialization failures, changed
 # records and changed table definitions.
 _DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE

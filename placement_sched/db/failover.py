@@ -51,7 +51,7 @@ _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 
 def get_epoch(connection: Connection) -> ServerEpoch:
-    """Return the epoch that was current when the connection was opened."""
+    """Return the epoch that was read last on a connection."""
     epoch: ServerEpoch = connection.info.get(HISTORY)
     return epoch
 
@@ -71,7 +71,7 @@ class Histories:
     """
 
     def __init__(self) -> None:
-        #: The epoch of the connection opened last. None before the first connection.
+        #: The epoch that was read last on any connection. None before the first connection.
         self.current: ServerEpoch = None
 
     def follow(self, engine: Engine) -> None:

@@ -34,7 +34,7 @@ _INSERT = (
     "VALUES (:name, :holder, {later}){nothing}"
 )
 _RELEASE = "UPDATE sched_leases SET expires_at = {now} WHERE name = :name AND holder = :holder"
-#: Characters of the host name in a holder, whose column has 255.
+#: Maximum number of characters of the host name in ``holder``, a column of 255 characters.
 _MAX_HOST_NAME = 200
 
 

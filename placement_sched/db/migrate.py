@@ -52,8 +52,9 @@ from placement_sched.model.retry import call_with_retries
 
 LOG = log.getLogger(__name__)
 
-#: Seconds of the lease that is the migration lock of a Galera cluster. Another process then takes
-#: it. A longer migration on a cluster is not protected: the guide says to start one process.
+#: Seconds of the lease that is the migration lock of a Galera cluster. After that time another
+#: process may take the lease. A longer migration on a cluster is not protected: the guide says to
+#: start one process.
 MAX_LOCK_AGE = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212

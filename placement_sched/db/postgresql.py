@@ -13,7 +13,10 @@ from psycopg.pq import TransactionStatus
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None, **_: bool
 ) -> "PostgreSQLConnection":
-    """Open a connection with a limit on silence in seconds."""
+    """Open a connection with a limit on silence.
+
+    The connection is closed if the database sends nothing for ``within`` seconds.
+    """
     connection = PostgreSQLConnection.connect(*arguments, **options)
     connection.limit_silence(within)
     return connection

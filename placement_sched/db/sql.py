@@ -32,12 +32,13 @@ V = TypeVar("V", int, str)
 
 #: A condition of a statement.
 Condition = ColumnElement[bool]
-#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535. Statements have others.
+#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535. A statement also has
+#: other parameters.
 SIZE = 30_000
 #: Maximum number of rows for a list of parameters. A JSON document is faster for more rows.
 _MAX_ROWS_WITHOUT_JSON = 10
-#: Rows of a whole cloud that become objects at the same time. Tens of thousands of small objects
-#: would fragment the heap, which would grow each time.
+#: Maximum number of rows of a whole cloud that become objects at the same time. Tens of thousands
+#: of small objects would fragment the heap, which would grow each time.
 AT_ONCE = 1000
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -266,10 +267,10 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` with a cached statement, which on PostgreSQL gets a document.
+    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
 
-    A document takes three quarters of the time of many parameters. Values may be texts, integers
-    and times.
+    A JSON document takes three quarters of the time of many parameters. Values may be texts,
+    integers and times.
     """
     if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):
         return connection.execute(statement, rows)
@@ -319,7 +320,10 @@ def try_insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> 
 
 
 def can_insert_new(connection: Connection) -> bool:
-    """Return whether the database supports :func:`insert_new`, as MySQL does not."""
+    """Return whether the database supports :func:`insert_new`.
+
+    PostgreSQL and SQLite support it. MariaDB and MySQL do not.
+    """
     return connection.dialect.name in _UPSERTS
 
 

@@ -77,7 +77,7 @@ def define_numbered_table(name: str, *items: SchemaItem, **options: Any) -> Tabl
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Define a :func:`define_numbered_table` with a unique ``uuid`` column."""
+    """Define a table as :func:`define_numbered_table`, with a unique uuid."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return define_numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options
@@ -85,7 +85,7 @@ def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def define_unique_text_table(name: str, column: str) -> Table:
-    """Define a :func:`define_numbered_table` with a column of unique texts."""
+    """Define a table as :func:`define_numbered_table`, with unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return define_numbered_table(name, Column(column, String(255), nullable=False), unique)
 
@@ -340,7 +340,7 @@ server_groups = with_uuid(
 #: Traits that sync_traits set on providers, and the aggregates whose metadata required them. The
 #: provider's uuid and the trait's name are recorded, because either may be deleted before the row.
 #: The provider's id distinguishes it from a later provider with the same uuid. Old releases
-#: recorded none.
+#: recorded no id of the provider.
 synced_traits = define_table(
     "sched_synced_traits",
     *make_time_columns(),
@@ -390,7 +390,8 @@ decision_places = define_table(
     *make_indexes("sched_decision_places", "instance_uuid", "host"),
 )
 
-#: Runs of plans, whose moves a command carries out. ``executor`` identifies the process of it.
+#: Runs of plans, whose moves a command carries out. ``executor`` identifies the process of the
+#: command.
 plan_runs = with_uuid(
     "sched_plan_runs",
     # plan, rebalance or drain.
@@ -401,7 +402,7 @@ plan_runs = with_uuid(
     *make_integer_columns("parallel"),
     Column("user_id", make_exact_text(255)),
     Column("executor", String(36), nullable=False),
-    # The request for the plan, and the instances that it could not move, as JSON.
+    # The request for the plan, and the instances that the plan could not move, as JSON.
     Column("request", LongText, nullable=False),
     Column("stuck", LongText, nullable=False),
 )

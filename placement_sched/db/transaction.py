@@ -115,7 +115,7 @@ _MAIN_FILE = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 #: A write without any effect.
 _EMPTY_WRITE = text("DELETE FROM sched_commit_marks WHERE id = ''")
 
-#: Seconds until a read connection is checked again when it leaves the pool.
+#: Minimum seconds between two checks of a read connection. It is checked when it leaves the pool.
 CHECK_AGAIN = 5.0
 #: The key of a connection's ``info`` for the time of its last check.
 _CHECKED = "placement_sched.checked"
@@ -294,7 +294,8 @@ class Database:
                 connection.execute(_EMPTY_WRITE)
         except Unavailable as failure:
             if is_read_only(failure):
-                # The next connection may lead to another server, or to one set to read-write since.
+                # The next connection may lead to another server, or the server may accept writes by
+                # then.
                 self._close_read_only_connections()
             raise
 

@@ -22,7 +22,7 @@ from placement_sched.model.names import shorten_names
 LOG = log.getLogger(__name__)
 
 #: Special values of ``provider_id``: a trait, resource class or aggregate was written; a table was
-#: truncated; a long transaction ended.
+#: truncated, or triggers were created or removed; a long transaction ended.
 NAMES, EVERYTHING, LONG = 0, -1, -2
 
 #: The provider id column of each table.
