@@ -61,7 +61,7 @@ def register_core_options(conf: cfg.ConfigOpts) -> None:
 
 @lru_cache
 def restart_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that only the start of a server reads.
+    """Return group and name of the options that are read only at the start.
 
     Options of plugins are never among them: they are read per request.
     """
@@ -104,7 +104,7 @@ def read_files(
         raise ConfigurationError(f"configuration: {' '.join(str(failure).split())}") from None
     if isinstance(conf, Conf):
         conf.sections = sections
-    if "api" in conf:  # it may have only some of the options, as for oslo.messaging
+    if "api" in conf:  # ``conf`` may have only some of the options
         # OpenStack placement's default is keystone: a file that describes the identity service
         # expects it.
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"

@@ -23,7 +23,8 @@ _USELESS_PREFIXES = {
     "alembic.runtime.migration": ("Context impl ", "Will assume "),
     "_granian": ("Configured number of workers ",),
 }
-#: Attributes of a record without input from requests: colours are control sequences.
+#: Attributes of a log record that are not escaped. Requests cannot influence them, and colours are
+#: control sequences.
 _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 

@@ -2,8 +2,8 @@
 """oslo.config objects and options with extensions, and the immutable view of all settings.
 
 Layers of settings, in order of precedence: overrides of a request, the section of a scheduling
-policy, files and environment, defaults. Mappings have the first two layers, and oslo.config the
-last two.
+policy, files and environment, defaults. The first two layers are mappings, and the last two layers
+are in oslo.config.
 
 oslo.config has no public way to read older option names from the environment, nor to give an option
 two names without deprecating either. This module contains the code that uses private parts of
@@ -337,7 +337,8 @@ class Settings:
     ) -> "Settings":
         """Return new settings with ``values``, of the right types, by group and name.
 
-        With a ``source``, they are overrides.
+        With a ``source``, the values are recorded as overrides. Without a ``source``, the new
+        settings have no recorded overrides.
         """
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         for (group, name), value in values.items():
@@ -368,7 +369,8 @@ def cached_by_settings(
 ) -> Callable[Concatenate[Settings, P], T]:
     """Cache the results of a function in the settings that it is called with.
 
-    They are released together, also the many settings with overrides of a single request.
+    The results are released together with the settings. Requests with overrides create many
+    settings.
     """
 
     @wraps(function)

@@ -15,9 +15,9 @@ from oslo_log import log
 
 from placement_sched.errors import ConfigurationError
 
-#: The beginning of the place of an environment variable.
+#: The prefix of a place that is an environment variable.
 ENVIRONMENT = "environment "
-#: The place of a request's overrides, whose errors are the caller's.
+#: The source of a request's overrides. Errors in these overrides are errors of the caller.
 OF_REQUEST = "overrides"
 
 LOG = log.getLogger(__name__)
@@ -227,7 +227,7 @@ def parse_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], 
     return tuple(ratios)
 
 
-#: The variable that names configuration files, if no option does.
+#: The environment variable that names configuration files if no command line option names files.
 FILES = "PLACEMENT_SCHED_CONFIG"
 #: OpenStack placement's variable for the directory of ``placement.conf``.
 PLACEMENT_DIRECTORY = "OS_PLACEMENT_CONFIG_DIR"

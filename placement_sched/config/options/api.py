@@ -73,7 +73,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def set_cors_defaults() -> None:
-    """Allow browsers placement's headers and nova's legacy version header."""
+    """Allow browsers to send and read the headers of placement and nova."""
     versions = ["OpenStack-API-Version", "X-OpenStack-Nova-API-Version"]
     cors.set_defaults(
         allow_headers=[
