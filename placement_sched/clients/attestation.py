@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 #: The trust level of a host that was not attested.
 UNKNOWN = "unknown"
 
-#: Maximum seconds to wait for a response, for which a scheduling request waits.
+#: Maximum seconds to wait for a response. A scheduling request waits for it.
 TIMEOUT = 10
 
 #: Minimum time between two polls of a host, even if its level has expired or the poll has failed,
@@ -45,7 +45,7 @@ class Level:
     since: datetime | None = None
 
 
-#: Returns the levels of the given hosts that the service has.
+#: Returns the trust levels of these hosts. Hosts without a level in the service are left out.
 Poll = Callable[[Collection[str]], Mapping[str, Level]]
 
 
@@ -148,7 +148,7 @@ class AttestedHosts:
             return False
         if now - cached.polled_at < _MIN_POLL_INTERVAL:
             return True
-        # The level of an unknown host, or without a time, expires relative to the poll.
+        # A level without a time expires relative to the time of the poll.
         since = cached.polled_at if cached.level.since is None else cached.level.since
         return cached.failure is None and now - since <= self._lifetime
 

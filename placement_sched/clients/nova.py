@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of nova's compute API: migrations of instances, and compute services.
 
-nova's scheduler still checks the target of a migration, because no request forces it.
+nova's scheduler checks the target of every migration, because no request forces the target.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,10 @@ class Nova:
             return _read_server(response.document["server"])
 
     def list_servers_on(self, host: str) -> list[NovaServer]:
-        """Return the instances of all projects on a host, at most a page of nova."""
+        """Return the instances on a host, of all projects.
+
+        Returns at most as many instances as nova returns in a page.
+        """
         path = "/servers/detail"
         servers = self._service.read_list(path, "servers", _read_server, all_tenants=1, host=host)
         return [server for server in servers if server.host == host]

@@ -48,8 +48,8 @@ class TraitFile:
     before its first change, with the traits that it is going to add, and at its end. The run after
     a killed run compares the file with placement.
 
-    Raises :class:`Invalid` for another file, for the record of another placement API, and if the
-    file cannot be written.
+    Raises :class:`Invalid` if the file is not such a record, if it is the record of another
+    placement API, and if it cannot be written.
     """
 
     def __init__(self, path: Path, placement: str) -> None:
@@ -95,7 +95,10 @@ class TraitFile:
 
 @contextmanager
 def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file, and write it at the end. Raises as :class:`TraitFile`."""
+    """Open the record in a file, and write it at the end.
+
+    Raises the errors of :class:`TraitFile`.
+    """
     record = TraitFile(path, placement)
     try:
         yield record
@@ -106,7 +109,8 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
 class RemotePlacement:
     """Client that changes aggregates and traits of providers, and records added traits."""
 
-    #: A failure of placement ends a run, and the changes of the batches before are reported.
+    #: Maximum number of providers in a change. If placement fails, the run ends, and only the
+    #: earlier changes are reported.
     batch = 1
 
     def __init__(
@@ -147,7 +151,7 @@ class RemotePlacement:
         )
 
     def find_existing_providers(self, providers: Collection[str]) -> frozenset[str]:
-        """Return the uuids of existing providers, with a request for each."""
+        """Return the uuids of existing providers, with a request for each uuid."""
 
         def is_existing(uuid: str) -> bool:
             path = f"/resource_providers/{quote(uuid, safe='')}"
@@ -158,7 +162,7 @@ class RemotePlacement:
     def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait of providers, and record changes of traits."""
         is_trait, adding = change.attribute == "traits", change.adding
-        # Without a record of traits, the entries are dropped.
+        # Without a record of traits, the entries are not kept.
         entries = self._record.aggregates if self._record and is_trait else {}
         changed, missing, failed = set(), set(), {}
         for uuid, aggregate in sorted(change.providers.items()):
@@ -190,10 +194,10 @@ class RemotePlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],
     ) -> None:
-        """Change the aggregates of pairs in the record, and remove other pairs.
+        """Update the pairs of provider and trait in the record, and write it.
 
-        The changes are in ``rebound`` and ``forgotten``. The record is written with the additions
-        in ``planned``.
+        ``rebound`` has the new aggregates of recorded pairs, ``forgotten`` has the pairs to remove,
+        and ``planned`` has pairs that the run is going to add.
         """
         if self._record is not None:
             self._record.aggregates.update(rebound)

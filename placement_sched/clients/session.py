@@ -30,7 +30,7 @@ T = TypeVar("T")
 #: Maximum seconds to wait for a response, unless the session has another timeout.
 TIMEOUT = 60
 #: Maximum number of retries if there is no response, or a proxy answers 502, 503 or 504, unless the
-#: adapter sets others.
+#: adapter sets another number.
 RETRIES = 2
 
 #: The microversion for each type of service, and the release that added it. Placement's aggregates
@@ -52,7 +52,7 @@ _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
 
 #: The entry point group of ``auth_type``.
 _AUTH_PLUGINS = "keystoneauth1.plugin"
-#: Seconds that an address has to answer.
+#: Maximum seconds to wait for the response of a webhook.
 WEBHOOK_TIMEOUT = 5
 
 
@@ -81,8 +81,8 @@ class ServiceResponse:
 class RemoteService:
     """Client of a service, with the microversion for services of its type.
 
-    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version`` is
-    another microversion, and the release that added it.
+    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version``
+    replaces the microversion, and the release that added it.
     """
 
     def __init__(

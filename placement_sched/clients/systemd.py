@@ -17,8 +17,8 @@ _MAX_WAIT = 1
 class Notifier:
     """Notify systemd of the state of this service, if its unit has ``Type=notify``.
 
-    The variables of systemd are removed from the environment: no library and no child process
-    sends messages too.
+    The variables of systemd are removed from the environment, so that libraries and child processes
+    send no messages.
     """
 
     def __init__(self) -> None:
