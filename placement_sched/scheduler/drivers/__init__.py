@@ -16,14 +16,15 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
 class BaseDriver(SchedulerPlugin):
-    """Base class of all drivers, which takes the heaviest host.
+    """Base class of all drivers, which by default take the heaviest host.
 
     ``name`` is the value of ``[scheduler] driver``.
     """
 
     name: ClassVar[str] = ""
 
-    #: Whether host states are cached between requests, and updated only by own placements.
+    #: Whether host states are cached between requests, and updated only by placements of the same
+    #: process.
     keeps_states: ClassVar[bool] = False
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:

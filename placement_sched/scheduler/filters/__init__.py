@@ -325,7 +325,10 @@ def _parse_ratio(text: str) -> float:
 
 
 class AllocationRatio:
-    """The allocation ratio of a host filter, whose name is ``ratio``."""
+    """Mixin of host filters with an allocation ratio.
+
+    ``ratio`` is the name of the ratio, such as ``ram_allocation_ratio``.
+    """
 
     ratio: ClassVar[str]
     settings: Any
@@ -336,10 +339,16 @@ class AllocationRatio:
 
 
 class AllocationRatioOfAggregates(AllocationRatio):
-    """The same with the ratio in the metadata of the host's aggregates, if they have it."""
+    """Mixin of host filters with an allocation ratio from aggregates.
+
+    The ratio in the metadata of the host's aggregates takes precedence over other ratios.
+    """
 
     def get_allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or the ratio without them."""
+        """Return the smallest ratio of the host's aggregates, or the usual ratio.
+
+        The usual ratio is the ratio of :class:`AllocationRatio`.
+        """
         return find_aggregate_ratio(
             host_state, self.ratio, super().get_allocation_ratio(host_state)
         )

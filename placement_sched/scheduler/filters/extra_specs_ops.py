@@ -50,9 +50,9 @@ def match(value: Any, wanted: str) -> bool:
 
 
 def build_matcher(wanted: str) -> Callable[[Any], bool]:
-    """Return :func:`match` for a ``wanted`` that is parsed only once.
+    """Return a function for :func:`match` with this ``wanted``.
 
-    The returned function raises what :func:`match` raises. This function raises nothing.
+    The returned function raises the errors of :func:`match`. This function raises no error.
     """
     first, *words = wanted.split() or [""]
     if first == "<or>":

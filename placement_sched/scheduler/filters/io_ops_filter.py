@@ -33,7 +33,7 @@ class IoOpsFilter(InstanceMaximum, BaseHostFilter):
 
 
 class AggregateIoOpsFilter(InstanceMaximumOfAggregates, IoOpsFilter):
-    """Filter as IoOpsFilter, with the maximum of the host's aggregates.
+    """Filter like IoOpsFilter, but with a maximum from aggregates.
 
     The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not an integer (which

@@ -19,7 +19,7 @@ from placement_sched.scheduler.plugin import build_group_options
 
 
 class InstanceMaximum:
-    """The rejection of hosts that have reached a maximum of instances, for host filters.
+    """Mixin of host filters that reject hosts with a maximum of instances.
 
     ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
     states. The texts complete "<number> instances ..." and "move away <number> of the instances".
@@ -62,7 +62,10 @@ class InstanceMaximum:
 
 
 class InstanceMaximumOfAggregates(InstanceMaximum):
-    """The same with the maximum in the metadata of the host's aggregates, if they have it."""
+    """Mixin of host filters with a maximum of instances from aggregates.
+
+    The maximum in the metadata of the host's aggregates takes precedence over the option.
+    """
 
     def get_maximum(self, host_state: HostState) -> int:
         """Return the smallest maximum of the host's aggregates, or the option."""
@@ -100,7 +103,7 @@ class NumInstancesFilter(InstanceMaximum, BaseHostFilter):
 
 
 class AggregateNumInstancesFilter(InstanceMaximumOfAggregates, NumInstancesFilter):
-    """Filter as NumInstancesFilter, with the maximum of the host's aggregates.
+    """Filter like NumInstancesFilter, but with a maximum from aggregates.
 
     The maximum is ``max_instances_per_host`` in the metadata of an aggregate. Of several values,
     the smallest applies. If no aggregate of the host has a value, or a value is not an integer

@@ -110,7 +110,7 @@ def count_members(host_state: HostState, spec_obj: RequestSpec, group: ServerGro
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))
 
 
-#: The attributes of nova that extra specs and expressions can name.
+#: The attributes of host states in nova, which extra specs and expressions can name.
 HOST_ATTRIBUTES = frozenset((*HostState.__slots__, "allocation_candidates"))
 
 
@@ -121,7 +121,7 @@ def find_value(host_state: HostState, path: Sequence[str]) -> Any:
     may be JSON texts.
     """
     first, *names = path
-    # Attributes that packages add are only for their plugins.
+    # Attributes that installed packages add to host states are only for their plugins.
     value = getattr(host_state, first, None) if first in HOST_ATTRIBUTES else None
     if value is None:
         value = host_state.stats.get(first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.exception``: any class that a plugin names, to be raised and caught.
+"""``nova.exception``: an exception class for each name that plugins use.
 
 The base classes follow from the name: ``ComputeHostNotFound`` is a ``HostNotFound``, which is a
 ``NotFound``.

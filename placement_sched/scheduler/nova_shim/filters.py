@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.filters``: the base class of filters before there were host filters."""
+"""``nova.filters``: the base class of host filters."""
 
 from placement_sched.scheduler.filters import BaseHostFilter as BaseFilter
 

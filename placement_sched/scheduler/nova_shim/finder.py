@@ -38,7 +38,8 @@ _OPTION_MODULES = (
     "nova.servicegroup.api",
 )
 
-#: Each provided module, and our modules whose names it has. A module without any is a package.
+#: Each provided module of nova, with the modules of this service that provide its names. A module
+#: without such modules is an empty package.
 MODULES: dict[str, tuple[str, ...]] = {
     "nova": (),
     "nova.api": (),
@@ -89,7 +90,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "oslo.utils": ("oslo_utils",),
     "oslo.utils.timeutils": ("oslo_utils.timeutils",),
 }
-#: The packages of nova whose modules have the names of ours.
+#: The packages of nova whose modules are provided by modules of this service with the same name.
 _SAME_NAMES = {
     "nova.scheduler.filters": f"{_SCHEDULER}.filters",
     "nova.scheduler.weights": f"{_SCHEDULER}.weights",
@@ -176,13 +177,13 @@ class _ShimLoader(Loader):
     """Loader that fills a module of nova with the names of our modules."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return None, for the default."""
+        """Return None, so that Python creates the module."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         """Copy the names of our modules, and run a fork's file for the module.
 
-        Other names raise an error that explains it.
+        Access to any other name raises an error with the reason why the name is missing.
         """
         sources = [import_module(source) for source in sources_of(module.__name__) or ()]
         for source in reversed(sources):
@@ -245,7 +246,7 @@ def install() -> bool:
     if has_real_nova():
         return False
     sys.meta_path.insert(0, ShimFinder())
-    # nova's commands install it, and old plugins use it without an import.
+    # nova's commands install ``_`` as a builtin, and old plugins use it without an import.
     vars(builtins).setdefault("_", lambda text: text)
     return True
 

@@ -61,7 +61,7 @@ class _Batch(Generic[T]):
     """Objects of a kind by key, read for all hosts of a request at once.
 
     ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read at
-    once, and ``list_all_keys`` the keys to read if a plugin uses many others.
+    once, and ``list_all_keys`` the keys to read if a plugin uses many other keys.
     """
 
     def __init__(

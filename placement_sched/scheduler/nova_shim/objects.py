@@ -48,12 +48,12 @@ class ObjectList(list[Any], metaclass=Lookups):
 
 
 def _only(matches: Iterable[T], error: str, name: object) -> T:
-    """Return the only object, or raise the exception of nova with this name."""
+    """Return the first object, or raise nova's exception named ``error``."""
     return _existing(next(iter(matches), None), error, name)
 
 
 def _existing(item: T | None, error: str, name: object) -> T:
-    """Return an object, or raise the exception of nova with this name for None."""
+    """Return an object, or raise nova's exception ``error`` for None."""
     if item is None:
         raise getattr(exception, error)(f"{error}: {name} could not be found.")
     return item

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.compute.task_states``: each state is its name in lower case, but for three.
+"""``nova.compute.task_states``: the states as names in lower case.
+
+Three of the states have hyphens in place of underscores.
 
 Source: compute API guide, "Server Concepts".
 """

@@ -59,7 +59,8 @@ def read_overrides(name: str, settings: Settings) -> Overrides:
 def get_section_lines(name: str, settings: Settings) -> tuple[Assignment, ...]:
     """Return the lines of a policy's section.
 
-    Raises :class:`ConfigurationError` if it is a group of options or no section has the name.
+    Raises :class:`ConfigurationError` if ``name`` is the name of a group of options, or if there is
+    no such section.
     """
     reserved = (*settings.registered, DEFAULT_POLICY)
     lines = settings.sections.get(name)
@@ -97,7 +98,7 @@ def apply_overrides(settings: Settings, overrides: Overrides) -> Settings:
 
 
 class OptionNames:
-    """Resolve option names in a policy's section."""
+    """Resolver of option names in the sections of policies."""
 
     def __init__(self, settings: Settings) -> None:
         fixed = list_server_options() - RATIOS
@@ -366,7 +367,7 @@ def choose(
 ) -> ChosenPolicy:
     """Choose the policy of a request.
 
-    It is the policy of the first selector whose matching aggregates have the same policy.
+    It is the policy of the first selector whose matching aggregates all have the same policy.
 
     ``tagged`` are all aggregates with a policy. Raises :class:`PluginFailed`, naming the selector,
     if a selector fails.

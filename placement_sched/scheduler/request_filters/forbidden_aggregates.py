@@ -48,7 +48,7 @@ class ForbiddenAggregates(BaseRequestFilter):
     )
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
-        """Return the request with the aggregates forbidden that it may not use."""
+        """Forbid the aggregates that the request may not use."""
         return forbid_aggregates(
             spec, find_forbidden(collect_required_traits(spec), context.host_aggregates())
         )

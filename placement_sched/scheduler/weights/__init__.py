@@ -161,7 +161,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return [self._with_sign(min(values, default=configured)) for values in values_by_host]
 
     def _with_sign(self, multiplier: float) -> float:
-        """Return the multiplier with its sign, without a negative zero."""
+        """Negate the multiplier of a penalty, without a negative zero."""
         return (-multiplier or 0.0) if self.is_penalty else multiplier
 
     @property
@@ -318,7 +318,8 @@ class WeighRun:
     """The result of weighing: the hosts, best first, and the weights of each weigher.
 
     ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
-    equal weights are ordered by host, then node. ``weighers`` are the requested weighers.
+    equal weights are ordered by host, then node. ``weighers`` are the weighers that the request
+    uses.
     """
 
     hosts: list[WeighedHost]
@@ -477,7 +478,7 @@ def _sort_by_name(weighed: Sequence[WeighedHost]) -> list[int]:
 
 
 class Weighing:
-    """Weigh the hosts of a request for each instance in turn."""
+    """Weights of the hosts of a request, updated for each instance in turn."""
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:
         self._weighers = weighers
@@ -644,7 +645,10 @@ class NovaWeigher:
     def multipliers(
         self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate]
     ) -> Sequence[float]:
-        """Return the multiplier of each host, equal in plugins before Stein."""
+        """Return the multiplier of each host.
+
+        In plugins written before Stein all hosts have the same multiplier.
+        """
         plugin, kind = self._plugin, type(self._plugin)
         multiplier: Any
         if kind.weight_multiplier is not BaseHostWeigher.weight_multiplier:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StrandedResourcesWeigher: weigher that keeps amounts together that flavors can use."""
+"""StrandedResourcesWeigher: weigher that avoids stranded resources."""
 
 from collections.abc import Sequence
 from copy import copy
