@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches of a process between requests, valid with several processes."""
+"""Caches that a process keeps between requests.
+
+Versions in the database show whether another process has changed cached data.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +46,7 @@ HostVersions = Mapping[int, int]
 #: Loads outdated values, as described in :class:`HostCache`.
 LoadValues = Callable[[Connection, Mapping[str, T | None]], Mapping[str, tuple[str, T]]]
 
-#: Seconds that a process waits at its start until all providers are read.
+#: Maximum seconds that a process waits at its start until all providers are read.
 MAX_FILL_WAIT = 2.0
 #: Maximum number of different warnings that are logged once. Older warnings may be logged again.
 MAX_LOGGED = 1000
@@ -175,7 +178,7 @@ class Aggregates:
 
 
 class AggregateCache(change_counters.VersionedCache[Aggregates]):
-    """Keep all host aggregates in a process, and read them after a change."""
+    """Cache of all host aggregates, which are read again after a change."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -202,7 +205,10 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
 
 
 class NodeHistory:
-    """Compute nodes that CachingScheduler caches, for all threads."""
+    """Compute nodes cached by CachingScheduler, and requests placed on them.
+
+    All threads of a process share the object.
+    """
 
     def __init__(self, nodes: HostCache[ComputeNode]) -> None:
         self._read = nodes

@@ -45,11 +45,11 @@ _MAX_FALLBACKS = 20
 
 
 class ClaimMode(Enum):
-    """The use of a selection.
+    """The allocations that are made for a selection.
 
-    ``NEW`` allocates for instances without allocations. ``ADDED`` adds to the allocations of
-    instances, as nova does for an evacuation: until the move has ended, an instance has allocations
-    on the old and on the new host.
+    ``NONE`` makes no allocations. ``NEW`` allocates for instances without allocations. ``ADDED``
+    adds to the allocations of instances, as nova does for an evacuation: until the move has ended,
+    an instance has allocations on the old and on the new host.
     """
 
     NONE = "none"
@@ -70,7 +70,7 @@ class _DecidedRun(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Claims:
-    """Claim selections and record decisions."""
+    """Writer of claims and decisions."""
 
     database: Database
     settings: Settings
@@ -114,8 +114,9 @@ class Claims:
     ) -> list[Decision]:
         """Allocate the selections of runs, and return the recorded decisions.
 
-        All are in a single transaction. After a conflict of a single run, the best other placement
-        with capacity is allocated. Several runs are always new instances.
+        All allocations and records are written in a single transaction. After a conflict of a
+        single run, the best other placement with capacity is allocated. Several runs always place
+        new instances.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests claimed
         all placements, and :class:`Invalid` if the stored server group is gone or full.
@@ -196,7 +197,7 @@ class Claims:
     ) -> Sequence[_DecidedRun]:
         """Allocate the selections on top of ``existing``.
 
-        For a single instance, this may be a fallback.
+        A single instance may get a fallback placement instead of the selection.
         """
         by_consumer = group_rows((allocation.consumer.uuid, allocation) for allocation in existing)
         claims = [
@@ -292,7 +293,7 @@ def _find_added(
     digest: str,
     ids: RequestIds,
 ) -> Decision | None:
-    """Return the decision on the same move with allocations, or None.
+    """Return the decision on an equal move whose allocations exist, or None.
 
     After a failed move, an equal request may move the instance again. This is another request: it
     has other ids, or the allocations of the first move are gone.
@@ -350,7 +351,8 @@ def _check_spread(connection: Connection, run: SchedulingRun) -> None:
     spec, hosts = run.filtered_request.spec, [best.service_host for best, *_ in run.selections]
     group = spec.instance_group
     if group is not None and run.request.names_group:
-        # All members are recorded: an earlier run may have moved the last member off a host.
+        # The hosts are read from the records of the members, because an earlier run may have moved
+        # the last member off a host.
         spec = replace(spec, instance_group=replace(group, hosts=()))
     check_spread(connection, spec, hosts)
 
@@ -364,7 +366,8 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
     aggregates = run.cloud.known_aggregates
     if not run.request.spec.availability_zone or aggregates is None:
         return
-    # Last: on PostgreSQL, a new shared lock of a row overtakes transactions that wait to change it.
+    # This lock is taken last: on PostgreSQL, a new shared lock of a row overtakes transactions that
+    # wait to change it.
     counter = change_counters.hold_version(connection, host_aggregates.SUBJECT)
     if (get_epoch(connection), counter) == aggregates.version:
         return

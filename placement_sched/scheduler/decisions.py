@@ -42,7 +42,7 @@ _MAX_REJECTED = (MAX_RECORDED_REJECTIONS, 20, 3)
 def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Map ``group.option`` to recorded values, and list omitted options.
 
-    The smallest values are recorded first.
+    If the values exceed the size limit, the largest values are omitted.
     """
     changed = {
         f"{group}.{name}": value
@@ -168,7 +168,8 @@ def build_no_valid_host(
 ) -> errors.NoValidHost:
     """Build the error for a request without a valid host.
 
-    The error names the JSON path of a request that was sent together with others.
+    For a request that was sent together with other requests, the error names the JSON path of the
+    request.
     """
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
     extra: Json = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validation of the extra specs of flavors.
 
-An extra spec in a namespace with validators (``hw:``) must have a validator itself. All others are
-free. Validators are registered by this module, and by installed packages under the entry point
-group ``placement_sched.extra_spec_validators``: an entry point names a module whose ``register()``
-returns a list of :class:`ExtraSpecValidator`.
+An extra spec in a namespace with validators (``hw:``) must have a validator itself. Other extra
+specs without a validator are accepted. Validators are registered by this module, and by installed
+packages under the entry point group ``placement_sched.extra_spec_validators``: an entry point names
+a module whose ``register()`` returns a list of :class:`ExtraSpecValidator`.
 """
 
 import re
@@ -67,7 +67,7 @@ _SIGNED_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservat
 _LEVELS = ("cpu_shares_level", "disk_io_shares_level", "memory_shares_level", "vif_shares_level")
 _PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The path of the part."}
 _KEY = {"name": "key", "pattern": ".+", "description": "The key of the metadata."}
-#: Attributes with a number or a text.
+#: Attributes of host states with a number or a text.
 _ATTRIBUTES = (
     "aggregates cell_uuid cpu_allocation_ratio current_workload disk_allocation_ratio"
     " disk_available_least disk_mb_used failed_builds free_disk_gb free_disk_mb free_ram_mb host"
@@ -76,7 +76,7 @@ _ATTRIBUTES = (
     " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
     " vcpus_used"
 )
-#: Attributes with parts, which are separated by colons.
+#: Attributes of host states with parts, which are separated by colons.
 _ATTRIBUTES_WITH_PARTS = (
     "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
     " supported_hv_specs supported_instances"

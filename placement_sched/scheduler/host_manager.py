@@ -120,9 +120,9 @@ class CloudView:
 
     @cached_property
     def host_versions(self) -> HostVersions:
-        """Return the version of each group of hosts.
+        """Return the version of each part of the hosts (:class:`HostCache`).
 
-        It is read before the hosts, so that a later change is noticed.
+        The versions are read before the hosts, so that a later change is noticed.
         """
         return change_counters.map_host_versions(self.connection)
 

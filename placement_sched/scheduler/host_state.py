@@ -2,7 +2,7 @@
 """Host states, with the attributes of nova's HostState.
 
 Unscoped extra specs refer to these attributes by name (ComputeCapabilitiesFilter), so a public
-attribute that nova's HostState lacks may not be added. Other data belongs to plugin or service.
+attribute that nova's HostState lacks may not be added. Other data must be in private attributes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -48,7 +48,7 @@ def set_host_attributes(functions: Iterable[Callable[[Any], Mapping[str, Any]]])
 
 
 def has_host_attributes() -> bool:
-    """Return whether there are such functions."""
+    """Return whether functions for further attributes of hosts are set."""
     return bool(_HOST_ATTRIBUTES)
 
 
@@ -60,8 +60,8 @@ class _Annotated:
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the entry points ``placement_sched.host_attributes``.
 
-        They are called at most once for each host, and only if a plugin reads an attribute that
-        nova's HostState lacks.
+        The functions are called at most once for each host, and only if a plugin reads an attribute
+        that nova's HostState lacks.
         """
         if not name.startswith("_") and _HOST_ATTRIBUTES and "_is_complete" not in self.__dict__:
             self.__dict__["_is_complete"] = True
@@ -119,7 +119,9 @@ class HostState(_Annotated):
 
     @property
     def allocation_candidates(self) -> list[Any]:
-        """Return the allocation requests on this host, the first to be claimed.
+        """Return the allocation requests on this host.
+
+        The first allocation request is claimed if the host is selected.
 
         Each is a body of ``PUT /allocations``, made on first use, because only a few of
         thousands of hosts are chosen.

@@ -59,7 +59,7 @@ Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
 #: Packages of nova whose members are shipped here under the same name.
 NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
-#: nova's drivers had a module each, and could also be named by the package alone.
+#: Prefix of the dotted paths of nova's drivers, with or without the module of the driver.
 NOVA_DRIVERS = "nova.scheduler."
 
 
@@ -352,7 +352,7 @@ class _PluginType(Generic[Plugin]):
 
 
 def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
-    """Return an entry point's function, called with the host's traits as second argument.
+    """Return a function that calls an entry point with a host and its traits.
 
     Raises :class:`ConfigurationError` if it cannot be imported.
     """
@@ -400,7 +400,7 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 @cached_by_settings
 def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins that ``settings`` enable, cached by object.
+    """Return the plugins that ``settings`` enable, cached in ``settings``.
 
     Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
     """
@@ -528,7 +528,8 @@ NAMING_CLASSES: Mapping[tuple[str, str], _PluginType[Any]] = {
     ("scheduler", "driver"): _DRIVERS,
     ("scheduler", "policy_selection"): _SELECTORS,
 }
-#: The same by their names in sections of policies, where they may also begin with ``scheduler_``.
+#: The types by the names of the options in sections of policies. There a name may also begin with
+#: ``scheduler_``.
 _SECTION_OPTIONS = {
     name: kind for (_, name), kind in NAMING_CLASSES.items() if kind is not _SELECTORS
 }

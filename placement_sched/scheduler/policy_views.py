@@ -21,7 +21,7 @@ _MASK = "***"
 
 
 def list_policies(scheduler: Scheduler) -> list[Json]:
-    """List the configured and the tagged policies, the default first."""
+    """List the policies of configuration and aggregates, the default first."""
     policies, tagged = _read_policies(scheduler)
     listed = policies.names if policies.named else ()
     unlisted = sorted({each.policy or "" for each in tagged}.difference(listed, [DEFAULT_POLICY]))

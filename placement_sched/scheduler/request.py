@@ -136,7 +136,7 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
     with database.read() as connection:
         recorded = instances.list_by_uuids(connection, spec.instance_uuids)
         present = {row.uuid for row in recorded if is_named(spec, row.host or "", row.node or "")}
-        # An instance that is still being built is present only through its claim.
+        # An instance that is still being built is on the host only if it has allocations.
         claimed = {record.uuid for record in recorded if record.vm_state == _BUILDING}
         claims = allocations.list_by_consumers(connection, claimed) if claimed else ()
         present -= claimed - {claim.consumer.uuid for claim in claims}
@@ -203,7 +203,7 @@ class SchedulingRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestReader:
-    """Reads requests under the current settings."""
+    """Reader of requests under the current settings."""
 
     database: ReadableDatabase
     live: LiveSettings
@@ -412,7 +412,7 @@ def check_document_sizes(requests: Sequence[SchedulingRequest]) -> None:
 def compute_request_digest(uuids: Iterable[str], document: Document) -> str:
     """Return a digest that identifies equal requests for these instances.
 
-    The form of the list of instances does not matter.
+    ``num_instances`` and the spelling of uuids in ``document`` make no difference.
     """
     body = {key: value for key, value in document.items() if key != "num_instances"}
     return compute_digest({**body, "instance_uuids": list(uuids)})
@@ -491,7 +491,7 @@ def _has_group_hint(document: Document) -> bool:
 
 
 def resolve_flavor(connection: Connection, flavor: Document | str | None) -> Document | None:
-    """Return a flavor as recorded: the object, or an unknown id."""
+    """Return the object of a flavor, or only its id if the flavor is unknown."""
     if not isinstance(flavor, str):
         return flavor
     stored = flavors.find_by_flavorid_or_name(connection, flavor)

@@ -214,10 +214,9 @@ class Groups:
 def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     """Build the request groups of a request.
 
-    Earlier sources take precedence: an extra spec overrides the amounts of the flavor. With
-    ``pinned`` false, CPU policies are ignored and all CPUs are requested as VCPU, for hosts
-    without PCPU. Raises :class:`Invalid` if keys are invalid or contradict each other, naming the
-    keys.
+    An extra spec overrides the amount of a class that the sizes of the flavor request. With
+    ``pinned`` false, CPU policies are ignored and all CPUs are requested as VCPU, for hosts without
+    PCPU. Raises :class:`Invalid` if keys are invalid or contradict each other, naming the keys.
     """
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
@@ -362,7 +361,7 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
-    """Request the flavor's amount of each class without a group."""
+    """Request the flavor's amount of each class that no group requests."""
     flavor, group = spec.flavor, groups.plain
     requested = {name for each in groups for name in each.resources}
     if "VCPU" not in requested and "PCPU" not in requested:
@@ -396,7 +395,10 @@ def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
 
 
 def get_tagged_aggregates_mode(settings: Settings) -> str:
-    """Return the configured mode, which is ``off``, ``prefer`` or ``require``."""
+    """Return ``[scheduler] required_aggregates_by_trait``.
+
+    It is ``off``, ``prefer`` or ``require``.
+    """
     return str(settings.scheduler.required_aggregates_by_trait)
 
 

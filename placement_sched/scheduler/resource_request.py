@@ -140,10 +140,10 @@ def build_query(
     """Return the candidates query of a request, and ignored parts.
 
     ``nodes`` are the uuids of the nodes that the request names, None if it names none.
-    ``unlimited_hints`` are scheduler hints that also name hosts or instances. With ``pinned``
-    false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image properties or groups
-    are invalid or contradict each other, naming the keys, and with ``[scheduler]
-    strict_extra_specs`` also if keys would be ignored.
+    ``unlimited_hints`` are scheduler hints that name hosts or instances. A request with such a hint
+    has no limit of candidates. With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid`
+    if extra specs, image properties or groups are invalid or contradict each other, naming the
+    keys, and with ``[scheduler] strict_extra_specs`` also if keys would be ignored.
     """
     groups = build_groups(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
@@ -254,9 +254,11 @@ def _restrict_to_destination(
 
 
 def _get_group_policy(groups: Groups) -> str | None:
-    """Return the group policy, or ``none`` for fewer than two groups.
+    """Return the group policy, by default ``none`` for several groups.
 
-    Raises :class:`Invalid` if the flavor has several groups and no policy.
+    The default for fewer than two groups with a suffix is None.
+
+    Raises :class:`Invalid` if the flavor has several groups with a suffix and no policy.
     """
     if groups.policy is not None or len(groups.suffixes) < 2:
         return groups.policy

@@ -37,7 +37,8 @@ from placement_sched.store.placement import capacity, resource_classes
 #: The uuid of a provider and the name of a resource class.
 InventoryName = tuple[str, str]
 
-#: Number of instances times hosts from which counting the capacity first saves time.
+#: Minimum product of the numbers of instances and hosts for which an upper bound of the instances
+#: that fit is computed first.
 _MIN_PAIRS = 10_000
 #: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
 _USED_UP = "no capacity remains after the earlier instances of this request"
@@ -329,7 +330,9 @@ class FilterWeighResult:
 
 @dataclass(frozen=True, slots=True)
 class SelectionResult:
-    """A host with alternates for every instance, or for no instance.
+    """The selections for all instances, or none if any instance has no host.
+
+    A selection has the chosen host and its alternates.
 
     ``first`` is the result of the filters and weighers for the first instance. If a later instance
     found no host, ``placed`` is the number of earlier instances, and ``later`` the result for the
@@ -357,7 +360,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class HostSelector:
-    """Select hosts with the plugins of a request's settings.
+    """Selector of hosts, with the plugins of a request's settings.
 
     ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
     cells whose hosts are excluded. ``check`` is called before each instance, and raises an error
@@ -428,7 +431,7 @@ class HostSelector:
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
     def _has_stable_verdicts(self, spec: RequestSpec) -> bool:
-        """Return whether unchanged hosts that passed pass for the next instance.
+        """Return whether hosts that passed and did not change pass again.
 
         It is false if a filter of the group's policy does more than limit the members per host.
         """
