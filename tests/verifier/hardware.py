@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of instances and nodes, compared with CPUs and devices of reports.
+"""Records of instances and nodes, compared with hardware in reports.
 
 The database has no CPU numbers and no device addresses of instances: nova-compute assigns them.
 The amounts that instances request are compared with the amounts that nodes report.
