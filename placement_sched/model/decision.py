@@ -217,8 +217,8 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 class Selection:
     """A host for an instance, as in the result of ``select_destinations``.
 
-    ``allocation_request`` is the body of ``PUT /allocations`` with allocations and mappings, or
-    None for a rebuild, which allocates nothing.
+    ``allocation_request`` has allocations and mappings, as in the body of ``PUT /allocations``. It
+    is None for a rebuild, which allocates nothing.
     """
 
     service_host: str

@@ -373,9 +373,10 @@ class _CapacityEvaluation:
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
         """Report the capacity for a request.
 
-        ``last`` is true for the last request of the report. Raises :class:`Invalid` for invalid
-        requests, such as an unknown zone, :class:`NotFound` for an unknown host, and
-        :class:`Unavailable` if the time for a simulation is over.
+        ``last`` is true for the last request of the report. An invalid request, such as a request
+        for an unknown zone, is reported as ``refused``, or raised if the query ``raises``. Raises
+        :class:`NotFound` for an unknown host, and :class:`Unavailable` if the time for a simulation
+        is over.
         """
         if isinstance(request, Invalid):
             return NOTHING | {"refused": request.detail}
