@@ -32,27 +32,39 @@ from tests.verifier.decisions import read_allocated_amounts
 from tests.verifier.model import Fault, FaultsWithValues
 
 _NODES, _PLACES = tables.compute_nodes.c, tables.decision_places.c
+#: Records that are read at a time.
+_BATCH = 500
 #: The filters that compare a request with the NUMA nodes and the PCI devices of a host.
 _NUMA_FILTER, _PCI_FILTER = "NUMATopologyFilter", "PciPassthroughFilter"
 
 
 def find_unreadable_records(connection: Connection) -> FaultsWithValues:
     """Find instances and compute nodes whose JSON no reader accepts."""
-    readers: Mapping[str, tuple[sa.Column[str], Callable[[str], object]]] = {
-        "instance": (tables.instances.c.uuid, partial(_read_instance, connection)),
-        "compute node": (_NODES.uuid, partial(compute_nodes.get_by_uuid, connection)),
+    readers: Mapping[str, tuple[sa.Column[str], Callable[[Sequence[str]], object]]] = {
+        "instance": (tables.instances.c.uuid, partial(_read_instances, connection)),
+        "compute node": (_NODES.uuid, partial(compute_nodes.list_by_uuids, connection)),
     }
     for kind, (column, read) in readers.items():
-        for uuid in connection.scalars(select(column).order_by(column)).all():
-            try:
-                read(uuid)
-            except (AttributeError, Error, LookupError, TypeError, ValueError) as error:
-                values = {"kind": kind, "uuid": uuid, "reason": format_one_line(error)}
-                yield Fault.RECORD_UNREADABLE, values
+        uuids = connection.scalars(select(column).order_by(column)).all()
+        for batch in sql.split_batches(uuids, _BATCH):
+            if _find_reading_error(read, batch):
+                for uuid in batch:
+                    if reason := _find_reading_error(read, [uuid]):
+                        values = {"kind": kind, "uuid": uuid, "reason": reason}
+                        yield Fault.RECORD_UNREADABLE, values
 
 
-def _read_instance(connection: Connection, uuid: str) -> None:
-    _count_pinned_cpus(instances.get_by_uuid(connection, uuid))
+def _find_reading_error(read: Callable[[Sequence[str]], object], uuids: Sequence[str]) -> str:
+    try:
+        read(uuids)
+    except (AttributeError, Error, LookupError, TypeError, ValueError) as error:
+        return format_one_line(error)
+    return ""
+
+
+def _read_instances(connection: Connection, uuids: Sequence[str]) -> None:
+    for record in instances.list_by_uuids(connection, uuids):
+        _count_pinned_cpus(record)
 
 
 def find_hardware_faults(connection: Connection) -> FaultsWithValues:
