@@ -369,7 +369,7 @@ def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
     match = _POINTER.fullmatch(pointer) if isinstance(pointer, str) else None
     if match is None:
         raise Invalid(
-            f'Invalid JSON pointer for this resource: {pointer!r} is not "/" and a single name, '
+            f'Invalid JSON pointer for this resource: {pointer!r} must be "/" and a single name, '
             f"with ~0 for ~ and ~1 for / (at {place})."
         )
     name = match[1].replace("~1", "/").replace("~0", "~")

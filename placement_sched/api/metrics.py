@@ -133,7 +133,7 @@ class Metrics:
             buckets=_SECONDS,
         )
         self._left_out = gauge(
-            "nova_left_out", "Objects in nova's databases that could not be recorded unchanged."
+            "nova_left_out", "Objects of nova's databases left out, or recorded with changes."
         )
         #: Collectors that read their numbers at each scrape rather than from files.
         self._collectors: list[Collector] = []

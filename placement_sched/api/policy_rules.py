@@ -190,7 +190,7 @@ PLACEMENT_RULES = (
     Rule(
         "placement:reshaper:reshape",
         "rule:service_api",
-        "Move inventories and allocations between providers at once.",
+        "Move inventories and allocations between providers atomically.",
     ),
 )
 

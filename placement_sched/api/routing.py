@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes: their declarations on Flask's blueprints, and the calls and answers of handlers.
+"""Declarations of routes on Flask's blueprints, and calls of handlers.
 
 The handlers of a resource belong to a :class:`Blueprint` (``@blueprint.get("/traits/<name>",
-policy=...)``), and the resources of an API to its :class:`Api`. The options of a declaration are a
-:class:`Route`, which Flask returns with the matching rule (``request.url_rule.route``). A handler
+policy=...)``), and the resources of an API to its :class:`Api`. Each declaration
+creates a :class:`Route`, an attribute of the matching rule (``request.url_rule.route``). A handler
 takes an :class:`ApiCall` and returns an :class:`ApiResponse`.
 """
 
@@ -298,7 +298,7 @@ class Blueprint(flask.Blueprint):
 
 
 class RouteRule(Rule):
-    """Flask's rule, with its route if an API declared it."""
+    """Werkzeug rule with the :class:`Route` of an API, or None for others."""
 
     def __init__(self, string: str, *, route: Route | None = None, **options: Any) -> None:
         super().__init__(string, **options)

@@ -460,7 +460,10 @@ def _find_health_check(environ: Mapping[str, Any]) -> str:
 
 
 def _run_on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
-    """Answer on a daemon thread, so that it does not delay the end of the process."""
+    """Run ``respond`` on a daemon thread, and return a future of its result.
+
+    A daemon thread does not delay the end of the process.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Sent] = loop.create_future()
 

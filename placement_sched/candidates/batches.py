@@ -113,10 +113,10 @@ class CandidateBatches:
         return ids
 
     def run(self) -> None:
-        """Find the candidates.
+        """Find candidates up to the limit, and add them to ``requests``.
 
-        Under a limit, only as many trees are read as are estimated to suffice. Raises
-        :class:`TooComplex` if the budget is exceeded.
+        With a limit, reading ends once enough candidates are found. Raises :class:`TooComplex` if
+        the budget is exceeded.
         """
         if self.lacking == 0:
             return

@@ -239,8 +239,8 @@ class TraitBits:
     ) -> NDArray[np.uint64]:
         """Return the traits of ``number`` rows as bits in 64-bit words.
 
-        ``rows`` and ``traits`` are pairs: each row from 0 to ``number`` - 1 has the traits that are
-        paired with it.
+        ``rows`` and ``traits`` are parallel arrays: row ``rows[i]`` has the trait ``traits[i]``.
+        Rows are numbered from 0 to ``number`` - 1.
         """
         distinct, inverse = np.unique(traits, return_inverse=True)
         for trait in distinct.tolist():

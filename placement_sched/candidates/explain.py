@@ -552,8 +552,8 @@ class _Trees:
 def explain(run: SearchRun, view: reports.ExplanationView) -> reports.CandidatesReport:
     """Report the trees that each constraint of a search rejects.
 
-    Each tree counts once, for the first constraint that rejects it. If more trees serve than have
-    candidates, the last step is ``limit``. A root without a compute node is shown by its own name.
+    Each tree counts once, for the first constraint that rejects it. If more trees can serve than
+    have candidates, the last step is ``limit``. A root without a compute node has its own name.
     """
     trees = _Trees(run)
     checked, counts = trees.checked, trees.select_counted()

@@ -73,7 +73,7 @@ class Stage:
 
 
 def list_stages(search: Search) -> tuple[Stage, ...]:
-    """List the constraints of a search in the order of reports."""
+    """List the stages of a search in the order in explanations."""
     suffixes = [slot.suffix for slot in search.slots]
     stages: list[Stage] = []
     for group in search.query.groups:

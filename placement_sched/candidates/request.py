@@ -126,7 +126,11 @@ class Search:
 
     @property
     def is_single(self) -> bool:
-        """Return whether the request is a single group in a cloud without trees."""
+        """Return whether both query and topology are simple.
+
+        The query has a single group without ``same_subtree``, and no provider of the cloud has a
+        parent or shares its inventories.
+        """
         return self.query.is_plain and self.names.topology.flat
 
     @cached_property

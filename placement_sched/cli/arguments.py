@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
         return self.commands
 
     def error(self, message: str) -> NoReturn:
-        """Print the error with a hint at the help, and exit."""
+        """Print the error with the command for help, and exit."""
         if unknown := _UNKNOWN_COMMAND.match(message):
             name, names = unknown[1], self.commands.choices
             message = f"unknown command {name!r}{_suggest(name, names)}"

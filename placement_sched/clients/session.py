@@ -162,7 +162,7 @@ class RemoteService:
         if response.status == 401:
             hint = ". Is the token right?"
         elif response.status == 404 and not isinstance(document, dict):
-            hint = ". Is the address that of the API itself?"
+            hint = ". Is it the address of the API itself?"
         raise self.build_failure(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def read_list(

@@ -307,7 +307,7 @@ def download(name: str, html: str) -> flask.Response:
 def send_csv(name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> flask.Response:
     """Send a table as an attachment in CSV.
 
-    Spreadsheets evaluate texts that begin like a formula. An apostrophe prevents this.
+    A cell that a spreadsheet would evaluate as a formula gets an apostrophe as its prefix.
     """
     text = io.StringIO()
     writer = csv.writer(text)

@@ -147,10 +147,10 @@ def limit_connection_silence(connection: Connection, within: float | None) -> It
 
 
 def leave_faulty_connections(engine: Engine) -> None:
-    """Treat a connection as lost if its Galera node has no quorum, or repeats its answers.
+    """Drop connections to a faulty Galera node.
 
-    If a change through another node aborts a statement, a Galera node may send the end of the
-    answer twice. PyMySQL then closes the connection at the next statement.
+    A node is faulty if it has no quorum, or if it sends the end of an answer twice, as it may do
+    when a change through another node aborts a statement.
     """
 
     @event.listens_for(engine, "handle_error")

@@ -258,7 +258,7 @@ def _describe_error(failure: DBAPIError) -> str | None:
     if code in _NO_TABLE or "no such table" in text:
         return (
             "the database has no schema of this service. Run placement-sched db sync, or db adopt "
-            "if OpenStack placement made it"
+            "for a database of OpenStack placement"
         )
     if "database is locked" in text:
         return LOCKED

@@ -23,7 +23,7 @@ def connect(
 
 
 class PostgreSQLConnection(psycopg.Connection[Any]):
-    """psycopg connection with a limit on silence."""
+    """psycopg connection that fails if the database is silent for too long."""
 
     _within: float | None = None
     #: Whether the connection has its own session, without a pooler (db/failover.py).

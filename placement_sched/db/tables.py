@@ -77,7 +77,7 @@ def define_numbered_table(name: str, *items: SchemaItem, **options: Any) -> Tabl
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Define a table as :func:`define_numbered_table`, with a unique uuid."""
+    """Define a numbered table with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return define_numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options
@@ -85,7 +85,7 @@ def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def define_unique_text_table(name: str, column: str) -> Table:
-    """Define a table as :func:`define_numbered_table`, with unique texts."""
+    """Define a numbered table with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return define_numbered_table(name, Column(column, String(255), nullable=False), unique)
 

@@ -95,10 +95,10 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Notice that the request of an earlier decision would now fit.
+    """State of the webhook notice that an earlier request would now fit.
 
-    ``pending`` are digests of the addresses that have not yet accepted the notice. After
-    ``ended_at`` it is not sent again.
+    ``pending`` has digests of the webhook addresses that have not accepted the notice. After
+    ``ended_at`` the notice is not sent again.
     """
 
     decision: str

@@ -80,9 +80,10 @@ def _find_largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
 
 
 class Reliability(StrEnum):
-    """The reliability of a number.
+    """The reliability of the capacity for a flavor.
 
-    The number is absent if ``REJECTED`` or ``UNKNOWN``.
+    ``INEXACT`` is a lower bound. There is no number if every request for the flavor is rejected
+    (``REJECTED``), or if the flavor does not exist (``UNKNOWN``).
     """
 
     EXACT = "exact"

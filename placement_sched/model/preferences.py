@@ -218,7 +218,7 @@ class Spread:
         key, max_skew = self.request.key, self.request.max_skew
         domains = self.domains_by_host.get(host, ())
         if not domains:
-            reason = f"no aggregate of the host has metadata {key!r}, the domain to spread over"
+            reason = f"no aggregate of the host has metadata {key!r}, so it is in no domain"
             return Rejection(reason, key)
         skews = []
         for domain in domains:

@@ -38,7 +38,7 @@ class Destination(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the destination in JSON, treating null as absent."""
+        """Build a destination from its JSON object, treating null as absent."""
         return cls(
             **{name: document.get(name) for name in ("host", "node", "cell")},
             aggregates=tuple(document.get("aggregates") or ()),

@@ -131,7 +131,7 @@ def create_server(
     endpoints: Sequence[Endpoint],
     count: CountCall = lambda _call: None,
 ) -> "Server":
-    """Create an RPC server for a topic as ``host``, which does not listen yet."""
+    """Create an RPC server for a topic and host, without starting it."""
     target = oslo_messaging.Target(topic=topic, server=host)
     policy = oslo_messaging.ExplicitRPCAccessPolicy
     return Server(transport, target, Dispatcher(endpoints, policy, count))

@@ -2,8 +2,8 @@
 """The processes of ``placement-sched nova-scheduler``.
 
 Any number of workers answer nova's requests. Another process syncs the records with nova's
-databases, and writes the heartbeat of the service. Announcements of nova (see ``rpc.py``) reach
-every worker, and the first worker records them.
+databases, and writes the heartbeat of the service. nova's fanout casts, such as
+``update_aggregates`` (see ``rpc.py``), reach every worker, but only worker 0 records them.
 """
 
 import ctypes
@@ -311,7 +311,7 @@ class SyncService(cotyledon.Service):
             self._shared.figures.set_left_out(left_out)
 
     def reload(self) -> None:
-        """Read everything again, as nova-scheduler reads its cells again on SIGHUP."""
+        """Request a full sync, as SIGHUP makes nova-scheduler reload its cells."""
         self._full.set()
 
     def terminate(self) -> None:

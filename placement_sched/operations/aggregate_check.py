@@ -75,8 +75,8 @@ _DETAILS = {
     "{so} use the hosts",
     Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there. sync_traits "
     "adds it",
-    Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by it: "
-    "requests with and without it may be scheduled there",
+    Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by this "
+    "trait: requests that do not require the trait may also be scheduled there",
     Kind.HOST_WITHOUT_PROVIDER: "{is} in the aggregate but {has} no resource provider",
     Kind.NOT_IN_PLACEMENT: "{is} in the host aggregate but not in the provider aggregate. "
     "sync_aggregates adds it",

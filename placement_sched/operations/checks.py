@@ -202,7 +202,7 @@ def _check_reading(database: Database, schema: Result, settings: Settings, clock
     with database.read() as connection:
         reading = compute_reading_age(connection, clock())
     if reading.oldest is None:
-        problem = 'No cell of nova was read yet. Run the "placement-sched nova adopt" command.'
+        problem = 'No cell of nova has been read yet. Run the "placement-sched nova adopt" command.'
     elif reading.away:
         problem = f"The databases of these cells are unavailable: {', '.join(reading.away)}."
     elif reading.oldest > max(_MIN_OUTDATED_AGE, 3 * settings.scheduler.nova_sync_interval):

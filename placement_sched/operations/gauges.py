@@ -199,7 +199,7 @@ class CloudGauges(PeriodicTask):
         self._figures: CloudFigures | None = None
 
     def run_round(self) -> None:
-        """Read figures from another worker if they are young, else from the cloud."""
+        """Read recent figures of another worker, or compute them."""
         age = self._file.get_age()
         if age is None or age >= MAX_AGE:
             self._figures = self._read().limit_names()
@@ -266,7 +266,7 @@ def build_failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeM
         failures.add_metric([state], result.answer[state])
     remaining = GaugeMetricFamily(
         f"{prefix}_remaining",
-        "Further instances of a flavor that leave the failover capacity intact (a lower bound).",
+        "Further instances of a flavor that do not reduce failover capacity (a lower bound).",
         labels=["flavor"],
     )
     for name, allowance in sorted(result.allowances.items()):

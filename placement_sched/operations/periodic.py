@@ -334,7 +334,7 @@ class WaitingRequests(PeriodicTask):
         failed = tuple(key for key in notice.pending if not self._deliver(addresses, key, body))
         if failed and notice.attempts >= self._max_attempts:
             LOG.warning(
-                "the webhook notice about decision %s was not delivered after %d attempts",
+                "the webhook notice about decision %s was not delivered in %d attempts",
                 notice.decision,
                 notice.attempts,
             )

@@ -93,10 +93,11 @@ def change_move(
 ) -> Json:
     """Change the state of a move, and return the move with its ``rejection``.
 
-    A move is only started if its instance is recorded on its source, and if the target passes now.
-    Otherwise the state stays, and ``rejection`` is the reason. This check is recorded as a decision
-    of kind ``move``. Raises :class:`Conflict` if the sender is not the executor of the run, if a
-    move starts in a run that is not running, or if the move is already done or skipped.
+    A move starts only if its instance is recorded on the source host, and if the target host passes
+    all filters now. Otherwise the state does not change, and ``rejection`` has the reason. This
+    check is recorded as a decision of kind ``move``. Raises :class:`Conflict` if the caller is not
+    the executor of the run, if a move starts in a run that is not running, or if the move is
+    already done or skipped.
     """
     uuid, instance = normalize_uuid(uuid), normalize_uuid(instance)
     executor, state = normalize_uuid(body["executor"]), body["state"]

@@ -2,7 +2,7 @@
 """Audit and repair of allocations.
 
 The audit finds orphaned allocations by the rules of ``nova-manage placement audit`` (nova's
-documentation) and deletes them as an option. A consumer that may be an instance without a record in
+documentation), and optionally deletes them. A consumer that may be an instance without a record in
 this database is only reported. Healing creates missing allocations of recorded instances.
 """
 
@@ -284,10 +284,11 @@ class Auditor:
     def _find_left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
     ) -> tuple[OrphanAllocation, ...]:
-        """Find the old allocations of evacuated instances on hosts that are down.
+        """Find allocations that evacuated instances left on hosts that are down.
 
-        Such an instance is recorded on another host and has allocations on that host, so that it is
-        not moving. A host that is up deletes such allocations itself.
+        An instance counts as evacuated if it is recorded on another host and also has allocations
+        there. Otherwise it may still be moving. If a host is up, its nova-compute deletes such
+        allocations.
         """
         hosts = find_allocated_elsewhere(connection, uuids)
         services_of = services.map_by_host(

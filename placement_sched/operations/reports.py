@@ -231,8 +231,8 @@ def record_reports(
     host. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
     reports, and on the aggregates of new nodes.
 
-    Raises :class:`Duplicate` if another node or provider has a name, :class:`InUse` if a class that
-    a node no longer has is allocated, and :class:`ConcurrentUpdate`.
+    Raises :class:`Duplicate` if a reported name belongs to another node or provider, :class:`InUse`
+    if a report omits a resource class that has allocations, and :class:`ConcurrentUpdate`.
     """
     total = RecordedReports()
     for chunk in split_batches(reports, CHUNK):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of services, instances and server groups.
 
-Each function works within the caller's transaction and locks services first, as reports do. The
-rules are nova's (compute API reference, "Compute services"): an enabled service has no disabled
-reason, and the service of a host with instances cannot be deleted.
+The functions run within the caller's transaction. Functions that change a service lock it first.
+The rules for services are nova's (compute API reference, "Compute services"): an enabled service
+has no disabled reason, and the service of a host with instances cannot be deleted.
 """
 
 from collections.abc import Collection
@@ -45,7 +45,7 @@ class ServiceChange:
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
     """Change a compute service.
 
-    Raises :class:`Invalid` for another service.
+    Raises :class:`Invalid` if the service is not nova-compute.
     """
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded decisions: which values are stored, and size limits.
 
-Every result of ``select_destinations`` is a decision, also if no valid host was found. An
+Every call of ``select_destinations`` is recorded as a decision, even without a valid host. An
 explanation is recorded only on request.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of request filters, requested names and host filters."""
+"""Application of request filters, requested names and host filters."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,7 +140,8 @@ def filter_by_name(
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Filter hosts by the requested names, with a report per stage.
 
-    ``closed_cells`` maps cell uuids to reasons. Their hosts are rejected even if they are named.
+    ``closed_cells`` maps the uuids of excluded cells to reasons. A host of such a cell is rejected
+    even if the request names the host.
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
@@ -336,9 +337,9 @@ class NovaFilter:
     def _find_rejection(
         self, host: HostState, candidates: Sequence[object], spec: RequestSpec
     ) -> Rejection:
-        """Return why a host is rejected, if possible from the filter's own ``rejection``.
+        """Return why the filter rejects a host.
 
-        ``rejection`` is called only for rejected hosts, after their candidates are restored.
+        Restores the candidates of the host, then calls the filter's ``rejection`` if it has an own.
         """
         set_candidates(host, candidates)
         kind = type(self._plugin)

@@ -324,7 +324,7 @@ class RecordedInstances:
         return nest_rows((instance.host, instance.uuid, instance) for instance in instances)
 
     def get_on_host(self, host: str) -> "InstancesOnHost":
-        """Return the instances on a host, for all nodes of the host, read on first use."""
+        """Return the instances on all nodes of a host, without reading them yet."""
         instances = self._on.get(host)
         if instances is None:
             instances = self._on[host] = InstancesOnHost(self, host)

@@ -56,9 +56,9 @@ class SchedulerPlugin:
 
     @classmethod
     def with_settings(cls, settings: Settings, clock: Clock = utcnow) -> Self:
-        """Return a plugin with these settings and this clock.
+        """Build a plugin that reads these settings and this clock.
 
-        They are set before ``__init__`` runs without arguments, so that it may read options.
+        Both are set before ``__init__()`` is called, because ``__init__`` may read options.
         """
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class

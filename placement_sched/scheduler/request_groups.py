@@ -206,7 +206,7 @@ class Groups:
                 del self._groups[suffix]
 
     def list_sources(self, name: str) -> list[str]:
-        """Return the sources of a class or trait, without duplicates."""
+        """Return the extra specs and other sources that name a class or trait."""
         every = (by for group in self for by in (group.sources, group.required, group.forbidden))
         return list(dict.fromkeys(source for by in every for source in by.get(name, ())))
 

@@ -61,7 +61,7 @@ class CloudChange:
 def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     """Read changes from JSON objects that match the schema of changes.
 
-    Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key, and if
+    Raises :class:`Invalid` for an unknown key, with its JSON path and the nearest valid key, and if
     too many hosts are added.
     """
     changes = tuple(

@@ -306,7 +306,7 @@ def iterate_violations(
 
 
 def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[str, object]]:
-    """Yield instances whose allocations are from other hosts than the recorded host.
+    """Yield instances with allocations on a host other than recorded.
 
     Only trees whose root is a compute node count: allocations from shared storage do not indicate
     a host. Instances with a task state are skipped, as they may be moving. An instance of a nova

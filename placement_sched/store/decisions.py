@@ -431,9 +431,10 @@ def _from_json(text: str | None) -> Any:
 def list_waiting_for_notice(
     connection: Connection, policies: Collection[str], since: datetime, limit: int
 ) -> list[str]:
-    """Return the newest decisions without a host that still wait for a notice.
+    """List decisions without a host that may be announced to a webhook.
 
-    A request stops waiting as soon as a later selection is about any of its instances.
+    Returns uuids, newest first. A decision is left out if a later selection includes any of its
+    instances, or if its notice has ended.
     """
     later, place, other = decisions.alias(), decision_places.alias(), decision_places.alias()
     is_replaced = exists(

@@ -79,9 +79,10 @@ def search(
     marker: str | None = None,
     limit: int | None = None,
 ) -> list[PlanRunSummary]:
-    """Return runs, newest first, in two statements.
+    """Return runs, newest first.
 
-    ``filters`` are values of columns. The list begins after the run ``marker``.
+    ``filters`` maps names of columns to values. ``marker`` is the uuid of the last run of the
+    previous page.
     """
     query = select(*_SUMMARY).where(*(_RUNS[name] == value for name, value in filters.items()))
     marker_id = select(_RUNS.id).where(_RUNS.uuid == marker).scalar_subquery()

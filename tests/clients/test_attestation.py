@@ -128,7 +128,7 @@ def test_http_url_of_a_tls_attestation_service_is_reported(attestation_service):
 def test_error_response_of_attestation_is_not_retried(attestation_service, attestation_client):
     for status, body, words in (
         ("401 Unauthorized", {}, "answered 401 Unauthorized to POST /PollHosts"),
-        ("404 Not Found", b"nginx", "Is the address that of the API itself?"),
+        ("404 Not Found", b"nginx", "Is it the address of the API itself?"),
         ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
         ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
     ):

@@ -193,7 +193,7 @@ def test_host_is_rejected_by_its_failure_domain_with_most_members():
 
 
 def test_host_without_a_failure_domain_is_rejected():
-    expected = "no aggregate of the host has metadata 'rack', the domain to spread over"
+    expected = "no aggregate of the host has metadata 'rack', so it is in no domain"
     assert find_spread_rejection(build_spread(), "d") == expected
 
 

@@ -384,7 +384,7 @@ def test_webhook_notice_attempts_are_limited(make_waiting_task, webhook_outbox, 
     for _ in range(5):
         task.run_round()
     assert len(webhook_outbox.take_sent_notices()) == 3
-    assert f"the webhook notice about decision {decision} was not delivered after" in caplog.text
+    assert f"the webhook notice about decision {decision} was not delivered in" in caplog.text
 
 
 def test_webhook_notice_attempt_interrupted_by_a_crash_counts(make_waiting_task, webhook_outbox):

@@ -99,7 +99,7 @@ def test_group_members_are_spread_over_racks(cloud):
         f"Domain rack=r1 has {members['cn1']} members, the emptiest (r2) has {members['cn4']}: "
         f"skew {members['cn1'] + 1 - members['cn4']} after placement exceeds max_skew 1"
     )
-    outside = "no aggregate of the host has metadata 'rack', the domain to spread over"
+    outside = "no aggregate of the host has metadata 'rack', so it is in no domain"
     expected = dict.fromkeys(("cn1", "cn2", "cn3"), crowded) | {"cn5": outside}
     assert list_spread_rejections(answer) == {
         host: reason.replace("1 members", "1 member") for host, reason in expected.items()

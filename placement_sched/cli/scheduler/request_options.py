@@ -178,7 +178,7 @@ def with_instances(body: Json) -> Json:
 
 
 def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
-    """Add ``--override``, with a help that begins with ``summary``."""
+    """Add ``--override``, with a help text that begins with ``summary``."""
     parser.add_argument(
         "--override",
         action="append",
@@ -311,7 +311,8 @@ class RequestedChanges:
     """Changes from the request (``before``), a file and ``--change``.
 
     ``has_overrides`` is true if ``--override`` was given. Errors about overrides then name this
-    option. ``flavors`` is the number of flavors from the file. They precede all other flavors.
+    option. ``flavors`` is the number of flavors from the file, which come before all other
+    flavors.
     """
 
     file: ChangesFile

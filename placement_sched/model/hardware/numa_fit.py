@@ -217,7 +217,7 @@ def _add_reserved(
     used = frozenset(chosen)
     remaining = [cpu for cpu in free if cpu not in used]
     if len(remaining) < reserved:
-        return f"{reserved} dedicated CPU for the emulator requested, {len(remaining)} left"
+        return f"{reserved} dedicated CPUs for the emulator requested, {len(remaining)} free"
     pins = dict(zip(sorted(cell.pcpuset), chosen, strict=True))
     return PinnedCPUs(pins, frozenset(remaining[:reserved]))
 

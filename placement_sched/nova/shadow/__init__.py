@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shadow mode: evaluation of nova-scheduler's requests alongside it, with comparison."""
+"""Shadow mode: comparison of nova-scheduler's choices with this service."""

@@ -204,7 +204,7 @@ class NovaOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on an instance, with nova's host and explanatory details."""
+    """Comparison of nova's host for an instance with this service's."""
 
     verdict: str
     nova_host: HostName | None = None

@@ -348,10 +348,16 @@ class OutcomeTracker:
         except Unavailable:
             raise
         except Error as failure:
-            return {"why": f"{host} was not recorded then ({failure.detail})"}
+            return {
+                "why": f"no verdict on {host} was recorded with the decision, and the request "
+                f"cannot be evaluated now: {failure.detail}"
+            }
         for verdict in explanation.get("verdicts", ()):
             if verdict.get("host") == host.host:
-                return {"why": f"{host} was not recorded then. Now: {_format_verdict(verdict)}"}
+                return {
+                    "why": f"no verdict on {host} was recorded with the decision. Now: "
+                    f"{_format_verdict(verdict)}"
+                }
         return {"why": f"compute node {host} is not recorded here"}
 
     def _count(self, request: AwaitedRequest, results: Sequence[ShadowResult]) -> None:
@@ -517,7 +523,10 @@ class Shadow:
 
 
 def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:
-    """Run until SIGTERM or SIGINT, and call ``started`` with the name of the queue."""
+    """Run the shadow of nova-scheduler until SIGTERM or SIGINT.
+
+    Calls ``started`` with the name of the queue once nova's calls are read.
+    """
     notifier = Notifier()
     shadow = Shadow(settings, transport)
 

@@ -171,7 +171,7 @@ class NovaCells:
         if (character := self.characters.find_unstorable(display_name)) is None:
             return display_name
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        totals.add_issue(place, f"{reason}, so it is recorded with {PLACEHOLDER}")
+        totals.add_issue(place, f"{reason}, which is recorded with {PLACEHOLDER} instead")
         return self.characters.replace_unstorable(display_name)
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:

@@ -383,9 +383,9 @@ class AggregateSync:
         self._fingerprint: readers.TablesFingerprint | None = None
 
     def follow(self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False) -> None:
-        """Record differences, with ``is_full`` even if no table has changed.
+        """Sync aggregates if nova's tables have changed, or if ``is_full``.
 
-        Raises :class:`NovaDatabaseUnavailable`.
+        With ``dry``, differences are only reported. Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
             fingerprint = readers.read_fingerprint(connection)

@@ -300,11 +300,17 @@ class MergeState:
         return self.after.services.get((host, binary), new)
 
     def add_classes(self, names: Iterable[str]) -> None:
-        """Add custom resource classes, or raise :class:`DocumentError`."""
+        """Add the custom resource classes among ``names``.
+
+        Raises :class:`DocumentError` for a name that is neither standard nor custom.
+        """
         self.after.resource_classes.update(_check_custom("resource class", names, STANDARD_CLASSES))
 
     def add_traits(self, names: Iterable[str]) -> None:
-        """Add custom traits, or raise :class:`DocumentError`."""
+        """Add the custom traits among ``names``.
+
+        Raises :class:`DocumentError` for a name that is neither standard nor custom.
+        """
         self.after.traits.update(_check_custom("trait", names, STANDARD_TRAITS))
 
 

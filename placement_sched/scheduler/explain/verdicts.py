@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts of a run on single hosts, with reasons and possible changes.
+"""Verdicts on single hosts, with reasons and suggested changes.
 
 A host has either passed, with rank and weight, or is rejected, with the stages that reject it. A
 verdict contains the results of the run. Stages that the run did not evaluate for a host, because an
-earlier stage rejected the host, are evaluated for this host alone. If there are many hosts and the
-request is large, only the first hosts are evaluated in this way.
+earlier stage rejected the host, are evaluated for this host alone. For a large request with many
+hosts, only the first hosts get this evaluation.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized

@@ -261,9 +261,9 @@ class Screen:
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
     def list_requests(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return a failure's requests with their numbers of instances.
+        """Return the requests of the instances on failed hosts, with counts.
 
-        Returns None if any of the requests is not screened.
+        Returns None if any of the requests cannot be screened.
         """
         pairs = [(self.requests.get(key), number) for key, number in load.counts.items()]
         screened = [(request, number) for request, number in pairs if request is not None]

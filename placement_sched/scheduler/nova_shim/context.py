@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.context``."""
+"""Substitute for ``nova.context``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

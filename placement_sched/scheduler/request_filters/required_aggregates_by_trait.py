@@ -14,14 +14,14 @@ from placement_sched.scheduler.request_filters import (
 
 
 class RequiredAggregatesByTrait(BaseRequestFilter):
-    """Request filter that confines requests to aggregates with their traits.
+    """Request filter that confines requests to aggregates for their traits.
 
-    The counterpart of forbidden_aggregates, which keeps other requests out of such aggregates. For
-    each trait X that the request requires (by flavor, image, port or accelerator, in any group) and
-    that tags an aggregate with ``trait:X=required``, the host must be in an aggregate with this
-    tag. It is not enough that the host has the trait. Aggregates that are already forbidden to the
-    request are not used. If no other aggregate has the tag, the request is rejected. Traits that
-    tag no aggregate have no effect.
+    The counterpart of forbidden_aggregates, which keeps other requests out of such aggregates. If
+    the request requires a trait X (by flavor, image, port or accelerator, in any group), and any
+    aggregate has ``trait:X=required``, the host must be in such an aggregate. It is not enough that
+    the host has the trait. Aggregates that are already forbidden to the request are not used. If no
+    other aggregate has the tag, the request is rejected. Traits that tag no aggregate have no
+    effect.
 
     Enabled by ``[scheduler] required_aggregates_by_trait = require``. The default is off. With
     ``prefer`` RequiredAggregatesByTraitWeigher prefers hosts of these aggregates instead. nova has

@@ -20,7 +20,7 @@ class BuildFailureWeigher(BaseHostWeigher):
     by_host = True
     weight_option = cfg.FloatOpt("build_failure_weight_multiplier", default=1_000_000.0)
     weight_help = (
-        "Multiplier of BuildFailureWeigher, which avoids hosts with failed builds. 0 ignores them."
+        "Multiplier of BuildFailureWeigher, which avoids hosts with failed builds. 0 disables it."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

@@ -587,7 +587,7 @@ def test_require_and_isolate_policies_are_rejected_by_unfit_cores():
         ([0, 1], 3, 0, "3 dedicated CPUs on separate cores requested, 2 cores free"),
         ([], 1, 1, ([0], [1])),
         ([0], 1, 1, ([1], [4])),
-        ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
+        ([], 4, 1, "1 dedicated CPUs for the emulator requested, 0 free"),
     ],
 )
 def test_isolate_policy_leaves_siblings_idle_on_stein_hosts(pinned, count, reserved, expected):
@@ -611,7 +611,7 @@ def test_only_cpus_of_reported_cores_are_pinned():
     host = build_cell(pinned=range(4), siblings=CORES[:2])
     assert pin_cpus(host, 2) == ([0, 1], [])
     assert pin_cpus(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
-    assert pin_cpus(host, 2, reserved=1) == "1 dedicated CPU for the emulator requested, 0 left"
+    assert pin_cpus(host, 2, reserved=1) == "1 dedicated CPUs for the emulator requested, 0 free"
     assert pin_cpus(build_cell(pinned=[7, 3, 5], pinned_cpus=[3]), 2) == ([5, 7], [])
 
 
