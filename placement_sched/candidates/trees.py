@@ -28,7 +28,7 @@ from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
 
-#: Number of conditions for each tree that cost nothing, and of further conditions for one step.
+#: Conditions for each tree that cost nothing, and number of further conditions in a step.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
 #: Number of providers that may serve a slot, and of trees that share a provider, in one step.
 _NOTED, _SHARED_NOTED = 20, 5

@@ -102,11 +102,10 @@ class FormRequest:
         """Return the request spec of the form."""
         values: dict[str, Any] = {field: self.typed.get(field) for field in _TEXTS}
         values |= {field: self._parse_number(field) for field in _NUMBERS}
-        lists = {field: self._list(field) for field in _LISTS}
+        values |= {field: self._list(field) for field in _LISTS}
         for field in ("extra_specs", "image_properties"):
-            values[field] = parse_pairs(lists[field], LABELS[field])
-        values["hints"] = parse_hints(lists["hints"], LABELS["hints"])
-        values |= {field: lists[field] for field in ("force_hosts", "ignore_hosts")}
+            values[field] = parse_pairs(values[field], LABELS[field])
+        values["hints"] = parse_hints(values["hints"], LABELS["hints"])
         return build_request_spec(values, LABELS)
 
     @property

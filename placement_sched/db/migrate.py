@@ -54,7 +54,7 @@ LOG = log.getLogger(__name__)
 
 #: Seconds of the lease that is the migration lock of a Galera cluster. After that time another
 #: process may take the lease. A longer migration on a cluster is not protected: the guide says to
-#: start one process.
+#: start a single process.
 MAX_LOCK_AGE = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
