@@ -26,8 +26,8 @@ from placement_sched.candidates.combine import Combination, ProviderTree, iterat
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 
-#: Returns the layout of a combination. The argument names for each slot the first slot that has
-#: the same provider.
+#: Returns the layout of a combination. The argument has for each slot the first slot with the same
+#: provider.
 LayoutOf = Callable[[tuple[int, ...]], Layout]
 
 #: Number of characters of the response that cost one step of the budget.
@@ -39,9 +39,9 @@ _CANDIDATE, _PROVIDER, _SLOT, _AMOUNT = 34, 60, 46, 8
 _MIN_BATCH, _MAX_BATCH = 16, 10_000
 #: Minimum number of trees in a later batch, because each batch has a fixed cost.
 _MIN_NEXT_BATCH = 128
-#: Expected number of combinations of a tree before the first batch is read.
+#: Assumed number of combinations of a tree, for the size of the first batch.
 _PER_TREE = 4
-#: If fewer than one tree in this many has a provider for each slot, only such trees are selected.
+#: If less than 1/_SPARSE of the trees have a provider for each slot, only such trees are read.
 _SPARSE = 4
 #: Growth factor of a batch that finds too few candidates.
 _GROWTH = 4
@@ -53,7 +53,7 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(slots=True)
 class _Shape:
-    """The combinations of all trees of the same shape, found as far as needed."""
+    """The combinations of trees of the same shape, generated when needed."""
 
     pending: Iterator[Combination]
     combinations: list[Combination] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Batch:
 
 @dataclass(slots=True, kw_only=True)
 class CandidateBatches:
-    """The candidates found so far, in ``requests``, and the search for more.
+    """A running search, with the candidates found so far in ``requests``.
 
     ``limit`` is the maximum number of candidates (None: all). With ``in_turn``, each tree
     contributes its first candidate before any tree contributes a second. With ``random``, trees and
@@ -167,7 +167,7 @@ class CandidateBatches:
         return _Shape(self._yield_combinations(tree))
 
     def _yield_combinations(self, tree: ProviderTree) -> Iterator[Combination]:
-        """Yield the combinations of a tree, and pay for a candidate of each."""
+        """Yield the combinations of a tree, and charge the budget for each."""
         budget, price = self.reader.budget, self._price
         for combination in iterate_combinations(tree, self.reader.search.rules, budget):
             budget.consume(price)
@@ -186,9 +186,10 @@ class CandidateBatches:
         return (_CANDIDATE + slots) // CHARACTERS_PER_STEP
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
-        """Add combinations ``first`` to ``end`` of each tree, up to the limit.
+        """Add candidates for combinations ``first`` to ``end`` - 1 of each tree.
 
-        Returns whether any combination was found.
+        If ``end`` is None, all later combinations are added. Stops at the limit. Returns whether
+        any combination was found.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)
@@ -252,7 +253,7 @@ class CandidateBatches:
         return has_any
 
     def _add_candidates(self, batch: _Batch, trees: _Numbers, places: _Numbers) -> None:
-        """Add a candidate for each tree in ``trees`` and its combination in ``places``."""
+        """Add candidates for combinations ``places[i]`` of trees ``trees[i]``."""
         columns, requests = batch.trees, [None] * len(trees)
         filled: list[Any] = requests
         if not len(trees):
@@ -322,7 +323,7 @@ class CandidateBatches:
     def _read_at_random(self, random: Random) -> Iterator[ProviderTrees]:
         """Yield trees in random order.
 
-        If few of them serve, continues with trees that may serve.
+        If few trees of a batch may serve, later batches contain only trees that may serve.
         """
         reader = self.reader
         roots = list(reader.source.find_roots(reader.search))

@@ -28,11 +28,11 @@ MAX_LOAD_WAIT = 0.2
 MAX_CHANGED_PROVIDERS = 20_000
 #: Names of the background threads: a thread loads all providers, another checks the cache.
 LOAD_THREAD, CHECK_THREAD = "load provider cache", "check provider cache"
-#: Seconds that rows of the change log which were read before may be missing, because Galera
-#: nodes may lag.
+#: Seconds that rows of the change log may be missing after they were read, because Galera nodes
+#: may lag.
 MAX_LAG = 2.0
-#: Seconds between two reads of late rows: by the background thread, by a request if the process was
-#: idle, and the minimum after a long transaction.
+#: Seconds between two reads of late rows (see ``change_log``): by the background thread, by a
+#: request if the process was idle, and the minimum after a long transaction.
 LATE_PAUSE, MAX_LATE_PAUSE, MIN_LATE_PAUSE = 5.0, 10.0, 1.0
 #: Seconds between two comparisons of all providers with the database.
 COMPARE_PAUSE = 300.0
@@ -82,7 +82,7 @@ class ProviderCache:
         self._cloud: ProviderColumns | None = None
         self._shape: tuple[int, TreeIndex] | None = None
         self._not_before = -_PAUSE
-        #: Time since which rows of the log that were read before are missing, None if none are.
+        #: Time of the first read that lacked earlier rows of the log, None if no rows are missing.
         self._lacking_since: float | None = None
         #: Times of the last read of late rows and of the last comparison of all providers.
         self._late_rows_read_at = self._compared_at = self._clock()
@@ -94,10 +94,9 @@ class ProviderCache:
     def refresh(self, connection: Connection) -> bool:
         """Apply all committed changes, and return whether the cache can be used.
 
-        Sends a single SQL statement if nothing has changed, and another for each batch of changed
-        providers. Returns False if the change log is not available, while all providers are loaded,
-        and after any error except a lost connection. The request can then search in the database. A
-        lost connection is raised.
+        Sends a single SQL statement if nothing has changed. Returns False if the change log is not
+        available, while all providers are being loaded, and after an error. The request can then
+        search in the database. If the connection is lost, its error is raised instead.
         """
         try:
             return self._apply_changes(connection)
@@ -153,7 +152,7 @@ class ProviderCache:
                 self._load_lock.release()
 
     def _read_log(self, connection: Connection, position: Any) -> Changes:
-        """Read the changes since the current position, and due late rows."""
+        """Read the changes since ``position``, and late rows if they are due."""
         changes = self._log.read(connection, position)
         if changes.lacks_rows:
             now = self._clock()
@@ -180,7 +179,7 @@ class ProviderCache:
             self._check_lock.release()
 
     def run_refresh(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
-        """Apply late rows, check triggers, and compare all providers."""
+        """Apply late rows, check triggers, and compare all providers if due."""
         try:
             with opened() as connection:
                 self._apply_late_rows(connection)
@@ -205,8 +204,8 @@ class ProviderCache:
     def compare(self, connection: Connection) -> frozenset[int]:
         """Compare all providers with the database, and reload differences.
 
-        Generations and used amounts are compared. They differ only if the change log has missed a
-        change.
+        Generations and used amounts are compared. Returns the ids of the reloaded providers, whose
+        changes the change log has missed.
         """
         sums = provider_state.read_sums(connection)
         with self._load_lock:
@@ -289,8 +288,8 @@ class ProviderCache:
     def _start_full_load(self, connection: Connection) -> bool:
         """Load all providers, on this thread or in the background.
 
-        Returns whether a background thread got the load lock. Requests that already run continue
-        with the present columns.
+        Returns whether a background thread took over the load lock. Requests that already run
+        continue with the present columns.
         """
         with self._lock:
             self._position = None
@@ -311,7 +310,7 @@ class ProviderCache:
             self._load_lock.release()
 
     def _load_if_logged(self, connection: Connection) -> None:
-        # A log in doubt may be a log that is no longer written.
+        # Triggers that are missing may be the reason why the log is in doubt.
         if (reason := self._log.find_defect(connection)) is not None:
             self._disable(reason)
         else:
@@ -381,7 +380,7 @@ class ProviderCache:
     def lock_columns(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Lock the cache, and return its columns and tree index.
 
-        Call :meth:`refresh` first. Use columns and tree index only if it returned True.
+        Call :meth:`refresh` first. Use columns and tree index only if it has returned True.
         """
         with self._lock:
             cloud, index = self._get_columns(), self._shape

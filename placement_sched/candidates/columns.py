@@ -26,7 +26,7 @@ RowNumbers = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 #: A selection of rows: a range, or row numbers in ascending order.
 SomeRows = slice | RowNumbers
-#: Maximum capacity, because numpy's integers have 64 bits. It exceeds any possible request.
+#: Capacities are cut to this maximum, to fit 64-bit integers. It exceeds any possible request.
 _MAX_CAPACITY = 2.0**62
 _NO_ROWS: RowNumbers = np.empty(0, np.int32)
 #: The columns of inventories and their types.
@@ -42,7 +42,7 @@ INVENTORY: Mapping[str, type[np.number]] = {
 }
 #: Bytes of a uuid string with its dictionary entry, and of an object reference.
 _TEXT, _OBJECT = 85 + 110, 8
-#: Bytes of a provider description: a tuple of five with its integers.
+#: Bytes of a :class:`CandidateProvider` with its integers.
 _DESCRIBED = 160
 _Ids = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def count_rows(rows: SomeRows) -> int:
 
 
 def expand_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """List the numbers of several ranges, range by range."""
+    """List the numbers from ``first[i]`` to ``end[i]`` - 1, for each ``i``."""
     lengths = end - first
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(first - offsets, lengths) + np.arange(int(lengths.sum()))
@@ -67,9 +67,9 @@ def truncate_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class RowValues:
-    """Values of rows, sorted by row. A row has any number of values.
+    """Named columns of values that belong to rows, sorted by row.
 
-    ``rows`` is the row of each value. All arrays have the same length.
+    ``rows[i]`` is the row of value ``i`` of each column. A row has any number of values.
     """
 
     rows: RowNumbers
@@ -81,7 +81,7 @@ class RowValues:
         return self.rows.nbytes + sum(column.nbytes for column in self.values.values())
 
     def replace(self, changed: RowNumbers, new: "RowValues") -> bool:
-        """Replace values of ``changed`` rows, and return whether any differs."""
+        """Replace values of ``changed`` rows, and return whether any changed."""
         first = np.searchsorted(self.rows, changed, "left")
         positions = expand_ranges(first, np.searchsorted(self.rows, changed, "right"))
         if np.array_equal(self.rows[positions], new.rows):
@@ -105,9 +105,9 @@ class RowValues:
         return True
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
-        """Map each old row number to its new number.
+        """Change each row number ``row`` to ``numbers[row]``.
 
-        A negative number drops the row's values.
+        If the new number is negative, the values of the row are dropped.
         """
         new = numbers[self.rows]
         keep = new >= 0
@@ -117,7 +117,7 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def find_span(self, rows: slice) -> slice:
-        """Return the slice with the values of a range of rows.
+        """Return the slice of each column with the values of these rows.
 
         No row may have multiple values.
         """
@@ -127,9 +127,9 @@ class RowValues:
         return slice(int(first), int(last))
 
     def find_positions(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the position of the value of each row, and whether it exists.
+        """Return the index of each row's value, and whether there is a value.
 
-        No row may have multiple values. The position of a row without a value is meaningless.
+        No row may have multiple values. The index is meaningless for a row without a value.
         """
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
@@ -150,7 +150,7 @@ class RowValues:
 class ClassColumns:
     """The inventories of a resource class in columns.
 
-    Capacities are not truncated.
+    Capacities are not truncated to integers.
     """
 
     inventories: RowValues = field(
@@ -158,8 +158,8 @@ class ClassColumns:
             _NO_ROWS, {name: np.empty(0, kind) for name, kind in INVENTORY.items()}
         )
     )
-    #: The greatest min_unit so far, and whether any step size has been other than 1. If they are 1
-    #: and False, as in most clouds, the comparisons are skipped.
+    #: The greatest min_unit so far, and whether any step size was not 1. While they are 1 and
+    #: False, as in most clouds, amounts are not compared with min_unit and step_size.
     greatest_min_unit: int = 1
     has_steps: bool = False
 
@@ -171,7 +171,7 @@ class ClassColumns:
         self.inventories.replace(changed, inventories)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
-        """Return for each row whether the remaining capacity fits this amount.
+        """Return for each row whether its inventory can provide ``amount``.
 
         The rule is the same as in :mod:`placement_sched.store.placement.capacity`.
         """
@@ -194,16 +194,16 @@ class ClassColumns:
     def select_values(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
-        """Return which of the rows have an inventory, and values of inventories.
+        """Return which rows have an inventory, and values of the inventories.
 
-        ``names`` are columns of :data:`INVENTORY`. Rows without an inventory have no values.
+        ``names`` are the columns of :data:`INVENTORY` to return. They omit rows without inventory.
         """
         positions, has_inventory = self.inventories.find_positions(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
 
     def count_fitting_rows(self, amount: int) -> int:
-        """Return the number of rows whose remaining capacity fits this amount."""
+        """Count the rows whose inventory can provide ``amount``."""
         if amount > MAX_INT:
             return 0
         return int(np.count_nonzero(self._fits(amount, slice(0, len(self.inventories.rows)))))
@@ -282,7 +282,7 @@ class ProviderTable:
     generations: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     roots: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     parents: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
-    #: The description of each provider for the search, made at its first use.
+    #: The :class:`CandidateProvider` of each provider, None before its first use.
     described: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
 
     @property
@@ -308,8 +308,8 @@ class ProviderTable:
 class ProviderColumns:
     """All columns of a cloud, which :meth:`replace` updates.
 
-    ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
-    change. Threads that share the columns need a lock.
+    The counter ``shape`` increases when a provider is added, removed or moved, when its traits or
+    aggregates change, and with new names. Threads that share the columns need a lock.
     """
 
     def __init__(self, names: KnownNames) -> None:
@@ -327,7 +327,7 @@ class ProviderColumns:
     def set_names(self, names: KnownNames) -> None:
         """Replace the names of classes, traits and aggregates.
 
-        Descriptions and tree index depend on the names, and are built again.
+        Provider descriptions and tree index depend on names, and are built again when needed.
         """
         self.names = names
         self.shape += 1
@@ -340,7 +340,7 @@ class ProviderColumns:
         return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
 
     def find_rows(self, ids: Iterable[int]) -> RowNumbers:
-        """Return the rows of the providers with these ids, except unknown ids."""
+        """Return the rows of the providers with these ids, ignoring unknown ids."""
         wanted = np.fromiter(ids, np.int64)
         return self.find_existing_rows(wanted)[1]
 
@@ -354,7 +354,7 @@ class ProviderColumns:
         return exists, rows[exists].astype(np.int32)
 
     def map_ids(self, uuids: Iterable[str]) -> dict[str, int]:
-        """Map the uuids of providers to their ids."""
+        """Map the uuids of existing providers to their ids."""
         pairs = ((uuid, self._ids.get(self._normalize_uuid(uuid))) for uuid in uuids)
         return {uuid: key for uuid, key in pairs if key is not None}
 
@@ -362,7 +362,7 @@ class ProviderColumns:
         return uuid.lower() if self.names.ignores_case else uuid
 
     def replace(self, changed: Collection[int], loaded: ProviderRows) -> None:
-        """Replace all rows of the ``changed`` providers by loaded rows.
+        """Replace all rows of the ``changed`` providers with loaded rows.
 
         A provider without loaded rows is removed.
         """
@@ -460,9 +460,9 @@ class ProviderColumns:
             self.shape += 1
 
     def compute_sums(self) -> dict[int, ProviderSums]:
-        """Map each batch of provider ids to the sums over its providers.
+        """Map each batch number to the sums over the providers of the batch.
 
-        See :meth:`list_ids_in_batches` for the numbers of batches.
+        :meth:`list_ids_in_batches` defines the numbers of batches.
         """
         if not len(self):
             return {}
@@ -486,9 +486,9 @@ class ProviderColumns:
         return selected
 
     def find_differing_providers(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
-        """Return the providers with a generation or usage other than ``loaded``.
+        """Return the ids of providers whose generation or usage differs.
 
-        ``ids`` are the ids to compare, and ``loaded`` are the rows of these providers.
+        ``ids`` are the providers to compare, and ``loaded`` are their rows in the database.
         """
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
@@ -511,7 +511,7 @@ class ProviderColumns:
     def describe_providers(self, rows: RowNumbers) -> list[CandidateProvider]:
         """Describe these providers, except providers without a root.
 
-        A provider is described by the same object until it is replaced.
+        Each call returns the same object for a provider, until the provider is replaced.
         """
         cached = self.providers.described
         providers: list[Any] = cached[rows].tolist()
@@ -541,9 +541,9 @@ class ProviderColumns:
 
 
 def _build_object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Build an object array from a list.
+    """Build a one-dimensional array of objects.
 
-    numpy would turn a list of tuples into columns.
+    ``np.array`` would turn a list of tuples into a two-dimensional array.
     """
     column = np.empty(len(values), np.object_)
     for place, value in enumerate(values):
@@ -567,7 +567,7 @@ def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
 
 
 def _expand_pairs(rows: Sequence[Row]) -> tuple[_Ids, _Ids]:
-    """Pair each provider with each item of its row."""
+    """Return parallel arrays of provider ids and of the items in their rows."""
     lengths = np.fromiter((len(row) - 1 for row in rows), np.int64, len(rows))
     owners = np.fromiter((row[0] for row in rows), np.int64, len(rows))
     items = np.fromiter(chain.from_iterable(row[1:] for row in rows), np.int64)

@@ -28,7 +28,7 @@ _Ids = frozenset[int]
 Combination = tuple[int, ...]
 #: Trying a provider costs a step, and a further step per this number of slots.
 _SLOTS = 16
-#: Minimum number of combinations for which checking feasibility first saves time.
+#: From this number of possible combinations on, checking feasibility first saves time.
 _MIN_TO_CHECK = 1000
 
 
@@ -66,10 +66,11 @@ def can_assign(
 
 
 class TraitCoverage:
-    """The required trait sets that the chosen providers cover by slot.
+    """Coverage of the required trait sets by the providers chosen so far.
 
-    ``covers`` are the sets that each provider covers, as bits. ``options`` are the providers of
-    each slot in the order of choosing, and empty for a slot whose traits do not count.
+    ``sets`` is the number of sets. ``covers`` has for each provider the sets that it covers, as
+    bits. ``options`` has the providers of each slot in the order of choosing. The options of a slot
+    with a suffix are empty, because the traits of its provider do not count.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class TraitCoverage:
         return self._coverable[0] == self._all
 
     def allows(self, depth: int, provider: int) -> bool:
-        """Return whether every set can be covered with this provider."""
+        """Return whether every set can still be covered with this provider."""
         if not self._counts[depth]:
             return True
         chosen = self._covered[depth] | self._covers.get(provider, 0)
@@ -107,10 +108,10 @@ class TraitCoverage:
 class Subtree:
     """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    A combination obeys the rule if a provider of the rule's slots is the top: it is an ancestor of
-    every other of these providers. ``slots`` are in the order of choosing. ``tops`` are the
-    possible tops: each serves a slot of the rule, and every slot of the rule has a provider that is
-    the possible top or below it.
+    A combination obeys the rule if the providers of the rule's slots have a top: the top is a
+    provider among them that is an ancestor of all others. ``slots`` are in the order of choosing.
+    ``tops`` are the possible tops: each can serve a slot of the rule, and every slot of the rule
+    can be served by the possible top or by a provider below it.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class Subtrees:
     def limit_to_subtree(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
-        """Return the options, with the slots of a rule limited to a subtree."""
+        """Return the options, limited to the subtree of ``top`` for a rule's slots."""
         lineage, limited = self._lineage, list(options)
         self._spend(sum(len(options[slot]) for slot in rule.slots) // _CHOICES_PER_STEP)
         for slot in rule.slots:
@@ -231,12 +232,12 @@ class FreeCapacity:
 class ProviderTree:
     """A tree: for each slot, the providers (own or sharing) that can serve it.
 
-    Providers are ids or, in a tree of :class:`~placement_sched.candidates.trees.ProviderTrees`,
-    indexes. ``options`` are the providers of each slot. ``free`` maps provider and class to the
-    remaining capacity, if it may be too little for all slots that the provider can serve.
-    ``covers`` are the sets in ``trait_choices`` of the rules that a provider covers, as bits.
-    ``lineage`` is each provider with its ancestors, given only if there are subtree rules.
-    ``roots`` is the root of each provider, given only if a tree may have a single provider.
+    Providers are distinct numbers, such as indexes of columns. ``options`` has the providers of
+    each slot. ``free`` maps provider and class to the remaining capacity, if it may be too little
+    for all slots that the provider can serve. ``covers`` has for each provider the sets in
+    :attr:`Rules.trait_choices` with any of its traits, as bits. ``lineage`` maps each provider to
+    itself and its ancestors (empty without subtree rules), and ``roots`` maps each provider to its
+    root (empty unless ``single_per_tree``).
     """
 
     options: tuple[Sequence[int], ...]
@@ -265,9 +266,10 @@ class WorkBudget:
         self._deadline: float = monotonic() + seconds if seconds else inf
 
     def consume(self, steps: int) -> None:
-        """Consume steps. Raises :class:`TooComplex` if too few remain.
+        """Subtract steps from the budget.
 
-        Raises :class:`Unavailable` after the time limit, like an SQL statement that times out.
+        Raises :class:`TooComplex` if too few steps remain, and :class:`Unavailable` after the time
+        limit, like an SQL statement that times out.
         """
         if monotonic() > self._deadline:
             raise Unavailable(
@@ -306,7 +308,7 @@ def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combinat
 
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether every choice of providers for the slots is a combination."""
+    """Return whether all choices of a provider for each slot are valid."""
     if tree.free or rules.single_per_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
@@ -318,8 +320,7 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 def can_always_combine(rules: Rules) -> bool:
     """Return whether every tree with providers for all slots can serve.
 
-    This presumes a tree that also has, for each set in ``trait_choices``, a provider with any trait
-    of the set.
+    The trees must also have a provider with a trait of each set in ``trait_choices``.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
@@ -328,7 +329,7 @@ def can_always_combine(rules: Rules) -> bool:
 
 
 def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
-    """Return whether there is any combination.
+    """Return whether the tree has any combination that serves the request.
 
     Raises the errors of :func:`iterate_combinations`.
     """
@@ -352,7 +353,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
         if len(amounts) == 1:
             continue
         options, min_amount = [tree.options[slot] for slot in amounts], min(amounts.values())
-        # ``free`` may also have providers that serve none of these slots.
+        # Providers in ``free`` that serve none of these slots are ignored.
         places = {
             provider: min(free.amount, free.max_unit) // min_amount if free else len(amounts)
             for provider in set().union(*options)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of the constraints of a request on provider columns.
 
-This module evaluates both cached and loaded columns. A search needs the providers that meet all
-constraints of a group. An explanation needs the providers that meet each constraint. A tree may
-serve if each slot has a provider in the tree, or a sharing provider, that serves the slot. The
-providers may still not serve together.
+The columns are cached or loaded for a request. A search needs the providers that meet all
+constraints of a group. An explanation needs the providers that meet each constraint. "May serve"
+means that a tree has, for each slot, a provider that can serve it: in the tree, or sharing with the
+tree. A combination of these providers may still break a rule, for instance ``group_policy``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from placement_sched.model.candidates_query import AggregateTerms, RequestGroup,
 ROOT_REQUIRED = "root_required"
 #: Maximum number of trait sets that are checked for each tree before its slots.
 _MAX_TRAIT_SETS = 16
-#: If fewer than one tree in this many remains, later slots are evaluated only for these trees.
+#: If less than 1/_SPARSE of the trees remain, later slots are evaluated for these trees only.
 _SPARSE = 16
 
 
@@ -45,8 +45,8 @@ class Constraint:
     """A constraint, with kind and detail as an explanation shows them.
 
     ``part`` is a request group with this constraint alone. ``resource_class`` and ``amount`` are
-    set for a constraint on resources. Any other constraint has the ``reason`` for rejecting a
-    provider that does not meet it.
+    set for a constraint on resources. Constraints on traits and aggregates have the ``reason`` for
+    rejecting a provider that does not meet them.
     """
 
     kind: str
@@ -115,9 +115,9 @@ class ConstraintEvaluator:
         return mask
 
     def count_fitting_providers(self, group: RequestGroup) -> int:
-        """Return an upper bound of the number of providers that fit a group.
+        """Estimate the number of providers that can serve a group.
 
-        Returns 0 if the group has ``in_tree``, because few providers are in the tree.
+        Only amounts count. Returns 0 for a group with ``in_tree``, because few providers can match.
         """
         if group.in_tree is not None:
             return 0
@@ -148,7 +148,7 @@ class ConstraintEvaluator:
         return mask
 
     def find_tree_rows(self, uuid: str) -> RowNumbers:
-        """Return the rows of a provider's tree.
+        """Return the rows of all providers in the tree of a provider.
 
         Returns no rows if the provider does not exist.
         """
@@ -239,14 +239,14 @@ def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbe
     cloud, evaluator = index.cloud, ConstraintEvaluator(index, search.names)
     count = evaluator.count_fitting_providers
     passing, rows = find_roots(index, search, after), slice(0, len(cloud))
-    # If providers share, a tree may get a trait from a sharing provider, and is not checked.
+    # Traits are not checked if providers share, as a sharing provider may have the trait.
     sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
             _find_roots_of(index, cloud.traits.has_any_trait(choices, rows), rows)[passing]
         ]
     tree_rows: RowNumbers | None = None
-    # Slots that fewest providers can serve come first, to leave few trees for later slots.
+    # Slots that the fewest providers can serve come first, so that few trees remain early.
     for slot in sorted(search.distinct_slots, key=lambda item: count(item.group)):
         if not len(passing):
             break

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanation of a candidate search: rejected trees and nearest misses.
 
-An explanation has a step for each constraint, with the number of trees before and after. A tree of
-a sharing provider without a compute node counts only if it serves. If every slot of a tree has a
-provider but the providers do not serve together, the tree is rejected by the step ``combination``.
-Uses are defined in :mod:`placement_sched.candidates.explain_stages`.
+An explanation has a step for each constraint, with the number of trees before and after. A tree
+whose root is a sharing provider without a compute node counts only if it has candidates. If every
+slot of a tree has a provider but the providers do not serve together, the step ``combination``
+rejects the tree. :mod:`placement_sched.candidates.explain_stages` defines uses.
 """
 
 from collections import defaultdict
@@ -78,8 +78,8 @@ def suggest_changes(
 
     The changes are for the host or, if ``provider`` is set, for this provider. ``inventory`` is the
     provider's inventory of the resource class, and ``memberships`` are its aggregates.
-    ``inventories`` are the inventories of all providers that may serve. Unless ``alone``, changing
-    a single provider is not enough, and only changes of the request are returned.
+    ``inventories`` are the inventories of all providers that may serve. If ``alone`` is false,
+    several providers must change, and only changes of the request are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
@@ -319,11 +319,10 @@ class TreeAdvice:
         return self.root if self.root in uses else min(uses)
 
     def combines(self, rules: Rules, budget: WorkBudget) -> bool:
-        """Return whether the first changes of all reasons let the tree serve.
+        """Return whether the first changes for all stages let the tree serve.
 
-        If the result is False, the tree may still serve after the changes.
-
-        Raises :class:`TooComplex` if the budget is exceeded.
+        If the result is False, the tree may still serve after the changes. Raises
+        :class:`TooComplex` if the budget is exceeded.
         """
         if rules.subtrees:
             return False
@@ -341,7 +340,7 @@ class TreeAdvice:
     def _covers(
         self, options: Sequence[Sequence[int]], stages: Sequence[Stage]
     ) -> Mapping[int, int]:
-        """Return for each use the stages that its provider meets after the changes, as bits."""
+        """Map each use to the stages that it meets after the changes, as bits."""
         covers: dict[int, int] = defaultdict(int)
         met, rejecting = (self.reasons.checked.met, {item.stage.index for item in self.outcomes})
         for bit, stage in enumerate(stages):
@@ -354,9 +353,9 @@ class TreeAdvice:
     def _estimate_free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return a lower bound of the free capacity after changes.
+        """Return a lower bound of the free capacity after the changes.
 
-        The keys are uses and classes.
+        Each key is a pair of a use and a class id.
         """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
@@ -395,7 +394,7 @@ class SearchRun(NamedTuple):
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
-        """Build the step ``limit``. ``before`` hosts can serve the request."""
+        """Build the step ``limit`` after ``before`` hosts that can serve."""
         after = len(self.roots_with_candidates)
         limited = self.found.limited
         option = find_limiting_option(self.search.query.limit, self.settings) if limited else None
@@ -429,7 +428,7 @@ class _Trees:
     def list_names(self, trees: Sequence[int]) -> list[_Names]:
         """Return host and node of each tree.
 
-        Names of roots without a compute node are loaded.
+        Without a compute node, both are the name of the root, which is read from the database.
         """
         uuids = self.checked.uses.root_uuids[list(trees)].tolist()
         cached = list(map(self.node_names.get, uuids))
@@ -553,7 +552,8 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     """Report the trees that each constraint of a search rejects.
 
     Each tree counts once, for the first constraint that rejects it. If more trees can serve than
-    have candidates, the last step is ``limit``. A root without a compute node has its own name.
+    have candidates, the last step is ``limit``. A tree without a compute node is listed by the name
+    of its root.
     """
     trees = _Trees(run)
     checked, counts = trees.checked, trees.select_counted()
@@ -614,10 +614,10 @@ class TreeRejection(NamedTuple):
 def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
     """Map the root uuid of each rejected tree to all steps that reject it.
 
-    Trees that serve are left out. The steps are the same as in :func:`explain`. In contrast to it,
-    a rejected tree continues as if the constraint were not requested, so that later steps may also
-    reject it. Combinations are checked only for trees that no other step rejects. The last step is
-    ``limit`` if no other step rejects the tree.
+    Trees with candidates are left out. The steps are the same as in :func:`explain`, but a rejected
+    tree continues as if the constraint were not requested, so that later steps may also reject it.
+    Combinations are checked only for trees that no other step rejects. The only step is ``limit``
+    if no other step rejects the tree.
     """
     rejected_uuids = set(roots) - run.roots_with_candidates
     if not rejected_uuids:
@@ -662,10 +662,10 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
 
 
 def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield kind and detail of each step of :func:`explain`, with nodes.
+    """Yield each step of :func:`explain` that rejects compute nodes.
 
-    Nodes are uuids of rejected compute nodes. The step ``limit`` and reasons are left out. Reasons
-    are the expensive part of an explanation.
+    A step is a pair of kind and detail, followed by the uuids of the rejected nodes. Reasons, which
+    are the expensive part of an explanation, and the step ``limit`` are left out.
     """
     trees = _Trees(run)
     outcomes, _ = trees.checked.evaluate_stages()
@@ -685,8 +685,8 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]
 def list_near_misses(run: SearchRun) -> reports.NearMisses:
     """Return the nearest misses among trees without candidates.
 
-    A search that finds candidates may also have nearest misses. If a limit cut a search in trees,
-    there are none, since trees without candidates may serve unchanged.
+    A search that finds candidates may also have nearest misses. If a limit cut a search that
+    combines providers, the result is empty, since trees without candidates may serve unchanged.
     """
     if run.found.limited and not run.search.is_single:
         return reports.NearMisses()

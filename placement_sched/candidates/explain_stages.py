@@ -49,8 +49,8 @@ class Stage:
     """A constraint and its place among the stages of a search.
 
     The result is in row ``index`` of ``CheckedTrees.met``. The provider of each slot in ``slots``
-    must meet the constraint. With ``together``, at least 1 of these providers must meet it. With
-    ``of_root``, the root of the tree must meet it.
+    must meet the constraint. With ``together``, it is enough if any of these providers meets it.
+    With ``of_root``, the root of the tree must meet it.
     """
 
     index: int
@@ -73,7 +73,7 @@ class Stage:
 
 
 def list_stages(search: Search) -> tuple[Stage, ...]:
-    """List the stages of a search in the order in explanations."""
+    """List the stages of a search in the order of an explanation."""
     suffixes = [slot.suffix for slot in search.slots]
     stages: list[Stage] = []
     for group in search.query.groups:
@@ -138,11 +138,11 @@ class TreeUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """The result of a stage, with the numbers of the ``rejected`` trees.
+    """The result of a stage, with the indexes of the ``rejected`` trees.
 
-    ``blamed`` are the uses that the reason for a rejection names: providers that earlier stages
-    left, and that do not meet the constraint. ``failing`` has for each slot the trees without any
-    provider after the stage.
+    ``blamed`` is a mask of the uses that reasons name: their providers pass the earlier stages, but
+    do not meet the constraint. ``failing`` maps each slot to a mask of the trees without any
+    provider for the slot after the stage.
     """
 
     stage: Stage
@@ -159,9 +159,9 @@ class StageOutcome:
 class CheckedTrees:
     """Trees of a search, and the constraints that each use meets.
 
-    ``met`` has a row for each stage and a column for each use. ``holds`` of a stage on aggregates
-    is false if the provider itself meets the constraint and only its root does not. The reason then
-    names the root.
+    ``met`` has a row for each stage and a column for each use. ``holds`` maps each stage on
+    aggregates to a mask of the uses whose provider itself does not meet the constraint. If only the
+    root of a provider does not meet it, the mask is false and the reason names the root.
     """
 
     stages: tuple[Stage, ...]
@@ -361,8 +361,8 @@ class Reasons:
     """Build the messages about rejected trees.
 
     ``rooms`` maps provider and class to the inventories in the messages. ``names`` maps ids to
-    names of providers. ``memberships`` are the aggregates of each provider, as far as the query
-    names them. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
+    names of providers. ``memberships`` maps each provider to its aggregates that the query names.
+    ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
     """
 
     checked: CheckedTrees
@@ -382,7 +382,7 @@ class Reasons:
         rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
         advised_uses: Collection[int] = (),
     ) -> "Reasons":
-        """Read names and inventories for rejections and ``advised_uses``."""
+        """Read data for reasons, and for suggested changes to ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
         places: set[InventoryIds] = set()
         named: set[int] = set(advised_uses)
@@ -505,8 +505,8 @@ def read_inventories(
 ) -> dict[InventoryIds, UsedInventory]:
     """Map pairs of a provider and a class to their inventories.
 
-    The result may contain other inventories of the same providers. The total of each returned
-    inventory is its capacity.
+    The result may contain other inventories of the same providers. ``total`` of each returned
+    inventory is its capacity, so that reserved amount and allocation ratio are already applied.
     """
     rooms: dict[InventoryIds, UsedInventory] = {}
     if not places:
@@ -544,14 +544,13 @@ def find_nearest_amounts(
     stage: Stage,
     limit: int,
 ) -> Mapping[str, int]:
-    """Return for each tree the fitting amount that is nearest to the requested amount.
+    """Map uuids of roots to the fitting amounts nearest to the request.
 
-    ``stage`` is the constraint on the requested amount, and ``roots_with_candidates`` are the uuids
-    of roots with candidates. The result maps the uuids of roots to amounts, nearest first, for the
-    ``limit`` trees with the nearest amounts. The amount of a tree is the largest amount below the
-    requested amount that fits. If none fits, it is the smallest amount above. Only trees without
-    candidates that meet all other constraints are considered. With the new amount, their providers
-    may still not serve together.
+    ``stage`` is the constraint on the requested amount, and ``roots_with_candidates`` are uuids.
+    The result has the ``limit`` trees with the nearest amounts, nearest first. The amount of a tree
+    is the largest amount below the requested amount that fits. If no tree has such an amount, it is
+    the smallest amount above. Only trees without candidates that meet all other constraints are
+    considered. With the new amount, their providers may still not serve together.
     """
     checked = CheckedTrees.check(source, search)
     uses, amount = checked.uses, stage.constraint.amount

@@ -59,7 +59,7 @@ def select_single_providers(
 ) -> sa.Select[int]:
     """Build the statement for providers that serve a single group.
 
-    It finds ids above ``after``. Every provider of the cloud must be a tree of its own.
+    The statement selects ids above ``after``. Every provider of the cloud must be a root.
     """
     (group,) = query.groups
     conditions = [*meets_traits(query.root, names.traits), *_yield_conditions(group, names)]
@@ -90,7 +90,8 @@ def find_sharing_trees(
 ) -> Iterator[int]:
     """Return the ids of all providers whose tree contains a sharing provider.
 
-    Only sharing providers in any of these aggregates count. ``shares`` is the id of their trait.
+    Only sharing providers in any of these aggregates count. ``shares`` is the id of the trait
+    MISC_SHARES_VIA_AGGREGATE.
     """
     sharer = tables.resource_providers.alias("sharer")
     membership = _AGGREGATES.c
@@ -126,7 +127,7 @@ def _exists_in_tree(*conditions: Condition) -> Condition:
 
 
 def _select_sharing_pairs() -> sa.CTE:
-    """Select pairs of a sharing provider and the root of a tree that it shares with.
+    """Select pairs of a sharing provider and a root whose tree it serves.
 
     A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree that has a provider
     in any of its aggregates (Placement documentation, "Modeling with Provider Trees").
@@ -165,7 +166,7 @@ def _yield_conditions(
 ) -> Iterator[Condition]:
     """Yield the conditions for a provider that serves a group, except amounts.
 
-    With ``in_trees``, a provider is also a member of the aggregates of its root.
+    With ``in_trees``, a provider also counts as a member of the aggregates of its root.
     """
     if group.in_tree is not None:
         member = tables.resource_providers.alias("member")
@@ -183,9 +184,9 @@ def _yield_conditions(
 def _yield_slot_conditions(
     slot: Slot, names: ResolvedNames, *, in_trees: bool
 ) -> Iterator[Condition]:
-    """Yield the conditions for a provider that serves a slot, with amounts last.
+    """Yield the conditions for a provider to serve a slot, amounts last.
 
-    SQLite evaluates them in this order, and the sums of allocations are expensive.
+    SQLite evaluates conditions in their order, and sums of allocations are expensive.
     """
     yield from _yield_conditions(slot.group, names, in_trees=in_trees)
     yield from has_amounts(slot.amounts)
@@ -195,14 +196,14 @@ def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Conditio
     own = is_member(_PROVIDER.id, aggregates)
     if not in_trees:
         return own
-    # Query planners estimate that an OR holds for half of all providers.
+    # A query planner would assume that the OR holds for half of all providers.
     return evaluate_per_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), own))
 
 
 class LoadedProviders(ProviderSource):
     """The providers that a request has loaded, for use by a single thread.
 
-    SQL statements may read different states of the database. Each method adds missing rows.
+    Each method loads missing rows. Its statements may read different states of the database.
     """
 
     reads_cheaply = False
@@ -280,7 +281,10 @@ class LoadedProviders(ProviderSource):
 
     @cached_property
     def _sharing_trait(self) -> int | None:
-        """Return the id of the sharing trait, or None if no provider shares."""
+        """Return the id of the sharing trait, or None if it does not exist.
+
+        After :meth:`resolve`, it is also None if no provider shares.
+        """
         return traits.map_ids(self._connection, [SHARES]).get(SHARES)
 
     def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
@@ -324,7 +328,7 @@ class LoadedProviders(ProviderSource):
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
         has_sharing = search.names.topology.sharing
-        # If providers share, a tree may get a trait from a sharing provider, and is not checked.
+        # Traits are not checked if providers share, as a sharing provider may have the trait.
         sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
         pairs = _select_sharing_pairs() if has_sharing else None
         conditions = chain(

@@ -3,7 +3,7 @@
 
 The request is evaluated without each constraint. If no tree then serves, it is evaluated without
 each pair of constraints, and so on. A set can only help if it contains all constraints that the
-providers of some tree miss, so that few sets are evaluated. All evaluations share a budget.
+providers of a tree do not meet. Therefore few sets are evaluated. All evaluations share a budget.
 """
 
 from collections import defaultdict
@@ -72,8 +72,8 @@ def find_near_misses(
     """Find the smallest sets of terms whose removal lets trees serve.
 
     A term is a constraint or a rule. Sets that let the most trees serve come first. ``left_out``
-    are the root ids of trees to ignore. If the budget is exceeded, the result is incomplete. It has
-    only the sets of the current size that were evaluated before.
+    are the root ids of trees to ignore. If the budget is exceeded, the result is incomplete: it has
+    only the sets that were evaluated before.
     """
     if search.is_single:
         return _find_single_misses(checked, left_out)
@@ -108,7 +108,7 @@ def find_near_misses(
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
     """Find the smallest constraint sets that a provider does not meet.
 
-    For a request that a single provider serves. A provider serves only if all constraints that it
+    :attr:`Search.is_single` must be true. A provider then serves only if all constraints that it
     does not meet are dropped.
     """
     unmet = ~checked.met.T
@@ -130,7 +130,7 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
 class _Term(NamedTuple):
     """A part of a request that can be dropped: a constraint or a rule.
 
-    ``name`` is the pair of the fields ``constraint`` and ``detail`` that a report has for the part.
+    ``name`` is the pair of ``constraint`` and ``detail`` that reports have for the part.
     For a constraint, ``suffix`` is the suffix of its request group (None: the constraint is on the
     root), and ``constraint`` a group with this constraint alone. For a ``same_subtree`` rule,
     ``subtree`` are its suffixes.
@@ -279,7 +279,7 @@ class _Blockers:
     def _find_minimal_sets(self, limit: int) -> set[int]:
         """Find sets of at most ``limit`` constraints whose removal may help.
 
-        Any other such set contains a set of the result.
+        Any other set that may help contains a set of the result.
         """
         minimal: set[int] = set()
         for pattern in self._patterns:
@@ -418,8 +418,9 @@ def find_broken_rules(
 ) -> Iterator[BrokenRule]:
     """Yield each rule whose removal lets the tree serve.
 
-    Raises :class:`TooComplex` if the budget is exceeded while rules are tried. If it is exceeded
-    while a change is computed, that change is None.
+    If the tree serves unchanged, yields only the reason why it has no candidates. Raises
+    :class:`TooComplex` if the budget is exceeded while rules are tried. If the budget is exceeded
+    while a change is computed, the change is None.
     """
     if can_serve(tree, rules, budget):
         yield BrokenRule(_OTHER_TREE)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Provider columns for the search and its explanation, cached or loaded.
 
-:class:`CachedProviders` uses the provider cache, ``loader`` the rows loaded for a request. The same
-code evaluates both.
+:class:`CachedProviders` reads the provider cache. ``LoadedProviders`` (in ``loader``) loads rows
+for a request. The same code evaluates the columns of both classes.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ from placement_sched.candidates.request import ResolvedNames, Search, Topology, 
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
-#: Number of rows evaluated first for each candidate that the limit allows, and the factor by which
-#: each further block grows.
+#: Rows in the first block to evaluate, per candidate that the limit allows, and growth factor of
+#: each further block.
 _BLOCK, _GROWTH = 8, 8
 #: The fields of an inventory in the Placement API.
 INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
@@ -40,7 +40,7 @@ class ProviderContents:
     """The contents of providers that summaries show, by provider id.
 
     ``amounts`` lists resource class, capacity and used amount of each inventory. ``traits`` maps
-    providers to keys of ``trait_sets``, which maps each key to the names of traits.
+    providers to keys of ``trait_sets``, which has the trait names for each key.
     """
 
     amounts: Mapping[int, Sequence[tuple[str, int, int]]]
@@ -61,10 +61,10 @@ class ProviderSource(ABC):
     def open_columns(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
-        """Return columns and tree index, locked for other threads.
+        """Return columns and tree index, locked against other threads.
 
-        The columns contain at least the providers with these ids, the trees of these roots with all
-        providers that share with them, and with ``whole`` all providers.
+        The columns contain at least the providers with these ids, and the trees of these roots with
+        all providers that share with the trees. With ``whole``, they contain all providers.
         """
 
     @abstractmethod
@@ -217,7 +217,7 @@ class ProviderSource(ABC):
 class CachedProviders(ProviderSource):
     """The source of providers that reads the provider cache of this process.
 
-    Each query locks the cache, and so sees a single state of it.
+    Each method locks the cache, and therefore reads a single state of it.
     """
 
     reads_cheaply = True
@@ -257,7 +257,7 @@ def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
 def _find_alone(
     evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
 ) -> Mask:
-    """Return a mask of the rows that serve a single group, in a cloud without trees."""
+    """Return a mask of the rows that can serve the only group of a query."""
     (group,) = query.groups
     mask = evaluator.can_serve(group, CountedRoot.OWN, rows)
     evaluator.apply_trait_terms(query.root, rows, mask)

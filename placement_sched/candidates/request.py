@@ -31,9 +31,9 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedNames:
-    """Ids of all classes, and of a request's traits and aggregates.
+    """Ids of all resource classes, and of a query's traits and aggregates.
 
-    An aggregate that does not exist has no id, and no members.
+    An aggregate that does not exist has no id, and counts as empty.
     """
 
     classes: Mapping[str, int]
@@ -78,7 +78,7 @@ def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A group that a single provider serves, with amounts by class id."""
+    """A group for a single provider, with pairs of class id and amount."""
 
     group: RequestGroup
     amounts: tuple[tuple[int, int], ...]
@@ -90,7 +90,7 @@ class Slot:
 
     @property
     def demand(self) -> RequestGroup:
-        """Return a key that slots with equal requirements share."""
+        """Return a key that is equal for slots with equal requirements."""
         return replace(self.group, suffix="_" if self.suffix else "")
 
 
@@ -99,10 +99,10 @@ class Rules:
     """The rules for a combination of providers.
 
     * ``isolate``: slots with a suffix need different providers (``group_policy=isolate``).
-    * ``trait_choices``: the providers of the slots without suffix must together have a trait of
-      each set.
-    * ``subtrees``: of the providers of these slots, given by position, the topmost must be an
-      ancestor of all others (``same_subtree``).
+    * ``trait_choices``: sets of trait ids. The providers of the slots without suffix must together
+      have a trait of each set.
+    * ``subtrees``: sets of slot positions. In each set, the provider of a slot must be an ancestor
+      of all other providers of the set's slots (``same_subtree``).
     * ``single_per_tree``: no two providers of a tree, as before microversion 1.29.
     """
 
@@ -208,8 +208,8 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 def drop_duplicate_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """Drop duplicate subtree rules, and rules with a single slot.
 
-    Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
-    the same slots and more: the topmost provider of the other rule may serve an additional slot.
+    Rules that differ in the order of slots are duplicates. A rule is kept even if a larger rule
+    has all its slots: the topmost provider of the larger rule may serve a slot of that rule only.
     """
     distinct: dict[frozenset[int], tuple[int, ...]] = {}
     for slots in subtrees:

@@ -3,11 +3,11 @@
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-A request of a single group in a cloud without trees is evaluated by a single query. For any other
-request, providers are combined tree by tree, or for all trees of the same shape together, with the
-same constraints. :func:`render_summaries` renders provider summaries, which the scheduler does
-not need. :mod:`placement_sched.candidates.explain` reports the trees that each
-constraint removed.
+A request with a single group, in a cloud without nested and sharing providers, needs no
+combinations: each provider that meets the constraints is a candidate. For any other request,
+providers are combined within each tree, once for all trees of the same shape.
+:func:`render_summaries` renders provider summaries, which the scheduler does not need.
+:mod:`placement_sched.candidates.explain` reports the trees that each constraint removed.
 """
 
 from collections import defaultdict
@@ -174,9 +174,9 @@ def _find_in_trees(
 def _build_layout(
     slots: Sequence[Slot], class_names: Mapping[int, str], firsts: tuple[int, ...]
 ) -> Layout:
-    """Build a layout.
+    """Build the layout of a combination.
 
-    ``firsts`` has for each slot the first slot with the same provider.
+    ``firsts[i]`` is the first slot that has the same provider as slot ``i``.
     """
     places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
     amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
@@ -192,7 +192,7 @@ def _build_layout(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryFields:
-    """The parts of a provider summary that depend on the microversion."""
+    """Parts of provider summaries by microversion (``classes`` None: all)."""
 
     classes: frozenset[str] | None = None
     traits: bool = True
@@ -205,9 +205,9 @@ _NEWEST = SummaryFields()
 def render_summaries(
     source: ProviderSource, providers: Sequence[CandidateProvider], fields: SummaryFields = _NEWEST
 ) -> list[bytes]:
-    """Render a JSON object of summaries by provider uuid, in pieces.
+    """Render a JSON object of summaries by provider uuid.
 
-    The summaries have the order of ``providers``.
+    The joined pieces are the object. The summaries have the order of ``providers``.
     """
     if fields != _NEWEST:
         summaries = _render(source, providers, fields)

@@ -93,7 +93,7 @@ class TreeIndex:
     def expand_from_roots(self, mask: Mask) -> Mask:
         """Return for each provider the value of its root in ``mask``.
 
-        It is False for a provider without a root.
+        The value is False for a provider without a root.
         """
         roots = self.root_rows
         return mask[roots] & (roots >= 0)
@@ -131,10 +131,10 @@ class TreeIndex:
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
-        """Return the distinct providers in :attr:`sharing`, as rows.
+        """Return the rows of the distinct providers in :attr:`sharing`.
 
-        The second value is the position of each pair's provider among them. There are few sharing
-        providers, and each shares with many trees.
+        The second value has the index of each pair's provider in the first value. Constraints are
+        evaluated once for each provider, because few providers share, each with many trees.
         """
         distinct, places = np.unique(self.sharing[0], return_inverse=True)
         return distinct, places

@@ -28,9 +28,9 @@ from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
 
-#: Conditions for each tree that cost nothing, and number of further conditions in a step.
+#: Number of conditions per tree that cost no step, and of further conditions that cost a step.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
-#: Number of providers that may serve a slot, and of trees that share a provider, in one step.
+#: Number of providers that may serve a slot, and of trees that share a provider, per step.
 _NOTED, _SHARED_NOTED = 20, 5
 
 
@@ -65,7 +65,7 @@ class _Uses:
 
     @cached_property
     def starts(self) -> _Numbers:
-        """Return the first use of each tree, for uses sorted by tree."""
+        """Return the index of each tree's first use, for uses sorted by tree."""
         is_first = np.ones(len(self.trees), np.bool_)
         is_first[1:] = self.trees[1:] != self.trees[:-1]
         return np.flatnonzero(is_first)
@@ -80,12 +80,12 @@ class _Uses:
 class ProviderTrees:
     """Columns of trees that have a provider for every slot of a search.
 
-    For each tree: the id and the uuid of its root, and in ``bounds`` the index of its first
-    provider. The last bound is the end. For each provider, sorted by id within a tree: ``ids``,
-    ``uuids``, the ``distinct_slots`` that it ``serves``, the trait sets that it ``covers``, whether
-    it shares with other trees, in ``homes`` the id of its root if that is another tree (else 0), in
-    ``parents`` the index of its parent within the tree (-1 for none), and by class the free amount
-    and ``max_unit``. ``parents`` and ``homes`` are zeros if no rule depends on them.
+    Columns with a value per tree: ``roots`` (id of the root), ``root_uuids``, and ``bounds`` (index
+    of the first provider, with the end as an additional value). Columns with a value per provider,
+    sorted by id within a tree: ``ids``, ``uuids``, ``serves`` (mask of ``distinct_slots``),
+    ``covers`` (mask of trait sets), ``is_sharer``, ``homes`` (id of its root in another tree, else
+    0), and ``parents`` (index of the parent within the tree, -1 for none). ``free`` has by class
+    the free amounts and ``max_unit``. Unless a rule needs ``parents`` or ``homes``, they are zeros.
     """
 
     search: Search
@@ -114,7 +114,7 @@ class ProviderTrees:
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """Return a key for each tree, which trees of the same shape share.
+        """Return a key for each tree, equal for trees of the same shape.
 
         Trees with equal keys have the same combinations if providers are given by index.
         """
@@ -162,7 +162,7 @@ class ProviderTrees:
         return ids
 
     def build_tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
-        """Return a tree with indexes in place of providers.
+        """Build a tree, with indexes of the tree's columns as providers.
 
         ``free`` of the tree contains only the capacities that limit a provider. With
         ``with_all_free``, it contains all capacities of classes that several slots request.
@@ -205,9 +205,8 @@ class ProviderTrees:
     def check(self, budget: WorkBudget) -> Iterator[tuple[int, bool]]:
         """Yield the root of each tree, and whether the tree has any combination.
 
-        Trees with equal :attr:`keys` are checked once.
-
-        Raises :class:`TooComplex` if the budget is exceeded.
+        Trees with equal :attr:`keys` are checked once. Raises :class:`TooComplex` if the budget is
+        exceeded.
         """
         serving: dict[bytes, bool] = {}
         for number, (root, key) in enumerate(zip(self.roots.tolist(), self.keys, strict=True)):
@@ -220,11 +219,9 @@ class ProviderTrees:
 class TreeReader:
     """Read the trees of a search within a budget.
 
-    Raises :class:`TooComplex` if the budget is exceeded.
-
     A tree without own providers for the slots is left out if an earlier tree has the same sharing
     providers. With ``for_explanation``, every tree with a provider for each slot is returned, even
-    if no provider has a required trait.
+    if no provider has a required trait. Raises :class:`TooComplex` if the budget is exceeded.
     """
 
     source: ProviderSource
@@ -234,9 +231,9 @@ class TreeReader:
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Read the trees that have a provider for every slot.
+        """Return the trees that have a provider for every slot.
 
-        They are in the order of ``roots``.
+        The trees are in the order of ``roots``.
         """
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
@@ -276,7 +273,7 @@ class TreeReader:
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).select_uses(has_slot)
 
     def _keep_complete(self, index: TreeIndex, uses: _Uses) -> _Uses:
-        """Keep the trees that may serve, and spend the steps for their providers."""
+        """Keep the trees that may serve, and consume steps for all providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
             uses = uses.select_trees(self._is_new(index, uses))
         if not len(uses.rows):
@@ -299,8 +296,8 @@ class TreeReader:
     def _is_new(self, index: TreeIndex, uses: _Uses) -> Mask:
         """Return for each tree whether it differs from all earlier trees.
 
-        Only a tree without own providers can repeat an earlier tree, if the same sharing providers
-        serve the same slots of both.
+        A tree without own providers repeats an earlier such tree if the same sharing providers
+        serve the same slots of both trees.
         """
         starts, ids = uses.starts, index.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
@@ -322,7 +319,7 @@ class TreeReader:
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.sharing:
-            # Providers that share only with trees that are not loaded count, too.
+            # Providers that share only with trees that are not loaded also count.
             is_sharer = np.isin(rows, index.sharers)
         tree_roots = roots[uses.trees[starts]]
         homes = (
@@ -380,7 +377,7 @@ def _find_ancestors(index: TreeIndex, uses: _Uses) -> _Uses:
         parents = _find_parent_rows(index, (below % number).astype(np.int32))
         has_parent = parents >= 0
         above = np.unique((below // number * number + parents)[has_parent])
-        # A provider that moves between two SQL statements may be its own ancestor.
+        # If a provider moves between two SQL statements, it may seem to be its own ancestor.
         below = np.setdiff1d(above, visited, assume_unique=True)
         visited = np.union1d(visited, below)
     keys = np.setdiff1d(visited, initial, assume_unique=True)
