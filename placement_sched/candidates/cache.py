@@ -280,8 +280,8 @@ class ProviderCache:
         if reason != self._reason:
             self._reason = reason
             LOG.warning(
-                "the provider cache is off for now, and candidates come from the slower database: "
-                "%s (to keep it off, set [placement] providers_in_memory = false)",
+                "the provider cache is off for now, and SQL finds candidates more slowly: %s "
+                "(to keep it off, set [placement] providers_in_memory = false)",
                 reason,
             )
 
@@ -398,5 +398,5 @@ def _describe_failure(failure: Exception) -> str:
 
 def _reload_reason(changes: Changes) -> str:
     if changes.is_in_doubt:
-        return "the change log lacks rows that were read before, or reports that all changed"
-    return f"{len(changes.providers)} may have changed"
+        return "the change log lacks rows that were read before, or all providers changed"
+    return f"{len(changes.providers)} providers may have changed"

@@ -541,7 +541,7 @@ class ProviderColumns:
 
 
 def _build_object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Build a one-dimensional array of objects.
+    """Build a flat array of objects.
 
     ``np.array`` would turn a list of tuples into a two-dimensional array.
     """

@@ -48,7 +48,7 @@ _READ_STEPS = 5
 _CHECKS_PER_STEP = 8
 #: Maximum number of amounts of a class that a reason lists.
 _MAX_LISTED = 3
-_OTHER_TREE = "only its sharing providers match, which are reported under another tree"
+_OTHER_TREE = "only its sharing providers can serve, and they are reported under another tree"
 
 
 def build_explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:

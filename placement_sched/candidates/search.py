@@ -98,8 +98,8 @@ def _check_memberships(search: Search, settings: Settings) -> None:
     limit = settings.placement.max_member_of
     if number > limit:
         raise TooComplex(
-            f"The request has {number} sets of aggregates (member_of counts once for each class of "
-            f"the group without suffix), more than [placement] max_member_of allows: {limit}."
+            f"The request has {number} sets of aggregates, and [placement] max_member_of allows "
+            f"{limit}. A member_of without suffix counts once for each resource class of its group."
         )
 
 

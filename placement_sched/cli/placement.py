@@ -87,7 +87,7 @@ _REASONS = {
     ),
     UnverifiedReason.NOTHING_RECORDED: "no instance is recorded in this database",
     UnverifiedReason.NO_TYPE: (
-        "they have no consumer type, as the consumers of nova, so they may be instances or "
+        "they have no consumer type, like consumers that nova creates, so they may be instances or "
         "migrations of nova, for example an unconfirmed resize"
     ),
     UnverifiedReason.NOT_REPORTED: (

@@ -277,7 +277,7 @@ def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
     call.
     """
     problem = (
-        "the class calls this method and lacks it: add it to the base class in a file "
+        "the class calls this method, which does not exist: add it to the base class in a file "
         "nova/scheduler/filters/__init__.py or nova/scheduler/weights/__init__.py"
     )
     return [

@@ -257,8 +257,8 @@ class SyncRun:
             if number > 1:
                 code = SyncCode.SEVERAL_NODES
                 detail = (
-                    f"host {host} has {number} compute nodes, and which of their providers is "
-                    "meant is ambiguous. Use openstack resource provider aggregate set"
+                    f"host {host} has {number} compute nodes, so the provider to change is "
+                    "ambiguous. Use openstack resource provider aggregate set"
                 )
             elif number == 0 and host in self.hosts.service_hosts:
                 code, detail = SyncCode.NO_NODE, f"host {host} has a service, but no compute node"
@@ -430,9 +430,9 @@ def _find_required_elsewhere(
             host = hosts.host_of.get(provider, provider)
             detail = (
                 f"trait {trait} is kept on host {host}: it was added for aggregate {aggregate}, "
-                "which is not in this list of host aggregates, but still has the provider. "
-                "Use the list that has it (--os-cloud, --compute-url), or remove the "
-                "provider from the provider aggregate"
+                "which still has the provider, but is not in this list of host aggregates. Use the "
+                "list that has the aggregate (--os-cloud, --compute-url), or remove the provider "
+                "from the provider aggregate"
             )
             problems[provider, trait] = SyncProblem(SyncCode.AGGREGATE_UNKNOWN, host, detail)
     return problems

@@ -109,7 +109,7 @@ def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse)
     words = "; ".join(named) + (f"; and {more} more" if more else "")
     remove = "openstack resource provider allocation unset --provider PROVIDER CONSUMER"
     return InUse(
-        f"{in_use.detail} Of all consumers with allocations of this host, {words}. placement-sched "
+        f"{in_use.detail} Consumers with allocations on this host: {words}. placement-sched "
         "placement audit --delete deletes the allocations that instances left on a host that is "
         f"down. {remove} deletes the allocations of any consumer.",
         code=in_use.code,

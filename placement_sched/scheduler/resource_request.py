@@ -188,8 +188,8 @@ def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
     reason = ""
     if amounts * instances > MAX_REQUESTED_AMOUNTS:
         reason = (
-            f"that request {amounts} amounts of resources each exceed {MAX_REQUESTED_AMOUNTS} "
-            "amounts in one request"
+            f"with {amounts} amounts of resources each: all instances together may request at "
+            f"most {MAX_REQUESTED_AMOUNTS} amounts"
         )
     elif members * instances > MAX_MEMBERSHIPS:
         reason = (

@@ -114,7 +114,7 @@ REJECTION_EXAMPLES = {
         CandidatesQuery(groups=(_forbid_aggregate_a(build_request_group("1", DISK_GB=1)),)),
         {
             "combination": [
-                "only its sharing providers match, which are reported under another tree"
+                "only its sharing providers can serve, and they are reported under another tree"
             ]
         },
     ),

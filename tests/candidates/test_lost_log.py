@@ -136,7 +136,7 @@ def test_restored_database_backup_is_detected(database_with_hosts, cache, clock)
 def test_temporarily_renamed_log_table_is_detected(database_with_hosts, cache, clock, caplog):
     execute_statements(database_with_hosts, f"ALTER TABLE {CHANGE_LOG_TABLE} RENAME TO elsewhere")
     assert not refresh_cache(cache, database_with_hosts)
-    assert "candidates come from the slower database" in caplog.text
+    assert "SQL finds candidates more slowly" in caplog.text
     execute_statements(database_with_hosts, f"ALTER TABLE elsewhere RENAME TO {CHANGE_LOG_TABLE}")
     increment_provider_generations(database_with_hosts)
     clock.now += 61

@@ -359,7 +359,10 @@ def build_hardware_fields(nodes, devices):
         (
             60,
             {"flavor": FLAVOR_WITH_100_RESOURCES},
-            "60 instances that request 103 amounts of resources each exceed 6000",
+            (
+                "60 instances with 103 amounts of resources each: all instances together may "
+                "request at most 6000 amounts"
+            ),
         ),
         (
             101,

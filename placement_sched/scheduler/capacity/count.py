@@ -53,7 +53,7 @@ from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 _NOVA_METHODS = ("host_passes", "_filter_one", "filter_all")
 #: More instances than any budget allows.
 _MAX_INSTANCES = 1_000_000
-_RANDOM_HOST = "hosts are chosen at random: another choice may fit another number"
+_RANDOM_HOST = "hosts are chosen at random: the number may differ with other choices"
 _LIMITED_SHARED = (
     "hosts share providers, and a request sees only the first {limit} candidates: the number "
     "assumes that it sees all of them"

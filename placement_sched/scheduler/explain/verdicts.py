@@ -74,12 +74,12 @@ _COMPARISON_COST = 10
 _CONSTRAINT_COST = 35
 #: Replaces the other reasons of a host.
 _FIRST_REASON_ONLY = (
-    "only the first reason is shown, without changes: for a request of this size every stage is "
-    "evaluated for {} of the rejected hosts. Name fewer hosts"
+    "only the first reason is shown, without suggested changes: for a request of this size, all "
+    "stages are evaluated for at most {} rejected hosts. Name fewer hosts"
 )
 _NOT_REACHED = (
-    "the reason was not evaluated: for a request of this size every stage is evaluated for {} of "
-    "the rejected hosts. Name fewer hosts"
+    "the reason was not evaluated: for a request of this size, all stages are evaluated for at "
+    "most {} rejected hosts. Name fewer hosts"
 )
 
 

@@ -71,17 +71,17 @@ ZONE, AGGREGATE = "zone", "aggregate"
 #: Hosts whose instances are read at a time.
 _BATCH = 500
 _SETS = (
-    "{sets:,} sets of {number} {noun}s can fail, and the limit is {limit:,}: a {noun} counts as "
-    "covered only if the counts of hosts prove every set with it, and as uncovered only if it is "
-    "uncovered alone"
+    "{sets:,} sets of {number} {noun}s can fail, more than the limit of {limit:,}: a {noun} counts "
+    "as covered only if host counts show that every set with it is covered, and as uncovered only "
+    "if its failure alone is uncovered"
 )
 _LATE = (
     "{number:,} {noun}s are undetermined: the computation took longer than [scheduler] "
     "failover_budget ({seconds:g} s), or a simulation longer than [scheduler] what_if_timeout"
 )
 _LARGEST_FIRST = (
-    "{number:,} {noun}s are uncovered because placing the instances largest first found no "
-    "placement: another order may place all"
+    "{number:,} {noun}s are uncovered if instances are placed largest first: another order may "
+    "place all"
 )
 
 

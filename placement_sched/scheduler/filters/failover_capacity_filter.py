@@ -68,8 +68,8 @@ class FailoverCapacityFilter(BaseHostFilter):
             self._is_flavor_logged = True
             LOG.warning(
                 "FailoverCapacityFilter passes all hosts for flavor %s: the result has no number "
-                "for it. It is not stored, not among the first %d stored flavors, or has no "
-                "at_most in GET /scheduler/v1/failover_capacity",
+                "for the flavor. The flavor is not stored, is not among the first %d stored "
+                "flavors, or has no at_most in GET /scheduler/v1/failover_capacity",
                 name,
                 MAX_FAILOVER_FLAVORS,
             )

@@ -117,8 +117,8 @@ def test_only_the_first_flavor_without_a_number_of_remaining_instances_is_logged
     (record,) = [record for record in caplog.records if record.name == FILTER_LOGGER_NAME]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
-        "it. It is not stored, not among the first 50 stored flavors, or has no at_most in GET "
-        "/scheduler/v1/failover_capacity"
+        "the flavor. The flavor is not stored, is not among the first 50 stored flavors, or has no "
+        "at_most in GET /scheduler/v1/failover_capacity"
     )
 
 
