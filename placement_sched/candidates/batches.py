@@ -135,7 +135,7 @@ class CandidateBatches:
     def _group_by_shape(self, trees: ProviderTrees) -> _Batch:
         """Group trees by shape.
 
-        In random order, each tree has a shape of its own.
+        If the order is random, each tree has a shape of its own.
         """
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider columns: inventories, usage, traits, aggregates as arrays."""
+"""Inventories, usage, traits and aggregates of providers as arrays."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -196,7 +196,7 @@ class ClassColumns:
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
         """Return which rows have an inventory, and values of the inventories.
 
-        ``names`` are the columns of :data:`INVENTORY` to return. They omit rows without inventory.
+        ``names`` are the columns of :data:`INVENTORY` to return. Rows without inventory have none.
         """
         positions, has_inventory = self.inventories.find_positions(rows)
         selected = positions[has_inventory]
@@ -287,7 +287,7 @@ class ProviderTable:
 
     @property
     def nbytes(self) -> int:
-        """Return the approximate size in bytes once every provider is described."""
+        """Return the approximate size in bytes, with all descriptions."""
         numbers = (self.ids, self.generations, self.roots, self.parents)
         objects = len(self.ids) * (_TEXT + _DESCRIBED + 2 * _OBJECT)
         return sum(column.nbytes for column in numbers) + objects
@@ -460,7 +460,7 @@ class ProviderColumns:
             self.shape += 1
 
     def compute_sums(self) -> dict[int, ProviderSums]:
-        """Map each batch number to the sums over the providers of the batch.
+        """Map batch numbers to sums of generations and used amounts.
 
         :meth:`list_ids_in_batches` defines the numbers of batches.
         """

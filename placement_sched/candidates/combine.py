@@ -237,7 +237,7 @@ class ProviderTree:
     for all slots that the provider can serve. ``covers`` has for each provider the sets in
     :attr:`Rules.trait_choices` with any of its traits, as bits. ``lineage`` maps each provider to
     itself and its ancestors (empty without subtree rules), and ``roots`` maps each provider to its
-    root (empty unless ``single_per_tree``).
+    root, or to 0 for the root of this tree (empty unless ``single_per_tree``).
     """
 
     options: tuple[Sequence[int], ...]

@@ -103,7 +103,7 @@ class Rules:
       have a trait of each set.
     * ``subtrees``: sets of slot positions. In each set, the provider of a slot must be an ancestor
       of all other providers of the set's slots (``same_subtree``).
-    * ``single_per_tree``: no two providers of a tree, as before microversion 1.29.
+    * ``single_per_tree``: at most 1 provider of each tree, as before microversion 1.29.
     """
 
     slots: tuple[Slot, ...]
