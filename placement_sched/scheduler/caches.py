@@ -37,13 +37,13 @@ T = TypeVar("T")
 #: Maximum number of cached nodes and services. A parsed report takes some kB.
 MAX_CACHED_HOSTS = 20_000
 
-#: Maximum number of metadata keys whose values are cached by host: callers choose the keys.
+#: Maximum number of metadata keys with cached failure domains, because requests choose the keys.
 MAX_CACHED_KEYS = 16
 
-#: The version of each part of the hosts, read before the hosts themselves.
+#: Maps the number of each part of the hosts (:class:`HostCache`) to its version.
 HostVersions = Mapping[int, int]
 
-#: Loads outdated values, as described in :class:`HostCache`.
+#: Loads outdated objects, as described for ``load`` in :class:`HostCache`.
 LoadValues = Callable[[Connection, Mapping[str, T | None]], Mapping[str, tuple[str, T]]]
 
 #: Maximum seconds that a process waits at its start until all providers are read.
@@ -57,13 +57,13 @@ class HostCache(Generic[T]):
 
     Hosts are divided into parts, and a change of any host increments the version of its part. A
     cached object is current while the version of its part is unchanged. ``load`` gets the outdated
-    keys, each with its cached object or None, and maps each existing key to its host and object.
+    keys, each with its cached object or None, and returns host and object of each existing key.
     The cache is cleared before it exceeds ``limit`` objects.
     """
 
     def __init__(self, load: LoadValues[T], limit: int = MAX_CACHED_HOSTS) -> None:
         self._load, self._limit = load, limit
-        # All values of a server epoch, with the part of the host and its version at the read.
+        # The server epoch, and for each key: the object, the part of its host, the part's version.
         self._cached: tuple[ServerEpoch, dict[str, tuple[T, int, int]]] = (None, {})
 
     def get(
@@ -71,7 +71,8 @@ class HostCache(Generic[T]):
     ) -> dict[str, T]:
         """Map existing keys to their current objects, in any order.
 
-        ``versions`` must be read before the call. Executes no SQL statement if nothing has changed.
+        The caller must have read ``versions`` earlier in the request. Executes no SQL statement if
+        all objects are cached and current.
         """
         epoch = get_epoch(connection)
         if (cached := self._cached)[0] != epoch:
@@ -103,9 +104,9 @@ class HostCache(Generic[T]):
 def load_nodes(
     connection: Connection, outdated: Mapping[str, ComputeNode | None]
 ) -> dict[str, tuple[str, ComputeNode]]:
-    """Map uuids to compute nodes.
+    """Map each uuid of an existing node to its host and the node.
 
-    A report is parsed again only if its version differs from the version of the cached node.
+    A node is loaded again only if its version differs from the version of the cached node.
     """
     cached = {uuid: node for uuid, node in outdated.items() if node is not None}
     current = compute_nodes.map_versions(connection, cached)
@@ -122,7 +123,7 @@ def load_nodes(
 def load_services(
     connection: Connection, outdated: Mapping[str, Any]
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Map hosts to their compute services, as host states contain them."""
+    """Map each host to a pair: the host, and its service for host states."""
     current = services.map_by_host(connection, outdated.keys())
     views = {host: build_service_view(service) for host, service in current.items()}
     return {host: (host, views.get(host, NO_SERVICE)) for host in outdated}
@@ -178,7 +179,7 @@ class Aggregates:
 
 
 class AggregateCache(change_counters.VersionedCache[Aggregates]):
-    """Cache of all host aggregates, which are read again after a change."""
+    """Cache of all host aggregates, which are loaded again after a change."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -219,9 +220,10 @@ class NodeHistory:
         self._lock = Lock()
 
     def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
-        """Clear a cache older than ``interval``, and return its age (s).
+        """Clear an expired cache, and return the age of the cache in seconds.
 
-        With a negative interval, the cache is never cleared. A database failover clears it at once.
+        The cache expires after ``interval`` seconds, or never if ``interval`` is negative. A new
+        server epoch (``history``), after a database failover, always clears the cache.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
@@ -248,7 +250,7 @@ class NodeHistory:
         return nodes
 
     def list_placed_requests(self, uuid: str) -> Sequence[RequestSpec]:
-        """Return the requests placed on a node since it was read."""
+        """Return the requests placed on a node since the node was cached."""
         with self._lock:
             return tuple(self._placed.get(uuid, ()))
 
@@ -264,7 +266,7 @@ class ProcessCaches:
 
     ``provider_cache`` has all providers, or is None if they are not cached. ``nodes`` maps uuids to
     compute nodes, and ``services`` maps hosts to compute services as host states contain them.
-    ``simulated`` maps node uuids to the requests of instances that a simulation has placed.
+    ``simulated`` maps node uuids to the requests of instances that a simulation has moved there.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:
@@ -293,7 +295,7 @@ class ProcessCaches:
     ) -> Self:
         """Create the caches of a process with these settings.
 
-        ``report`` is called with the figures of the provider cache if there is a cache.
+        The provider cache, if enabled, passes its figures for metrics to ``report``.
         """
         if not settings.placement.providers_in_memory:
             return cls()
@@ -313,7 +315,7 @@ class ProcessCaches:
             self.provider_cache.wait(seconds)
 
     def choose_provider_source(self, connection: Connection) -> ProviderSource:
-        """Return a request's providers: the refreshed cache, or a loader."""
+        """Return the refreshed provider cache, or a loader if it is not filled."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
             return CachedProviders(self.provider_cache)
         return LoadedProviders(connection)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of selected hosts, recorded together with their decisions.
 
-A claim makes the allocations of all instances of a request, or of several requests that are placed
-together, or no allocations.
+A claim makes the allocations of all instances in a call, also if the call has several requests. If
+any instance does not fit, no allocation is made.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,11 +80,11 @@ class Claims:
     def find_existing_claim(
         self, spec: RequestSpec, digest: str, claiming: ClaimMode, ids: RequestIds = NO_REQUEST
     ) -> SchedulingResult | None:
-        """Return the result of an equal request with allocations, or None.
+        """Return the result of an equal request that was claimed, or None.
 
-        With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
-        :class:`Conflict` if new instances have allocations from another request. A rebuild has no
-        claim, because the instance keeps its allocations.
+        ``digest`` identifies equal requests. With ``ClaimMode.ADDED``, equal requests must also
+        share a request id. Raises :class:`Conflict` if new instances have allocations from another
+        request. A rebuild has no claim, because the instance keeps its allocations.
         """
         if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
@@ -114,12 +114,12 @@ class Claims:
     ) -> list[Decision]:
         """Allocate the selections of runs, and return the recorded decisions.
 
-        All allocations and records are written in a single transaction. After a conflict of a
-        single run, the best other placement with capacity is allocated. Several runs always place
-        new instances.
+        All allocations and records are written in a single transaction. If the host of a single
+        instance has lost its capacity, the best other placement with capacity is allocated.
 
-        Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests claimed
-        all placements, and :class:`Invalid` if the stored server group is gone or full.
+        Raises :class:`CapacityExceeded` if no placement has capacity, :class:`ConcurrentUpdate` if
+        a provider, server group or zone has changed since the selection, and :class:`Invalid` if
+        the stored server group does not exist.
         """
         now = self.clock()
         selected = [_DecidedRun.from_run(run, ids) for run in runs]
@@ -145,7 +145,7 @@ class Claims:
         )
 
     def record(self, decision: Decision) -> None:
-        """Record a decision without a claim, and log a failure to write it."""
+        """Record a decision without a claim, and only log a failed write."""
         try:
             self.record_or_raise(decision)
         except errors.Unavailable as failure:
@@ -171,16 +171,16 @@ class Claims:
         With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
         same instance uuids cannot be overwritten. With ``ClaimMode.ADDED``, the allocations are
         added to the existing allocations, which must not change after they are read here, and
-        existing records of instances are retained. Each run is recorded before the next run joins
-        its server group and its spread is checked, because the later run was evaluated with the
-        instances of the earlier runs.
+        existing records of instances are retained. Each run is recorded before the server group of
+        the next run is checked, because the next run was evaluated with the instances of all
+        earlier runs.
         """
         existing: Sequence[Allocation] = ()
         if is_added := claiming is ClaimMode.ADDED:
             existing = _read_existing(connection, selected[0])
         claimed = self._allocate(connection, selected, existing, now)
         groups = {group for run, _ in claimed if (group := _find_group_to_lock(run)) is not None}
-        if len(groups) > 1:  # in an order that does not depend on the order of the requests
+        if len(groups) > 1:  # concurrent claims must lock the groups in the same order
             server_groups.lock_many(connection, groups)
         for decided in claimed:
             _record(connection, decided, now, is_added=is_added)
@@ -277,8 +277,8 @@ def _map_amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
 def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
     """Add the consumer's existing allocations to its claim.
 
-    Nothing is added on a provider that the consumer already uses: storage that is shared by the
-    old and the new host is allocated once, as in nova's evacuation.
+    On a provider that the consumer already uses, its existing amounts replace the claimed amounts:
+    storage that the old and the new host share is allocated once, as in nova's evacuation.
     """
     existing = by_consumer.get(claim.consumer, ())
     amounts = nest_rows((each.provider_uuid, each.resource_class, each.used) for each in existing)
@@ -295,8 +295,8 @@ def _find_added(
 ) -> Decision | None:
     """Return the decision on an equal move whose allocations exist, or None.
 
-    After a failed move, an equal request may move the instance again. This is another request: it
-    has other ids, or the allocations of the first move are gone.
+    After a failed move, an equal request may move the instance again. It is not a repetition if it
+    has other request ids, or if the allocations of the first move no longer exist.
     """
     decision = recorded.get(uuids[0])
     if (
@@ -382,8 +382,9 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
 def _join_group(connection: Connection, spec: RequestSpec) -> None:
     """Lock the stored server group of the instances, if any.
 
-    For the policies affinity and anti-affinity, members and hosts must be the same as at selection.
-    Otherwise two concurrent requests could together violate the policy.
+    With a strict policy (affinity or anti-affinity), :class:`ConcurrentUpdate` is raised if the
+    members or their hosts have changed since the selection, because two concurrent requests could
+    together violate the policy.
     """
     group = spec.instance_group
     if group is None or group.uuid is None:

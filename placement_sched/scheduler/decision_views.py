@@ -48,17 +48,17 @@ from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, flavors, server_groups
 
 _IDS = ("request_id", "global_request_id")
-#: Parameters of the list that are used unchanged.
+#: Query parameters that are fields of :class:`DecisionQuery` without conversion.
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "stage", "host", *_IDS)
 _TIMES = ("since", "until")
 
-#: The columns that are counted by value, by key of the result.
+#: The columns whose values are counted, by their keys in the result.
 _COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
 #: Lengths of the intervals of a count over time, in seconds.
 _BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
-#: Number of funnels read in a statement.
+#: Maximum number of funnels that an SQL statement reads.
 _FUNNEL_BATCH = 50
-#: The settings of a replay: current, or recorded with the decision.
+#: The settings of a replay: current settings, or the settings recorded with the decision.
 NOW, THEN = "now", "then"
 
 
@@ -84,10 +84,10 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
 def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> Iterator[Json]:
-    """Yield the query parameters whose names neither exist nor are recorded.
+    """Yield the query parameters with a name that does not exist.
 
-    Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
-    Deleted names are valid as long as a decision contains them. Projects are not checked.
+    Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names. A
+    deleted name is valid as long as a decision contains it. Names of projects are not checked.
     """
     list_names: Mapping[str, Callable[[], Collection[str]]] = {
         "flavor": lambda: [flavor.name for flavor in flavors.list_flavors(connection)],
@@ -110,7 +110,7 @@ def find_unknown_names(
 
 
 def build_decision_view(decision: Decision) -> Json:
-    """Return a decision with its request, its funnel and its selections."""
+    """Return a decision with its request, funnel and selections."""
     conditions = decision.conditions
     return summarize_decision(decision) | {
         "request": decision.request,
@@ -121,12 +121,12 @@ def build_decision_view(decision: Decision) -> Json:
     }
 
 
-#: Further keys of an entry of a list.
+#: Keys of a list entry that follow ``project_id``.
 _MORE = ("created_at", "policy", "stage", "reason")
 
 
 def summarize_decision(decision: DecisionSummary) -> Json:
-    """Return the entry for a decision in a list."""
+    """Return the list entry of a decision."""
     ids, names = decision.request_ids, ("uuid", "outcome", "kind", "flavor", "project_id")
     return {name: getattr(decision, name) for name in (*names, *_MORE)} | {
         "request_id": ids.request_id,
@@ -173,9 +173,9 @@ def find_rejecting_decisions(
 ) -> Json:
     """List a page of decisions that rejected a host or node.
 
-    Each has the stages that rejected the host. At most :data:`MAX_EXAMINED_DECISIONS` decisions
-    that match ``wanted`` are examined. For ``unknown`` of them, the recorded funnel does not show
-    whether they rejected the host.
+    Each decision has the ``rejections`` of the host. At most :data:`MAX_EXAMINED_DECISIONS`
+    decisions that match ``wanted`` are examined. ``unknown`` counts examined decisions whose
+    recorded funnel may omit a rejection of the host. ``next`` is the marker of the next page.
     """
     summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
     matches: list[Json] = []
@@ -211,7 +211,7 @@ def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[RejectRe
 
 
 def is_complete_for(recorded: RecordedFunnel, host: str) -> bool:
-    """Return whether a funnel would list this host if a stage had rejected it."""
+    """Return whether a funnel must list this host if a stage rejected it."""
     if recorded.funnel is None:
         return False
     if any(host in {entry["host"], entry["node"]} for entry in recorded.best):
@@ -245,9 +245,9 @@ def replay(
 ) -> Json:
     """Explain a recorded request again, and compare the results.
 
-    ``settings`` selects the settings of the explanation: recorded with the decision, or current.
-    The overrides and changes of a recorded explanation apply in both cases. For hosts that were
-    chosen at the decision and are not chosen now, ``verdicts`` give the reasons. Raises
+    With ``settings`` :data:`NOW`, the current settings apply, and with :data:`THEN` the settings
+    recorded with the decision. The overrides and changes of a recorded explanation apply in both
+    cases. If a host that was chosen then is not chosen now, ``verdicts`` give the reasons. Raises
     :class:`Invalid` if recorded settings are missing or no longer valid, and the errors of
     :meth:`Scheduler.explain`.
     """
@@ -308,7 +308,7 @@ def _replay_run(
 def _build_request(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
-    """Return the request to explain again, with its current group."""
+    """Return the recorded request, and a difference if its group is gone."""
     document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
     if not conditions.names_group:
         return document, []

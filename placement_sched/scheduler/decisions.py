@@ -34,7 +34,7 @@ LOG = log.getLogger(__name__)
 
 #: Maximum number of recorded characters of a name.
 _MAX_NAME = 255
-#: Numbers of recorded rejected hosts per stage, tried until the funnel is small enough.
+#: Maximum numbers of recorded rejected hosts per stage, tried until the funnel is small enough.
 _MAX_REJECTED = (MAX_RECORDED_REJECTIONS, 20, 3)
 
 
@@ -55,7 +55,7 @@ def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tupl
         remaining -= len(key) + sizes[key]
         if remaining >= 0:
             recorded[key] = changed[key]
-    # A plugin may convert its option to any type. The text is the configured value.
+    # An option of a plugin may have any type. A value without a JSON form is recorded as text.
     document = orjson.loads(orjson.dumps(dict(sorted(recorded.items())), default=str))
     return document, tuple(sorted(set(changed) - set(recorded)))
 
@@ -63,7 +63,8 @@ def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tupl
 def build_restoring_overrides(then: Conditions, settings: Settings) -> dict[str, Any]:
     """Return overrides that restore the option values of a recorded decision.
 
-    None means the default. Removed and omitted options are not included.
+    An override of None restores the default. Options that were too large to record, or that no
+    longer exist, have no override.
     """
     keys = {f"{group}.{name}" for group, name, _ in _iterate_request_options(settings)}
     return {key: then.options.get(key) for key in sorted(keys.difference(then.left_out))}
@@ -133,7 +134,7 @@ def _build_conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions
 def _list_best_hosts(run: SchedulingRun) -> list[Json]:
     """List the best hosts with their weights.
 
-    A weigher is left out if all of these hosts have the weight 0 from it.
+    A weigher that gives all of these hosts the weight 0 is left out.
     """
     if run.choice is None:
         return []
@@ -157,7 +158,7 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
 
 
 def build_result(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
-    """Build a decision's result, with the stage that left no host."""
+    """Build the result of a decision, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
     return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
@@ -168,8 +169,7 @@ def build_no_valid_host(
 ) -> errors.NoValidHost:
     """Build the error for a request without a valid host.
 
-    For a request that was sent together with other requests, the error names the JSON path of the
-    request.
+    If the call has several requests, the error names the JSON path of this request.
     """
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
     extra: Json = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
@@ -184,9 +184,10 @@ def build_no_valid_host(
 
 
 def limit_size(funnel: Funnel) -> Json:
-    """Shorten a funnel's lists to the size limit, with exact counts.
+    """Shorten the lists of a funnel to fit the size limit, with exact counts.
 
-    A funnel that is too large without rejected hosts is reduced to its counts.
+    A funnel that is still too large with 3 rejected hosts per stage is reduced to an outline: its
+    query, shortened, its counts and its weighers.
     """
     body: Json = {}
     for max_rejected in _MAX_REJECTED:

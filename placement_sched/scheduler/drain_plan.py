@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans for changes of the cloud: capacities and moves of instances.
 
-Each instance on a changed host, largest first, is scheduled on its own host again. If the host
-rejects the instance, the instance has to move, and its capacity is free for the following
-instances. An instance that its host would reject even before the changes is ignored.
+Instances on drained hosts move first. Then each instance on another changed host, largest first, is
+scheduled on its own host again. If the host rejects the instance, the instance moves, and frees its
+capacity for the next instances. An instance stays if its host rejects it even before the changes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ Size = tuple[int, int, int]
 
 
 def compute_flavor_size(flavor: Mapping[str, Any]) -> Size:
-    """Return memory, virtual CPUs and disk of a flavor, the sort key of moves."""
+    """Return memory, virtual CPUs and disk of a flavor, to sort moves."""
     disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
     return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
 
@@ -70,20 +70,20 @@ class MovingInstance:
 
     @property
     def kind(self) -> bytes:
-        """Return the key that instances share if a run can place them together.
+        """Return the same key for instances that a run can place together.
 
-        An instance in a server group has a key of its own.
+        An instance in a server group has a unique key.
         """
         return self.request_key + (self.record.uuid if self.record.server_group else "").encode()
 
     @property
     def request_key(self) -> bytes:
-        """Return the key of the request, regardless of its server group."""
+        """Return a key of the request that ignores its server group."""
         return orjson.dumps(self.document, option=orjson.OPT_SORT_KEYS)
 
     @property
     def size(self) -> Size:
-        """Return the size of the recorded flavor, the sort key of moves."""
+        """Return the size of the recorded flavor, to sort moves."""
         return compute_flavor_size(self.record.flavor or {})
 
 
@@ -91,7 +91,7 @@ class MovingInstance:
 class PlannedMove:
     """The move of an instance to the host and node that a run has chosen.
 
-    ``passed`` are the filters that the new host passed, and ``weight`` is its weight.
+    ``passed`` names the filters that the new host passed, and ``weight`` is its weight.
     """
 
     instance: str
@@ -117,7 +117,7 @@ class StuckInstance:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """The moves of a plan in an order that works, and the stuck instances."""
+    """The moves of a plan in the order to run them, and stuck instances."""
 
     moves: tuple[PlannedMove, ...] = ()
     stuck: tuple[StuckInstance, ...] = ()
@@ -171,9 +171,9 @@ class Attempt:
 
 
 class Mover:
-    """Move instances within a simulation.
+    """Mover of instances within a simulation.
 
-    ``overrides`` replace configured options when hosts are chosen.
+    ``overrides`` replace configured options while hosts are chosen.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Mover:
     def place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | PartialFit":
         """Place all instances of a batch in a single run, or no instance.
 
-        Returns a :class:`PartialFit` if no instance is placed.
+        ``extra`` are further keys of the request. Returns a :class:`PartialFit` if not all fit.
         """
         if _has_unknown_flavor(batch[0]):
             return PartialFit(0, _NO_FLAVOR)
@@ -301,7 +301,7 @@ def _has_unknown_flavor(instance: MovingInstance) -> bool:
 
 
 def read_group_without(connection: Connection, record: Instance) -> Json:
-    """Return an instance's server group without the instance."""
+    """Return ``instance_group`` without the instance, {} without a group."""
     uuid = record.server_group
     group = server_groups.find_by_uuid(connection, uuid) if uuid else None
     if group is None:
@@ -357,11 +357,11 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
 ) -> tuple[Decision | None, str | None]:
-    """Check that an instance is on its source and its target passes.
+    """Check that an instance is on host ``source`` and that ``target`` passes.
 
-    Returns the decision about the check and the reason why the move is rejected. Either may be
-    None. The target is evaluated as for the plan, on the current cloud and with the current
-    options. The allocations on the source stay. Nothing is claimed.
+    Returns a decision and a reason. The decision is None if the target could not be evaluated. The
+    reason is why the move is rejected, and is None if the target passes. The target is evaluated
+    with the current options, while the instance keeps its allocations. Nothing is claimed.
     """
     with scheduler.source.read() as connection:
         records = instances.list_by_uuids(connection, [uuid])
@@ -377,7 +377,7 @@ def check_move(
     try:
         body = {**moving.document, **group, **destination}
         request = scheduler.reader.validate(scheduler.reader.read(body))
-        # As in the plan, a move does not need failover capacity: the instance is already placed.
+        # As in a plan, failover capacity does not matter, because the instance is already placed.
         request = replace(request, plugins=request.plugins.drop_failover_filters())
         with scheduler.evaluate(request) as (connection, run):
             funnel, rejection = build_funnel(run, connection), None
@@ -395,19 +395,20 @@ def plan_drain(
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Json:
-    """Plan the moves for changes, with the capacity for some or all flavors.
+    """Plan the moves that changes of the cloud require, and their capacity.
 
-    A move may have a reason: why its instance no longer fits on its host. ``overrides`` are options
-    that change together with the cloud. They apply to the moves and to the capacity afterwards.
-    Everything is rolled back.
+    Returns the capacity for ``flavors`` (None: all) before and after, the moves, and stuck
+    instances. A move off a host that is not drained has the reason why its instance no longer fits.
+    ``overrides`` are options that change together with the cloud. They apply to the moves and to
+    the capacity afterwards. Everything is rolled back.
 
     Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option is
     invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
-    # First: with invalid overrides every host would seem to reject the instances.
+    # Checked first, because with invalid overrides every host would seem to reject the instances.
     scheduler.reader.check_overrides(overrides)
     if any(change.kind == "remove" for change in changes[:-1]):
-        # Below, removed hosts are only drained, so validate later changes of these hosts here.
+        # Below, removed hosts are only drained, so that changes of removed hosts are rejected here.
         scheduler.simulate(changes, lambda _: None)
     with scheduler.source.read() as connection:
         affected = _find_affected_hosts(connection, changes)
@@ -481,7 +482,7 @@ def _find_affected_hosts(connection: Connection, changes: Sequence[CloudChange])
 
 
 def _find_rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
-    """Return the instances that their own hosts reject even before the changes."""
+    """Return the instances that their hosts reject even before the changes."""
     if not hosts:
         return frozenset()
 

@@ -22,21 +22,22 @@ from placement_sched.model.image import CHOICES
 from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
 
 GROUP = "placement_sched.extra_spec_validators"
-#: Value types for the tables below.
+#: Value types of extra specs.
 TEXT: Mapping[str, Any] = {"type": str}
 FLAG: Mapping[str, Any] = {"type": bool}
 
 #: Texts of booleans, in any case and with surrounding white space.
 _BOOLEANS = frozenset("1 t true on y yes 0 f false off n no".split())  # noqa: SIM905 - reads best
 
-#: Further keys of ``value``, by type.
+#: Further keys of :attr:`ExtraSpecValidator.value`, by type.
 _LIMITS: Mapping[type, frozenset[str]] = {
     str: frozenset({"enum", "pattern"}),
     int: frozenset({"min", "max"}),
     bool: frozenset(),
 }
 _NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUMA node."}
-#: Extra specs with choices, by default the values of the image property of the same name.
+#: Extra specs with choices: the description, then the choices. Without choices, the values of the
+#: image property of the same name are valid.
 _CHOICES = {
     "hw:cpu_policy": ("Whether virtual CPUs are pinned.",),
     "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.",),
@@ -76,7 +77,7 @@ _ATTRIBUTES = (
     " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
     " vcpus_used"
 )
-#: Attributes of host states with parts, which are separated by colons.
+#: Attributes of host states with parts. An extra spec names a part after a colon.
 _ATTRIBUTES_WITH_PARTS = (
     "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
     " supported_hv_specs supported_instances"
@@ -91,7 +92,7 @@ _CUSTOM = "CUSTOM_[A-Z0-9_]+"
 
 @dataclass(frozen=True)
 class ExtraSpecValidator:
-    r"""An extra spec, as in nova's validators.
+    r"""Validator of an extra spec, as in nova.
 
     ``name`` may have parameters in braces (``hw:numa_mem.{num}``), which ``parameters`` describes:
     ``{"name": "num", "pattern": r"\d+", "description": "..."}``. ``value`` has a ``type``, ``str``,
@@ -119,12 +120,12 @@ class ExtraSpecValidator:
 
     @property
     def name_pattern(self) -> re.Pattern[str]:
-        """Return the pattern of complete keys."""
+        """Return a regular expression that matches whole keys."""
         return re.compile(self._with_patterns(self.name))
 
     @property
     def namespace_pattern(self) -> re.Pattern[str] | None:
-        """Return the pattern of the part before the colon, or None."""
+        """Return a regular expression of the namespace, None without a colon."""
         namespace, colon, _ = self.name.partition(":")
         return re.compile(self._with_patterns(namespace)) if colon else None
 
@@ -227,7 +228,7 @@ def _index_validators() -> tuple[
     list[tuple[re.Pattern[str], ExtraSpecValidator]],
     set[re.Pattern[str]],
 ]:
-    """Index plain validators by name and parametrized validators by pattern, with namespaces."""
+    """Return validators by name, validators by pattern, and namespaces."""
     every = list_validators()
     return (
         {each.name: each for each in every if not each.parameters},

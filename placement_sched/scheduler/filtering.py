@@ -90,10 +90,10 @@ def _split_by_verdict(
 
 
 def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write a verdict's limits and candidates to the host state.
+    """Write the limits and candidates of a verdict to the host state.
 
-    ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter has returned
-    neither a :class:`Passed` nor another valid verdict.
+    ``name`` is the class name of the filter. Raises :class:`PluginFailed` if ``verdict`` is not a
+    :class:`Passed`, which only a third-party filter can cause.
     """
     if not isinstance(verdict, Passed):
         raise PluginFailed(
@@ -104,10 +104,10 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
 
 
 def find_named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
-    """Return the nodes that the request names, or None.
+    """Return the nodes that the request names, None if it names none.
 
-    ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
-    nova. :func:`filter_by_name` evaluates the cell of the destination.
+    A node must match ``force_hosts``, ``force_nodes`` and the requested destination, as in nova.
+    The cell of the destination is evaluated by :func:`filter_by_name`.
     """
     if not _has_named_hosts(spec):
         return None
@@ -159,8 +159,8 @@ def iterate_rejections(
 ) -> Iterator[FilterReport]:
     """Yield a report for each stage that rejects this host.
 
-    The reports include the changes that would let the host pass, for the first instance. Raises
-    :class:`PluginFailed` if a filter raises.
+    Every stage is evaluated for the first instance, also after a rejection. A report suggests
+    changes that would let the host pass. Raises :class:`PluginFailed` if a filter raises.
     """
     for name, plugin, (rejection,) in _iterate_stages([host], spec, filters, closed_cells):
         if rejection is None:
@@ -182,8 +182,8 @@ def list_rejections(
 ) -> list[list[tuple[str, Rejection]]]:
     """List for each host all stages that reject it, with their rejections.
 
-    Each stage runs once on all hosts, including hosts that other stages reject, for the first
-    instance. Raises :class:`PluginFailed` if a filter raises.
+    Each stage is evaluated once for the first instance, on all hosts, including hosts that other
+    stages reject. Raises :class:`PluginFailed` if a filter raises.
     """
     reasons: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
     for name, _, rejections in _iterate_stages(hosts, spec, filters, closed_cells):
@@ -199,7 +199,7 @@ def _iterate_stages(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str],
 ) -> Iterator[tuple[str, BaseHostFilter | None, Sequence[Rejection | None]]]:
-    """Yield the name, any filter and the hosts' rejections of each stage."""
+    """Yield each stage: its name, filter or None, and a rejection per host."""
     for name, reason_of in _iterate_name_stages(spec, closed_cells):
         yield name, None, list(map(reason_of, hosts))
     for plugin in filters:
@@ -217,13 +217,13 @@ def _iterate_stages(
 
 
 def list_stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> list[str]:
-    """List the stages that can reject a host of an open cell, in order."""
+    """List the stages that can reject a host of an enabled cell, in order."""
     by_name = [name for name, _ in _iterate_name_stages(spec, {})]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
-    """Return the change that a host needs to pass a stage of named hosts."""
+    """Return the change that lets a host pass a stage of requested names."""
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
         return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
@@ -301,26 +301,26 @@ def _build_name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
 
 
 def get_filter(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
-    """Return a filter, wrapped if it overrides a method of nova's base class."""
+    """Return a filter, adapted if it overrides a method of nova's filters."""
     names = ("host_passes", "_filter_one", "filter_all")
     return NovaFilter(plugin) if has_overrides(plugin, BaseHostFilter, names) else plugin
 
 
 class NovaFilter:
-    """A filter that implements a method of nova's filters.
+    """Adapter of a filter that overrides a method of nova's filters.
 
     The methods are ``host_passes``, ``_filter_one`` and ``filter_all``. Filters written for any
     nova release work if their imports are changed to the base classes of this package. They may
-    write to host states. Rejected hosts get their allocation candidates back.
+    write to host states, but the allocation candidates of rejected hosts are restored.
     """
 
     def __init__(self, plugin: BaseHostFilter) -> None:
         self._plugin = plugin
 
     def verdicts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[Verdict]:
-        """Return None for each host that passes, and a rejection for the others.
+        """Return for each host None if it passes, otherwise a rejection.
 
-        Raises :class:`ValueError` if ``filter_all`` returns any other host.
+        Raises :class:`ValueError` if ``filter_all`` returns a host that is not in ``hosts``.
         """
         candidates_before = [get_candidates(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)
@@ -339,7 +339,8 @@ class NovaFilter:
     ) -> Rejection:
         """Return why the filter rejects a host.
 
-        Restores the candidates of the host, then calls the filter's ``rejection`` if it has an own.
+        The candidates of the host are restored first. The reason comes from ``rejection`` if the
+        class of the filter overrides it.
         """
         set_candidates(host, candidates)
         kind = type(self._plugin)
@@ -350,7 +351,7 @@ class NovaFilter:
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterRun:
-    """The filtered request, filters' reports, and first rejection."""
+    """The request after all request filters, reports, and first rejection."""
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
@@ -372,9 +373,9 @@ def run_request_filters(
 ) -> RequestFilterRun:
     """Run all enabled request filters and return the resulting request.
 
-    After a rejection the other filters still run, so that the whole query can be reported. Raises
-    :class:`PluginFailed`, :class:`Invalid` if a trait of the root provider is both required and
-    forbidden, and the errors of ``context``.
+    After a rejection, later filters still run, so that an explanation can show the whole candidates
+    query. Raises :class:`PluginFailed` if a filter raises, :class:`Invalid` if a trait of the root
+    provider is both required and forbidden, and the errors of ``context``.
     """
     reports: list[RequestFilterReport] = []
     rejections: list[Rejection] = []
@@ -410,7 +411,7 @@ def run_request_filters(
 
 
 def find_trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
-    """Return the request filter or JSON path that requires or forbids a root trait."""
+    """Return the request filter or JSON path that names a trait of the root."""
     for report in reports:
         if trait in report.changes.get(kind, ()):
             return f"request filter {report.name}"
@@ -421,8 +422,8 @@ def check_result(spec: RequestSpec, outcome: object) -> None:
     """Validate the result of a request filter.
 
     A valid result is a :class:`RequestFilterResult`, a :class:`Rejection` with a reason, or None.
-    The resulting request must have the same field types and instances, and no fewer constraints.
-    Raises :class:`TypeError` or :class:`ValueError`.
+    The resulting request must keep the types of its fields, its instances, and all constraints of
+    ``spec``. Raises :class:`TypeError` or :class:`ValueError`.
     """
     if isinstance(outcome, RequestFilterResult):
         orjson.dumps(dict(outcome.changes))  # explanations show it

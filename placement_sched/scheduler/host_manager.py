@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host states of allocation candidates, and the instances on their hosts.
 
-A host may have tens of thousands of instances, and most requests use none of them, so instances are
-read on demand. Instances that a request names (members of its server group, ``same_host``) are read
-by their uuids. All instances of all hosts are read only for plugins that need them.
+A cloud may have tens of thousands of instances, and most requests use none of them, so instances
+are read on demand. Instances that a request names (members of its server group, ``same_host``) are
+read by their uuids. All instances on the hosts are read only for plugins that need them.
 """
 
 from collections.abc import (
@@ -62,10 +62,10 @@ _DISABLED = "its cell is disabled"
 
 @dataclass(frozen=True, slots=True)
 class EarlierInstance:
-    """An instance that an earlier request of the same call has placed but not yet claimed.
+    """Instance placed by an earlier request of a call, but not claimed yet.
 
-    ``spec`` is the request for this instance, with the providers of its devices. ``group`` is the
-    uuid of the instance's server group, if any, and whether the group is stored.
+    ``spec`` is the request for this instance, with the providers of its PCI devices. ``group`` is
+    the uuid of its server group, if any, and whether the request names a stored group.
     """
 
     spec: RequestSpec
@@ -73,7 +73,7 @@ class EarlierInstance:
     group: tuple[str, bool] | None = None
 
     def add_to(self, state: HostState) -> None:
-        """Add the instance to the instances on a node's host."""
+        """Add the instance to the instances of a host state."""
         spec, best = self.spec, self.selection
         if (uuid := spec.instance_uuid) is not None:
             built = HostInstance.from_request_spec(uuid, spec, best.service_host, best.nodename)
@@ -82,12 +82,12 @@ class EarlierInstance:
 
 @dataclass
 class CloudView:
-    """The cloud as a single request sees it.
+    """The data of the cloud that a single request reads.
 
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
-    that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is
-    the age of the cached host reports in seconds, or None for a request that uses no cached
-    reports. ``earlier`` are the instances that earlier requests of the same call have placed.
+    that were already read. ``policies`` are the scheduling policies of the configuration.
+    ``states_age`` is the age in seconds of the nodes that CachingScheduler caches, None with other
+    drivers. ``earlier`` are the instances that earlier requests of the same call have placed.
     """
 
     connection: Connection
@@ -105,7 +105,7 @@ class CloudView:
         caches: ProcessCaches,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Self:
-        """Create the view of a request, after refreshing expired host reports."""
+        """Create the view of a request, after clearing expired cached nodes."""
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
@@ -115,20 +115,20 @@ class CloudView:
 
     @cached_property
     def providers(self) -> ProviderSource:
-        """Return the source of providers for the candidate search."""
+        """Return the provider cache or loader for the candidate search."""
         return self.caches.choose_provider_source(self.connection)
 
     @cached_property
     def host_versions(self) -> HostVersions:
         """Return the version of each part of the hosts (:class:`HostCache`).
 
-        The versions are read before the hosts, so that a later change is noticed.
+        The versions are read before the hosts, so that the next request notices a later change.
         """
         return change_counters.map_host_versions(self.connection)
 
     @property
     def earlier_hosts(self) -> dict[str, str]:
-        """Map the uuid of each earlier instance of the same call to its host."""
+        """Map the uuid of each instance in ``earlier`` to its host."""
         return {
             uuid: instance.selection.service_host
             for instance in self.earlier
@@ -147,16 +147,16 @@ class CloudView:
         return self.aggregates.every
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Map each provider in an aggregate to the uuids of its aggregates."""
+        """Map each provider that is in aggregates to their uuids."""
         return placement_aggregates.map_by_provider_uuid(self.connection, uuids)
 
     def find_nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Return the compute nodes among ``uuids`` that have instances on their hosts."""
+        """Return the compute nodes among ``uuids`` with instances on the host."""
         nodes = host_aggregates.find_nodes_with_instances(self.connection, uuids)
         return nodes | {each.selection.compute_node_uuid for each in self.earlier} & set(uuids)
 
     def build_ratios_lookup(self) -> Callable[[str], Ratios]:
-        """Return a function that maps a host to the allocation ratios of its policies."""
+        """Return a function from a host to the allocation ratios of its policy."""
         policies = self.policies
         if policies is None or not policies.names or not self.aggregates.of_policies:
             return lambda _host: NO_RATIOS
@@ -168,14 +168,14 @@ class CloudView:
         return find_host_ratios
 
     def is_trait_of_all_nodes(self, trait: str) -> bool:
-        """Return whether all root providers of enabled compute nodes have a trait."""
+        """Return whether the root of each enabled compute node has a trait."""
         return host_store.is_trait_of_all_nodes(self.connection, trait)
 
 
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
     """Build the states of the hosts with candidates.
 
-    A rebuild has no candidates. Its hosts are the named hosts, or all hosts.
+    A rebuild has no candidates. Its hosts are the hosts that the request names, or else all hosts.
     """
     if not spec.is_rebuild:
         return build_host_states(cloud, candidates, spec)
@@ -202,9 +202,10 @@ def build_host_states(
 
 
 def set_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
-    """Set on each host its preferred and avoided traits, from all providers of its tree.
+    """Set on each host state which preferred or avoided traits it has.
 
-    Nothing is read for a request without preferences. Raises :class:`Invalid` for unknown traits.
+    A host has the traits of all providers in its tree. Nothing is read for a request without
+    preferences. Raises :class:`Invalid` for unknown traits.
     """
     preferences = find_trait_preferences(spec.flavor, spec.image)
     if preferences is None:
@@ -230,7 +231,7 @@ def _group_by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[
 def _build_current_states(
     cloud: CloudView, spec: RequestSpec, uuids: Collection[str]
 ) -> list[HostState]:
-    """Build a state of each node, less the resources of earlier instances."""
+    """Build a state of each node, less the resources of placed instances."""
     cache = None if cloud.states_age is None else cloud.caches.node_history
     nodes = (cache or cloud.caches.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = build_node_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
@@ -239,7 +240,8 @@ def _build_current_states(
     by_host = group_rows((each.selection.service_host, each) for each in cloud.earlier)
     for state in states:
         uuid = str(state.uuid)
-        # Before candidates are set: candidates of this request do not apply to earlier instances.
+        # The states have no candidates yet: PCI devices of earlier instances must not be consumed
+        # by the candidates of this request.
         earlier_specs = (
             *(cache.list_placed_requests(uuid) if cache else ()),
             *simulated.get(uuid, ()),
@@ -277,14 +279,14 @@ def build_node_states(
         state = make_host_state(
             node, services[host], of_host(host), recorded.get_on_host(host), ratios(host)
         )
-        # A node without figures keeps an empty state, but is claimed by its uuid.
+        # The state of a node without a report is empty, but a claim needs the uuid of the node.
         state.uuid = node.uuid
         states.append(state)
     return states
 
 
 class RecordedInstances:
-    """The instances on the hosts of a request, read with at most two SQL statements.
+    """Instances on the hosts of a request, read in at most two SQL queries.
 
     ``named`` are the uuids of the instances that the request names.
     """
@@ -300,10 +302,7 @@ class RecordedInstances:
         self._last_check: tuple[Collection[Any], bool] = ((), True)
 
     def names_all(self, uuids: Collection[Any]) -> bool:
-        """Return whether the request names all of ``uuids``.
-
-        The last result is cached.
-        """
+        """Return whether the request names all of ``uuids``, cached."""
         checked, is_named = self._last_check
         if checked is not uuids:
             is_named = self.named.issuperset(uuids)
@@ -332,10 +331,7 @@ class RecordedInstances:
 
 
 class InstancesOnHost(MutableMapping[str, HostInstance]):
-    """The instances on a host by uuid.
-
-    Instances may be added, but only in memory.
-    """
+    """The recorded instances on a host and instances added in memory, by uuid."""
 
     __slots__ = ("_added", "_host", "_recorded")
 
@@ -369,24 +365,23 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
     def keys(self) -> KeysView[str]:
         """Return a view of the uuids.
 
-        Its intersection with uuids that the request names is fast.
+        ``keys() & uuids`` reads only named instances if the request names all ``uuids``.
         """
         return _Uuids(self)
 
     def list_recorded(self) -> Collection[HostInstance]:
-        """Return the recorded instances, without additions."""
+        """Return the recorded instances, without instances added in memory."""
         return self._all.values()
 
     @property
     def is_read(self) -> bool:
-        """Return whether all recorded instances have been read."""
+        """Return whether the instances on all hosts have been read."""
         return "everything" in vars(self._recorded)
 
     def select_named(self, uuids: Collection[Any]) -> set[str] | None:
-        """Return the uuids of the named instances that are on this host.
+        """Return the ``uuids`` on this host if the request names all of them.
 
-        Returns None if the request does not name all of ``uuids``, because then the instances of
-        the host would have to be read.
+        Otherwise returns None, because all instances on the host would have to be read.
         """
         if not self._recorded.names_all(uuids):
             return None
@@ -425,7 +420,7 @@ class _Uuids(KeysView[str]):
 
 
 def collect_named_instances(spec: RequestSpec) -> frozenset[str]:
-    """Return the uuids of a request's own instances and of the instances that it names."""
+    """Return the uuids of a request's own, group's and hinted instances."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
     return frozenset((*spec.instance_uuids, *members, *map(canonicalize_uuid, hinted)))
@@ -436,8 +431,8 @@ class ClosedCells:
     """The cells whose hosts a request may not use.
 
     A cell is closed if ``[scheduler] disabled_cells`` names it, if its database does not answer, or
-    if it is disabled in nova. As in nova, a request that names a cell disabled in nova, to move an
-    instance within the cell, may use its hosts.
+    if it is disabled in nova. As in nova, a request to move an instance within its cell may use the
+    hosts of this cell although it is disabled in nova.
     """
 
     connection: Connection
@@ -449,7 +444,7 @@ class ClosedCells:
         return cells.list_closed_cells(self.connection)
 
     def map_reasons(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
-        """Map uuids of closed cells to reasons, without a read if no host has a cell."""
+        """Map the uuids of closed cells to the reasons."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for cell in self._closed_in_nova:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host states, with the attributes of nova's HostState.
 
-Unscoped extra specs refer to these attributes by name (ComputeCapabilitiesFilter), so a public
-attribute that nova's HostState lacks may not be added. Other data must be in private attributes.
+Unscoped extra specs name these attributes (ComputeCapabilitiesFilter), so a host state must have no
+public attribute that nova's HostState lacks. Other data must be in private attributes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -28,11 +28,11 @@ LOG = log.getLogger(__name__)
 
 
 def build_service_view(service: Service) -> Mapping[str, Any]:
-    """Return a compute service as plugins read it: ``host_state.service["disabled"]``."""
+    """Return a compute service as the mapping ``host_state.service``."""
     return MappingProxyType(service._asdict())
 
 
-#: The service of a host without a record, which was never up.
+#: The service of a host without a recorded compute service: enabled, but never up.
 NO_SERVICE: Mapping[str, Any] = MappingProxyType(
     {"disabled": False, "disabled_reason": None, "forced_down": False, "last_seen_up": None}
 )
@@ -43,7 +43,7 @@ _HOST_ATTRIBUTES: list[Callable[[Any], Mapping[str, Any]]] = []
 
 
 def set_host_attributes(functions: Iterable[Callable[[Any], Mapping[str, Any]]]) -> None:
-    """Set the functions that return further attributes of a host for third-party plugins."""
+    """Set the functions that return further attributes of host states."""
     _HOST_ATTRIBUTES[:] = functions
 
 
@@ -58,10 +58,10 @@ class _Annotated:
     __slots__ = ("__dict__",)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the entry points ``placement_sched.host_attributes``.
+        """Return an attribute that a function of a third-party package adds.
 
-        The functions are called at most once for each host, and only if a plugin reads an attribute
-        that nova's HostState lacks.
+        These functions (entry points ``placement_sched.host_attributes``) are called at most once
+        for each host, when a plugin first reads an attribute that nova's HostState lacks.
         """
         if not name.startswith("_") and _HOST_ATTRIBUTES and "_is_complete" not in self.__dict__:
             self.__dict__["_is_complete"] = True
@@ -77,9 +77,9 @@ class HostState(_Annotated):
     """A compute node and its remaining resources.
 
     Memory is in MB. Disk is in GB or MB, as the names of the attributes show.
-    ``HostState(host, node, cell_uuid)`` is empty. Filters may write ``limits`` and
-    ``allocation_candidates``. :meth:`consume_from_request` subtracts the resources of an earlier
-    instance of the same request.
+    ``HostState(host, node, cell_uuid)`` has no resources. Filters may write ``limits`` and
+    ``allocation_candidates``. :meth:`consume_from_request` subtracts the resources of an instance
+    that is placed on the node.
     """
 
     host: str
@@ -121,10 +121,8 @@ class HostState(_Annotated):
     def allocation_candidates(self) -> list[Any]:
         """Return the allocation requests on this host.
 
-        The first allocation request is claimed if the host is selected.
-
-        Each is a body of ``PUT /allocations``, made on first use, because only a few of
-        thousands of hosts are chosen.
+        If the host is selected, the first allocation request is claimed. Each is the JSON of an
+        allocation request in placement, built on first use, as most hosts are not chosen.
         """
         if not isinstance(self._candidates, list):
             self._candidates = [request.as_json() for request in self._candidates]
@@ -135,7 +133,7 @@ class HostState(_Annotated):
         self._candidates = list(candidates)
 
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
-        """Subtract the resources of an instance, so that the next instance sees less."""
+        """Subtract the resources of an instance from the remaining resources."""
         self.free_ram_mb -= spec_obj.memory_mb
         self.free_disk_mb -= (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024
         self.vcpus_used += spec_obj.vcpus
@@ -172,9 +170,9 @@ def make_host_state(
 ) -> HostState:
     """Build the state of ``node``, with the instances on its host by uuid.
 
-    As in nova, the state of a node that does not report its free disk stays empty. ``service`` is a
-    :func:`build_service_view`. ``ratios`` maps names to ratios that replace the node's. This is a
-    function, not a method, because extra specs can refer to attributes of a host state by name.
+    As in nova, the state of a node that does not report its free disk has no resources. ``service``
+    is a :func:`build_service_view`. ``ratios``, such as ``cpu_allocation_ratio``, replace ratios of
+    the node. This is no method of HostState, because extra specs name attributes of host states.
     """
     values = node.derived.get("host_state")
     if values is None:
@@ -200,25 +198,25 @@ def get_candidates(state: HostState) -> Sequence[Any]:
 
 
 def set_traits(state: HostState, traits: frozenset[str]) -> None:
-    """Set which of the request's preferred and avoided traits a host has."""
+    """Set the preferred and avoided traits of the request that a host has."""
     state._traits = traits  # noqa: SLF001 - as above
 
 
 def get_traits(state: HostState) -> frozenset[str]:
-    """Return which of the request's preferred and avoided traits a host has."""
+    """Return the traits that :func:`set_traits` has set."""
     return state._traits  # noqa: SLF001 - as above
 
 
 def with_candidates(states: Iterable[HostState]) -> list[HostState]:
-    """Return the hosts that have candidates, without converting the candidates."""
+    """Return the hosts with candidates, without converting candidates."""
     return [state for state in states if state._candidates]  # noqa: SLF001 - as above
 
 
 def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
-    """Consume NUMA cells, and return the instance's cells as fitted on the host.
+    """Consume NUMA cells of a host, and return the fitted instance cells.
 
-    A topology that does not fit consumes nothing. This is possible only if NUMATopologyFilter is
-    not enabled.
+    A topology that does not fit consumes nothing. It can reach this function only if
+    NUMATopologyFilter is not enabled.
     """
     if not spec.numa_topology or not state.numa_topology:
         return ()
@@ -240,10 +238,10 @@ def take_devices(
 ) -> None:
     """Consume the PCI devices of the first candidate of an instance on a host.
 
-    ``numa_cells`` are the cells of the instance as fitted on the host, or empty. If devices are
-    missing because no filter checks devices, a message is logged, and the available devices are
-    consumed. Source: nova's documentation, "PCI tracking in Placement", and the observed behaviour
-    of nova 34's scheduler.
+    ``numa_cells`` are the cells of the instance as fitted on the host, None without a topology. If
+    devices are missing because no filter checks devices, a warning is logged, and the available
+    devices are consumed. Source: nova's documentation, "PCI tracking in Placement", and the
+    observed behaviour of nova 34's scheduler.
     """
     if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
         return
@@ -260,7 +258,7 @@ def with_device_providers(
 ) -> RequestSpec:
     """Return the request with the providers of its PCI devices, as in nova.
 
-    The devices can then be identified later, after the candidates of the host have changed.
+    The devices can then be found again after the candidates of the host have changed.
     """
     mappings = (allocation_request or {}).get("mappings")
     if spec.pci_requests is None or not mappings:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of hosts for the API and the console: the list, and a single host in full."""
+"""Views of hosts for the API and the console: a list, and a single host."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,10 +28,10 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
 
-#: Values of the state filter. A disabled service may be up or down.
+#: States of hosts. ``disabled`` hosts may be up or down.
 STATES = ("up", "down", "disabled")
 
-#: Above this number of nodes all rows are read, which is faster than naming each node.
+#: Maximum number of nodes that a statement names. For more nodes, reading all rows is faster.
 _MAX_NAMED = 1000
 
 #: Sums of a resource class in a zone or aggregate.
@@ -42,7 +42,7 @@ _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostQuery:
-    """Filters for a list of hosts, None or empty for no restriction.
+    """Filters of a list of hosts. None or empty means no restriction.
 
     ``search`` is a part of a host or node name, in any case. ``aggregate`` is a name or a uuid. A
     host matches any of ``states`` and all of ``traits``. ``marker`` is the uuid of the node that
@@ -61,7 +61,7 @@ class HostQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Cloud:
-    """Services, aggregates and policies, as the basis for views of hosts."""
+    """The data that all views of hosts use."""
 
     connection: Connection
     now: datetime
@@ -99,17 +99,21 @@ class _Cloud:
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
     def find_policy(self, host: str) -> str:
-        """Return the first usable policy among the policies of the host's aggregates."""
+        """Return the first usable policy of a host's aggregates.
+
+        Without a usable policy, returns the first policy that an aggregate names, or the default.
+        """
         names = [aggregate.policy for aggregate in self.of_host(host) if aggregate.policy]
         usable = (name for name in names if self.policies.is_usable(name))
         return next(usable, names[0] if names else DEFAULT_POLICY)
 
 
 def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
-    """Return a page of hosts, with their aggregates, traits and cells.
+    """Return a page of hosts, and lists of aggregates, traits and cells.
 
-    A host is listed once per compute node. The number of SQL statements does not depend on the
-    number of hosts. Raises :class:`Invalid` if the marker is not the uuid of a node.
+    A host is listed once per compute node, and refers to the lists by index. The number of SQL
+    statements does not depend on the number of hosts. Raises :class:`Invalid` if the marker is not
+    the uuid of a node.
     """
     with scheduler.database.open_snapshot() as connection:
         cloud = _Cloud.read_cloud(scheduler, connection)
@@ -144,10 +148,10 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
 
 
 def sum_cloud(scheduler: Scheduler) -> Json:
-    """Sum the hosts by state, zone and aggregate, and list hosts that are not up.
+    """Sum hosts by state, zone and aggregate, and list hosts that are not up.
 
-    A host counts as nearly full from :data:`NEARLY_FULL`, and as full from :data:`FULL`. The number
-    of SQL statements does not depend on the number of hosts.
+    For a resource class, a host counts as nearly full from :data:`NEARLY_FULL` percent, and as full
+    from :data:`FULL` percent. The number of SQL statements does not depend on the number of hosts.
     """
     with scheduler.database.open_snapshot() as connection:
         cloud = _Cloud.read_cloud(scheduler, connection)
@@ -215,7 +219,10 @@ def _build_index_lists(
     trait_names: Mapping[int, str],
     traits_of_trees: Mapping[int, Sequence[int]],
 ) -> tuple[Json, Callable[[ServedNode], Json]]:
-    """List aggregates, traits and cells, and return a function from node to indexes."""
+    """Return lists of aggregates, traits and cells, and a lookup function.
+
+    The function maps a node to the indexes of its aggregates, traits and cell in the lists.
+    """
     aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
     aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
@@ -290,7 +297,7 @@ def _select_page(
 
 
 def show_host(scheduler: Scheduler, host: str) -> Json:
-    """Return a host in full: services, nodes, provider trees, instances and policy.
+    """Return a host with services, nodes, providers, instances and policy.
 
     Raises :class:`NotFound` if the host has neither a compute node nor a service.
     """

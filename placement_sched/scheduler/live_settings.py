@@ -38,12 +38,12 @@ _OURS = tuple(
 
 
 class LiveSettings:
-    """The current settings.
+    """The current settings of a process.
 
-    If files are invalid or would make a scheduling policy that is ``in_use`` unusable, the previous
-    settings stay in effect and the reason is logged. ``configured`` are the settings of the
-    configuration files alone. A worker begins with the settings of its ``parent`` process, and
-    reads no file before that process has reloaded.
+    If files are invalid, or would make a policy among the results of ``in_use`` unusable, the
+    previous settings stay in effect and the reason is logged. ``configured`` are the settings of
+    the configuration files alone. A worker begins with the settings of its ``parent`` process, and
+    reads no file before the parent process has reloaded.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class LiveSettings:
             _keep_previous(lambda: self._use(settings))
         else:
             self._in_effect = parent._in_effect  # noqa: SLF001 - own class
-            # Creates the plugins, before a request needs them.
+            # This creates the plugins before the first request needs them.
             _keep_previous(lambda: check_plugins(self._in_effect, clock))
 
     def get_settings(self) -> Settings:
-        """Return the settings in effect, reloaded if the parent process has reloaded.
+        """Return the settings in effect, read again if the parent has reloaded.
 
-        While a thread reads the files, other threads use the previous settings.
+        While a thread reads the files, other threads get the previous settings.
         """
         if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
@@ -96,18 +96,18 @@ class LiveSettings:
             self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
 
     def _read_again(self) -> list[tuple[str, str]]:
-        """Read the files again, and return the changed options that need a restart."""
+        """Read the files again, and return changed options that need a restart."""
         running, fixed = self.configured, sorted(restart_options())
-        # A configuration directory is listed again, as at the start.
+        # This also finds new files in configuration directories.
         fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
         self._use(fresh.with_values({option: running[option] for option in fixed}))
         return [option for option in fixed if fresh[option] != running[option]]
 
     def _use(self, configured: Settings) -> None:
-        """Make ``configured``, with the options of their options file, the current settings.
+        """Make ``configured``, with the options file, the current settings.
 
-        Raises :class:`ConfigurationError` if that makes plugins, the PCI aliases or a policy that
-        is in use unusable.
+        Raises :class:`ConfigurationError` if the new settings make plugins, the PCI aliases or a
+        policy that is in use unusable.
         """
         in_effect, ignored = with_options_file(configured, self._clock)
         for reason in ignored:
@@ -121,9 +121,9 @@ class LiveSettings:
 
 
 def _keep_previous(read: Callable[[], T]) -> T | None:
-    """Read settings, or log any error, also of plugins, and return None.
+    """Return the result of ``read``, or log its error and return None.
 
-    After an error, the previous settings stay in effect.
+    ``read`` must not change the current settings if it raises an error.
     """
     try:
         return read()
@@ -131,7 +131,7 @@ def _keep_previous(read: Callable[[], T]) -> T | None:
         problem = error.detail
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
         problem = format_one_line(failure)
-    # Logged here, because in the handler the log would repeat the exception.
+    # Logged after the handlers, because within a handler the log would repeat the exception.
     LOG.error("%s (the previous settings remain in effect)", problem)
     return None
 
@@ -139,11 +139,11 @@ def _keep_previous(read: Callable[[], T]) -> T | None:
 def with_overrides(
     running: Settings, overrides: Mapping[str, Any], source: str = OF_REQUEST
 ) -> Settings:
-    """Return the settings of a request with overrides, ``{"group.option": value}``.
+    """Return ``running`` with the overrides of a request.
 
-    ``source`` names the origin of the overrides in messages. Raises :class:`Invalid` naming the
-    key of an option that does not exist, is not read per request, has a wrong value, or names code
-    that the configuration does not name.
+    ``overrides`` maps ``group.option`` to values, and ``source`` names their origin in messages.
+    Raises :class:`Invalid`, naming the key, for an option that does not exist, that is not read per
+    request, that has a wrong value, or that names a class which requests may not import.
     """
     for key in overrides:
         if running.resolve_option(key, source) in list_server_options():
@@ -154,9 +154,10 @@ def with_overrides(
 
 
 def _check_code(running: Settings, overridden: Settings, source: str) -> None:
-    """Reject overrides that name code that the configuration does not name.
+    """Reject overrides that import classes.
 
-    A dotted path is imported, which only the operator may request.
+    Allowed are shipped classes, classes that packages announce, and classes that the configuration
+    names: importing a dotted path runs code, which only the operator may choose.
     """
     trusted = {get_class_path(kind) for kind in plugins.list_announced()}
     for group, option in plugins.NAMING_CLASSES:
@@ -174,14 +175,14 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
 
 
 class WithOptionsFile(NamedTuple):
-    """Settings with the options of a file, and the reasons for ignored options."""
+    """Settings with the options of a file, and reasons for ignored options."""
 
     settings: Settings
     ignored: tuple[str, ...] = ()
 
 
 def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsFile:
-    """Return ``settings`` with the options of their options file, if they name a file.
+    """Return ``settings`` with the options of their options file, if any.
 
     Options that do not exist here, or that the server reads only at its start, are ignored, because
     another program may use the same file. Raises :class:`ConfigurationError` for a file that cannot
@@ -219,7 +220,7 @@ def _read_document(path: str, source: str) -> Mapping[str, Any]:
 
 
 def _flatten(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any]]:
-    """Yield ``group.option`` and value of each option, also of nested options."""
+    """Yield ``group.option`` and value of each option, nested or not."""
     for key, value in document.items():
         options = value.items() if isinstance(value, dict) else (("", value),)
         for name, option_value in options:

@@ -37,9 +37,9 @@ _TOLERANT: ContextVar[bool] = ContextVar("failures of plugins are tolerated", de
 class SchedulerPlugin:
     """A plugin with its settings and clock.
 
-    A plugin made without arguments, as nova and its tests do, reads the options of the process
-    (``placement_sched.config.CONF``) and the system clock. The ``options`` of a class are
-    registered there when the class is defined.
+    A plugin that is created without arguments, as in nova's tests, reads the options of the process
+    (``placement_sched.config.CONF``) and the system clock. Defining a class registers its
+    ``options`` in ``CONF``.
     """
 
     options: ClassVar[tuple[GroupedOption, ...]] = ()
@@ -78,7 +78,7 @@ class SchedulerPlugin:
 
 
 def build_group_options(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
-    """Return options of a group, from options each followed by its help."""
+    """Return options of a group, given as options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
 
@@ -99,7 +99,7 @@ def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 
 
-#: The errors of a database without answer. Modules that plugins import may not import SQLAlchemy.
+#: SQLAlchemy's errors, by name, because modules that plugins import may not import SQLAlchemy.
 _DATABASE_ERRORS = frozenset(
     f"sqlalchemy.exc.{name}" for name in ("DBAPIError", "PendingRollbackError", "TimeoutError")
 )
@@ -111,7 +111,7 @@ def _is_of_database(failure: BaseException) -> bool:
 
 
 class calling(in_effect):  # noqa: N801 - a context manager is named so
-    """Run code of a plugin under its settings, and name it in errors.
+    """Run code of a plugin under its settings, and name the plugin in errors.
 
     Subclasses of :class:`~placement_sched.errors.Error` and errors of the database are raised
     unchanged. Any other error is raised as :class:`~placement_sched.errors.PluginFailed`. Its
@@ -136,7 +136,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         if failure is None or isinstance(failure, errors.Error):
             return
         is_of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
-        # A plugin reads aggregates and instances when it needs them.
+        # Plugins may read aggregates and instances from the database.
         if not is_of_plugin or _is_of_database(failure):
             return
         path = get_class_path(self._kind)
@@ -150,7 +150,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
 
 def _find_place(kind: type, failure: BaseException) -> str:
-    """Describe file and line of a failure in a third-party plugin, with advice."""
+    """Describe the place of a failure in a third-party plugin, with advice."""
     if kind.__module__.startswith("placement_sched."):
         return ""
     frames = extract_tb(failure.__traceback__)
@@ -183,7 +183,7 @@ _PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path
 
 @contextmanager
 def tolerate_failures() -> Iterator[None]:
-    """Log failures of plugins at level debug while the caller tolerates them."""
+    """Log failures of plugins at level debug in this context."""
     token = _TOLERANT.set(True)
     try:
         yield

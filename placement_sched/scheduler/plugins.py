@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading of plugins, by folder or by dotted path.
+"""Loading of plugins from folders, dotted paths and entry points.
 
-Packages can also announce plugins: their entry points name the classes.
+A plugin is announced if an entry point of an installed package names its class.
 """
 
 import inspect
@@ -66,7 +66,7 @@ NOVA_DRIVERS = "nova.scheduler."
 def load_plugin(load: Callable[[], Loaded]) -> Loaded:
     """Call third-party code, and return its result.
 
-    Raises the errors of that code, and :class:`RuntimeError` if it would end the process.
+    Raises the errors of the code, and :class:`RuntimeError` if the code would end the process.
     """
     try:
         return load()
@@ -75,9 +75,9 @@ def load_plugin(load: Callable[[], Loaded]) -> Loaded:
 
 
 def load_entry_point(point: EntryPoint, load: Callable[[], Loaded]) -> Loaded:
-    """Load an entry point.
+    """Return the result of ``load``, which loads an entry point.
 
-    Raises :class:`ConfigurationError` if that fails.
+    Raises :class:`ConfigurationError`, naming the entry point, if ``load`` fails.
     """
     try:
         return load_plugin(load)
@@ -93,7 +93,7 @@ def describe_entry_point(point: EntryPoint) -> str:
 
 
 def describe_import_error(failure: Exception) -> str:
-    """Describe an import error, its place, and nova's names in the file."""
+    """Describe an import error, its place, and imports from nova there."""
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = format_one_line(failure)
@@ -144,7 +144,7 @@ def describe_nova_base(kind: object) -> str:
 
 
 def _describe_imports(file: str | None) -> str:
-    """Return the end of a sentence about the names of nova in a file, with advice."""
+    """Return advice on the imports from nova in a file, to end a sentence."""
     try:
         source = "".join(linecache.getlines(file)) if file else ""
         names = list_names(source, imports_only=True)
@@ -162,7 +162,7 @@ def _is_nova(module: str) -> bool:
 
 
 def _is_own(file: str) -> bool:
-    """Return whether a file belongs to this package, to Python or to oslo.config."""
+    """Return whether a file is part of this package, importlib or oslo.config."""
     path = Path(file)
     return path.is_relative_to(_PACKAGE) or not {"importlib", "oslo_config"}.isdisjoint(path.parts)
 
@@ -188,8 +188,8 @@ def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> 
     """Return the end of a sentence that suggests similar dotted paths.
 
     ``existing`` maps class names to dotted paths. A path with a similar class name takes precedence
-    over a similar path. The text is empty if ``missing`` is the error of another module that the
-    named module imports.
+    over a similar path. The text is empty if ``missing`` was raised within the module at ``path``,
+    because then the path itself is right.
     """
     named = missing.name if isinstance(missing, (ImportError, AttributeError)) else None
     if isinstance(missing, ModuleNotFoundError):
@@ -206,7 +206,7 @@ def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plugins of a set of settings, in the order they run."""
+    """The plugins that settings enable, in the order they run."""
 
     request_filters: tuple[BaseRequestFilter, ...]
     filters: tuple[BaseHostFilter, ...]
@@ -224,7 +224,7 @@ class Plugins:
         )
 
     def has_filter(self, name: str) -> bool:
-        """Return whether a filter of this name, or derived from it, is enabled."""
+        """Return whether a filter of this name, or a subclass, is enabled."""
         return any(name == kind.__name__ for each in self.filters for kind in type(each).mro())
 
     @property
@@ -233,15 +233,15 @@ class Plugins:
         return any(plugin.reads_flavors for plugin in self.weighers)
 
     def drop_failover_filters(self) -> "Plugins":
-        """Leave out the filters that read the failover result."""
+        """Return the plugins without filters that read the failover result."""
         filters = tuple(each for each in self.filters if not each.reads_failover_result)
         return self if len(filters) == len(self.filters) else replace(self, filters=filters)
 
     @property
     def unlimited_hints(self) -> frozenset[str]:
-        """Return the hints that lift the limit on a request's candidates.
+        """Return the scheduler hints that disable the limit of candidates.
 
-        They name hosts or instances, and a limit could cut off the hosts that they mean.
+        A request with such a hint refers to certain hosts, whose candidates a limit could cut off.
         """
         shipped = (kind.unlimited_hints for kind in all_filters())
         return frozenset[str]().union(*shipped, *(each.unlimited_hints for each in self.filters))
@@ -256,14 +256,14 @@ class Plugins:
 
 
 def get_policy_enforcer(policy: str) -> str:
-    """Return the shipped plugin that enforces a server group policy."""
+    """Return the name of the shipped plugin that enforces a group policy."""
     kinds = (*all_filters(), *all_weighers())
     return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
 
 
 @dataclass(frozen=True, slots=True)
 class _PluginType(Generic[Plugin]):
-    """Kind of plugin, with its base class, entry points and options."""
+    """Type of plugins: base class, entry point group and enabling option."""
 
     base: type[Plugin]
     shipped: Callable[[], Sequence[type[Plugin]]]
@@ -318,7 +318,7 @@ class _PluginType(Generic[Plugin]):
     def _import_object(self, path: str, option: str) -> Any:
         """Import the object at a dotted path.
 
-        nova's paths refer to shipped plugins.
+        The path of a nova plugin means the shipped plugin of the same name.
         """
         module_name, _, name = path.rpartition(".")
         shipped = {kind.__name__: kind for kind in self.shipped()}
@@ -354,7 +354,7 @@ class _PluginType(Generic[Plugin]):
 def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
     """Return a function that calls an entry point with a host and its traits.
 
-    Raises :class:`ConfigurationError` if it cannot be imported.
+    Raises :class:`ConfigurationError` if the entry point cannot be imported.
     """
     function = load_entry_point(point, point.load)
 
@@ -368,10 +368,7 @@ def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[st
 
 @lru_cache
 def _list_entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group, sorted by name.
-
-    They do not change while the process runs.
-    """
+    """Return the entry points of a group, sorted by name and cached."""
     return tuple(sorted(entry_points(group=group), key=lambda entry_point: entry_point.name))
 
 
@@ -402,7 +399,8 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached in ``settings``.
 
-    Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
+    Raises :class:`ConfigurationError` if a class is unknown, with the nearest name, or if a plugin
+    cannot be created.
     """
 
     def make(kind: type[Plugin]) -> Plugin:
@@ -429,8 +427,8 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group, options)`` of announced plugins.
 
-    This includes options that their modules register. A wrong entry point is logged, so that the
-    sample can still be printed.
+    Options that their modules register are included. A wrong entry point is only logged, so that
+    the sample configuration file can still be printed.
     """
     declared: list[GroupedOption] = []
     for plugin_type in _ANNOUNCED:
@@ -452,7 +450,7 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def _group_options(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
-    """Group copies of options, marked as mutable because plugins read them per request."""
+    """Group copies of options, marked as mutable: requests may change them."""
     by_group: dict[str, dict[str, cfg.Opt]] = {}
     for group, option in options:
         by_group.setdefault(group, {})[option.dest] = option_copy = copy(option)
@@ -488,9 +486,9 @@ def _load_options_of_fork() -> None:
 
 
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
-    """Read settings from files and environment, with plugins' options.
+    """Read settings from files and environment, with options of plugins.
 
-    Raises :class:`ConfigurationError` naming the file, option or class that is wrong.
+    Raises :class:`ConfigurationError`, naming the file, option or class, if it is invalid.
     """
     register_options(conf)
     settings = Settings.from_conf(share_files(read_files(conf, files)))
@@ -503,7 +501,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
     )
     for kind in (
-        # A disabled plugin may be enabled by overrides of a request, and needs its options then.
+        # Announced plugins may be disabled, but overrides of a request may enable them.
         *list_announced(),
         *_list_request_filter_classes(settings),
         *_list_filter_classes(settings),
@@ -528,8 +526,8 @@ NAMING_CLASSES: Mapping[tuple[str, str], _PluginType[Any]] = {
     ("scheduler", "driver"): _DRIVERS,
     ("scheduler", "policy_selection"): _SELECTORS,
 }
-#: The types by the names of the options in sections of policies. There a name may also begin with
-#: ``scheduler_``.
+#: The types by the names of options in the sections of scheduling policies. In such a section, an
+#: option may have the prefix ``scheduler_``.
 _SECTION_OPTIONS = {
     name: kind for (_, name), kind in NAMING_CLASSES.items() if kind is not _SELECTORS
 }
@@ -537,9 +535,9 @@ _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
 def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
-    """Yield the third-party plugins that policies' sections name by dotted path.
+    """Yield third-party plugins that the sections of policies name by path.
 
-    Errors are reported later, when the plugins of the policy are loaded.
+    Errors are reported later, when the plugins of the policy are created.
     """
     policy_names = [name.lower() for name in settings.scheduler.policies]
     names = policy_names or [name for name in settings.sections if not settings.has_group(name)]
@@ -553,10 +551,10 @@ def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugi
 
 
 def _list_request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters: unlisted filters first, then the list.
+    """Return all request filters, and last the filters that the option lists.
 
-    Listing a request filter sets its position or adds it, but leaving it out does not disable it,
-    so that a list cannot lift the restrictions of another filter.
+    Unlisted filters also run, so that an override of the option cannot lift the restrictions of a
+    filter. Listing a filter moves it to the end, or adds the filter at a dotted path.
     """
     registered = _REQUEST_FILTERS.list_all()
     listed = _resolve_names(_REQUEST_FILTERS, settings.scheduler.request_filters, "request filter")
@@ -593,9 +591,9 @@ def _list_weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
 
 
 def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
-    """Return the enabled filters.
+    """Return the classes of the enabled filters.
 
-    Each name must be the name of an available filter, or a dotted path.
+    Each enabled name must be the name of an available filter, or a dotted path.
     """
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.list_announced(), *_FILTERS.import_classes(options.available_filters)]
@@ -613,9 +611,9 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
 
 
 def _get_driver_class(settings: Settings) -> type[BaseDriver]:
-    """Return the driver that a name or dotted path names.
+    """Return the class of the configured driver.
 
-    nova's paths mean the shipped drivers of the same name.
+    The path of a nova driver means the shipped driver of the same name.
     """
     value = settings.scheduler.driver
     by_name = {name: kind for kind in all_drivers() for name in (kind.name, kind.__name__)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of policies: effective options, origins and aggregates."""
+"""Views of scheduling policies: options, their origins, and aggregates."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _MASK = "***"
 
 
 def list_policies(scheduler: Scheduler) -> list[Json]:
-    """List the policies of configuration and aggregates, the default first."""
+    """List the default policy, then others of configuration and aggregates."""
     policies, tagged = _read_policies(scheduler)
     listed = policies.names if policies.named else ()
     unlisted = sorted({each.policy or "" for each in tagged}.difference(listed, [DEFAULT_POLICY]))
@@ -30,9 +30,9 @@ def list_policies(scheduler: Scheduler) -> list[Json]:
 
 
 def show_policy(scheduler: Scheduler, name: str) -> Json:
-    """Return a policy, even if no aggregate names its section yet.
+    """Return a scheduling policy by name.
 
-    Raises :class:`NotFound` if neither the configuration nor an aggregate has the name.
+    Raises :class:`NotFound` if neither the configuration nor an aggregate names the policy.
     """
     policies, tagged = _read_policies(scheduler)
     name = name.lower()
@@ -113,12 +113,12 @@ def _list_options(
 def _find_origin(
     settings: Settings, default: Settings, group: str, name: str
 ) -> tuple[str, str | None]:
-    """Return the layer of an option's value, and its place there."""
+    """Return the source of an option's value, and its place in the source."""
     override = settings.find_override_source(group, name)
     if override is not None and override != default.find_override_source(group, name):
         return "policy", override
     file = default.scheduler.json_config_location
-    if override is not None and file:  # nothing else overrides the configuration of a service
+    if override is not None and file:  # only policies and this file override the configuration
         return "options_file", file
     assignment = default.find_assignment(group, name)
     if assignment is None:

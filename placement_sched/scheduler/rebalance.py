@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suggested moves that free capacity, empty hosts or balance load.
 
-Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods
-and limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
+The moves are scheduled in turn in a simulation, and are valid only in this order. Methods and
+limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,10 +58,11 @@ class Advice:
 
 
 def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: int) -> Advice:
-    """Suggest at most ``max_moves`` moves towards a goal.
+    """Suggest at most ``max_moves`` moves towards a goal of :data:`GOALS`.
 
-    ``document`` is the request of the goal ``fit``. Raises :class:`Invalid` and :class:`NotFound`
-    for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
+    ``document`` is the request that the goal ``fit`` makes room for, None for other goals. Raises
+    :class:`Invalid` and :class:`NotFound` for an invalid request, and :class:`Unavailable` after
+    ``[scheduler] what_if_timeout``.
     """
 
     def run(simulation: Simulation) -> Advice:
@@ -74,7 +75,11 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A host that may fit a request after moves, with lacking amounts."""
+    """A host that may fit a request after moves off the host.
+
+    ``missing`` maps resource classes to the amounts that the request lacks. ``allocated`` maps
+    instance uuids and classes to the amounts on the root providers of the host.
+    """
 
     host: str
     missing: Mapping[str, int]
@@ -82,9 +87,9 @@ class _Target:
     instances: tuple[MovingInstance, ...]
 
     def list_sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
-        """List sets of ``number`` instances whose moves free enough.
+        """List sets of ``number`` instances that free the missing amounts.
 
-        ``check`` is called for each possible set, and raises an error after the deadline.
+        Sets of the smallest total size come first. ``check`` raises an error after the deadline.
         """
 
         def frees_enough(instances: Sequence[MovingInstance]) -> bool:
@@ -109,7 +114,7 @@ class _MoveSearch:
     is_limited: bool = False
 
     def fit(self, document: Json) -> Advice:
-        """Find the fewest moves that free enough capacity for the request on a host."""
+        """Find the fewest moves that make the request fit on a host."""
         scheduler = self.simulation.scheduler
         request = scheduler.reader.read({**document, "num_instances": 1})
         check_hosts(self.simulation.connection, request)
@@ -140,9 +145,9 @@ class _MoveSearch:
         return Advice(False, words, complete=not self.is_limited)
 
     def _iterate_targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
-        """Yield the hosts that would fit the request if they were empty.
+        """Yield the hosts that would fit the request without their instances.
 
-        Hosts with the smallest missing amounts come first.
+        Hosts with the smallest share of missing amounts come first.
         """
         loads = simulated_changes.list_loads(self.simulation.connection, amounts)
         by_host: dict[str, list[HostLoad]] = group_rows((load.host, load) for load in loads)

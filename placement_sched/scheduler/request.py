@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests: look up names, choose the policy, derive defaults.
+"""Reading of requests: stored names, scheduling policy and defaults.
 
 As nova's API does before scheduling, a missing NUMA topology and missing PCI requests are derived
 from flavor and image. With ``[filter_scheduler] pci_in_placement``, each PCI device becomes a
@@ -64,9 +64,7 @@ _HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
 def create_neutron_client(settings: Settings) -> Neutron | None:
-    """Create a client of neutron from ``[neutron]``.
-
-    Returns None if neutron is not configured.
+    """Create a client of neutron from ``[neutron]``, or None without options.
 
     Raises :class:`~placement_sched.errors.ConfigurationError` if the options are inconsistent.
     """
@@ -82,8 +80,8 @@ def with_network_data(
 ) -> RequestSpec:
     """Add the network data that enabled request filters need to a request.
 
-    Each missing value is read from neutron once. Raises :class:`Invalid` if a port or subnet does
-    not exist, and the errors of ``neutron``.
+    Each port, subnet or network with missing data is read once. Raises :class:`Invalid` if a port
+    or subnet does not exist, and the errors of ``neutron``.
     """
     if neutron is None or spec.is_rebuild or not spec.requested_networks:
         return spec
@@ -118,7 +116,7 @@ def with_network_data(
 
 
 def _needs_port(network: NetworkRequest, *, is_routed: bool) -> bool:
-    """Return whether the port must be read, for its type or its network."""
+    """Return whether the port must be read, for its vnic type or its network."""
     if network.vnic_type is None:
         return True
     if not is_routed or network.segments is not None or network.subnet_id:
@@ -150,7 +148,10 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
 
 
 def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json:
-    """Drop an invalid rebuild hint from nova's request, and log it."""
+    """Return nova's request without a rebuild hint that is invalid.
+
+    A dropped hint is logged.
+    """
     hints = document.get("scheduler_hints") or {}
     if REBUILD_HINT not in hints:
         return dict(document)
@@ -168,12 +169,12 @@ class SchedulingRequest:
 
     ``document`` is the request spec to record, with stored objects in place of their names.
     ``digest`` identifies equal requests. ``names_group`` is true if the request names a stored
-    server group, whose members can change: a group object in the request has the members and hosts
-    that the caller lists. ``alternates`` is the number of alternates for each instance.
-    ``policies`` are all policies that hosts may have. ``aggregates`` are the host aggregates, if
-    the choice of the policy has read them. ``overrides`` and ``named_policy`` are set by an
-    explanation. ``path`` is the JSON path of the document in the body of the call, and
-    ``is_together`` is true if the call has other requests.
+    server group, whose members can change, and false for a group object in the request. ``chosen``
+    is the policy of the request, and ``policies`` are all policies of the configuration.
+    ``aggregates`` are the host aggregates, if the choice of the policy has read them.
+    ``alternates`` is the number of alternates for each instance. The caller may set ``overrides``
+    of options and a ``named_policy``, for an explanation. ``path`` is the JSON path of the document
+    in the body of the call, and ``is_together`` is true if the call has other requests.
     """
 
     spec: RequestSpec
@@ -193,9 +194,9 @@ class SchedulingRequest:
 
     @property
     def joined_group(self) -> str | None:
-        """Return the uuid of the instances' stored server group, or None.
+        """Return the uuid of the stored group that the instances join, or None.
 
-        Instances do not join a group object in the request. The caller enforces its policy.
+        Instances do not join a group object in the request, whose policy the caller must enforce.
         """
         group = self.spec.instance_group
         return group.uuid if group is not None and self.names_group else None
@@ -221,8 +222,10 @@ class RequestReader:
     ) -> SchedulingRequest:
         """Read a request from a document.
 
-        ``policy`` replaces the policy that would be chosen. Raises :class:`Invalid` if the
-        document is invalid, and :class:`NotFound` if a named flavor or image is not stored.
+        With ``alternates``, each instance gets up to ``[scheduler] max_attempts`` - 1 alternate
+        hosts. ``policy`` names a policy to use instead of choosing a policy. Raises
+        :class:`Invalid` if the document, policy or overrides are invalid, and :class:`NotFound` if
+        a named flavor or image is not stored.
         """
         whole = self._resolve_names(document)
         original = parse_request_spec(whole)
@@ -257,17 +260,17 @@ class RequestReader:
 
     @staticmethod
     def read_instances(document: Document) -> RequestSpec:
-        """Read only the instance uuids and hints of a document into a spec."""
+        """Return a spec with only the instance uuids and hints of a document."""
         keys = ("instance_uuids", "scheduler_hints")
         return parse_request_spec({key: document[key] for key in keys if key in document})
 
     def validate(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Validate a request, and add the network data of neutron to it.
+        """Validate a request, and return it with the network data of neutron.
 
-        Raises :class:`Invalid` if no enabled plugin enforces the server group policy (nova does
-        not ignore it either), a network does not exist, or flavor and image are too large to
-        record with each instance. Raises :class:`ServiceFailed` if neutron does not answer. The
-        group of a rebuild is ignored, because the instance keeps its host.
+        Raises :class:`Invalid` if no enabled plugin enforces the server group policy or the spread,
+        if a port or subnet does not exist, if there would be too many alternates, or if flavor and
+        image are too large to record with each instance. Raises :class:`ServiceFailed` if neutron
+        does not answer. The group of a rebuild is ignored, because the instance keeps its host.
         """
         spec, group = request.spec, request.spec.instance_group
         check_document_sizes([request])
@@ -289,7 +292,7 @@ class RequestReader:
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Read the current members of the request's server group into the request."""
+        """Return the request with the current members of its server group."""
         request = replace(request, aggregates=None)
         if (uuid := request.joined_group) is None:
             return request
@@ -309,10 +312,7 @@ class RequestReader:
             return _look_up_names(connection, document)
 
     def check_overrides(self, overrides: Mapping[str, Any]) -> None:
-        """Reject overrides that a request may not have.
-
-        Raises :class:`Invalid` for such an option or value.
-        """
+        """Raise :class:`Invalid` for overrides that requests may not have."""
         self._apply_overrides(self.live.get_settings(), overrides)
 
     def _apply_overrides(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
@@ -328,7 +328,7 @@ class RequestReader:
     def _choose(
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
-        """Choose a request's policy, and return aggregates if they were read."""
+        """Return the policy of a request, and aggregates if they were read."""
         if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
@@ -356,10 +356,11 @@ def _check_spread(request: SchedulingRequest) -> None:
 def derive_defaults(
     spec: RequestSpec, document: Mapping[str, Any], settings: Settings
 ) -> RequestSpec:
-    """Derive the keys missing in ``document`` from flavor and image.
+    """Derive a missing NUMA topology and PCI requests, and PCI request groups.
 
-    A key that is present, even null, is not changed. Raises :class:`Invalid` if flavor and image
-    are invalid or contradict each other, naming the keys.
+    They are derived from flavor and image, unless ``document`` has the key, even with null. Raises
+    :class:`Invalid`, naming the keys, if flavor and image are invalid or contradict each other, and
+    :class:`TooComplex` for too many groups.
     """
     if "numa_topology" not in document:
         spec = replace(spec, numa_topology=spec.hardware.numa_topology)
@@ -377,7 +378,7 @@ def derive_defaults(
             f"[placement] max_request_groups ({limit})."
         )
     groups: list[RequestedGroup] = []
-    # Nova's API has already added these groups if it has the same option.
+    # nova's API has already added these groups if pci_in_placement is also set there.
     requesters = {group.requester_id for group in spec.requested_resources}
     for position, item in enumerate(pci_requests):
         source = f"$.request_spec.pci_requests.requests[{position}]"
@@ -391,7 +392,8 @@ def derive_defaults(
 def check_document_sizes(requests: Sequence[SchedulingRequest]) -> None:
     """Reject requests whose flavors and images are too large to record.
 
-    Raises :class:`Invalid`, naming the first request whose instances make the sum exceed the limit.
+    Flavor and image count once per instance. Raises :class:`Invalid`, naming the first request that
+    makes the sum exceed :data:`MAX_RECORDED_BYTES`.
     """
     total = 0
     for request in requests:
@@ -412,16 +414,16 @@ def check_document_sizes(requests: Sequence[SchedulingRequest]) -> None:
 def compute_request_digest(uuids: Iterable[str], document: Document) -> str:
     """Return a digest that identifies equal requests for these instances.
 
-    ``num_instances`` and the spelling of uuids in ``document`` make no difference.
+    ``num_instances`` and the spelling of instance uuids in ``document`` make no difference.
     """
     body = {key: value for key, value in document.items() if key != "num_instances"}
     return compute_digest({**body, "instance_uuids": list(uuids)})
 
 
 def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
-    """Yield a request group for each PCI device.
+    """Yield a request group for each device of a PCI request.
 
-    Devices of neutron ports are not in placement, as in nova.
+    As in nova, a request without an alias (for a neutron port) has no groups in placement.
     """
     if request.alias_name is None:
         return
@@ -454,10 +456,10 @@ def _has_stored_group(document: Document) -> bool:
 
 
 def _look_up_names(connection: Connection, document: Document) -> Document:
-    """Replace the names of stored objects in a request by the objects.
+    """Return a document with stored objects in place of their names.
 
     Ids take precedence over names. Raises :class:`NotFound` if a flavor or image does not exist,
-    and :class:`Invalid` if a server group does not exist or its name is ambiguous.
+    and :class:`Invalid` if a server group does not exist, or for an ambiguous name.
     """
     whole = dict(document)
     if isinstance(flavor := whole.get("flavor"), str):
@@ -481,10 +483,7 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
 
 
 def _has_group_hint(document: Document) -> bool:
-    """Return whether the hint ``group`` names the server group of a request.
-
-    ``instance_group`` takes precedence.
-    """
+    """Return whether only the hint ``group`` names the server group."""
     if document.get("instance_group") is not None:
         return False
     return bool((document.get("scheduler_hints") or {}).get("group"))

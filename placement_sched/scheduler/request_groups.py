@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request groups of flavor, image and requested resources.
+"""Request groups from flavor, image and requested resources.
 
 Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``trait:``,
 ``group_policy``), and the Placement documentation, "Granular Resource Requests".
@@ -40,7 +40,7 @@ _ADDRESS_TRAITS = {
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
 _ANY_AGGREGATE = AggregateTerms()
 OFF, PREFER, REQUIRE = "off", "prefer", "require"
-#: Read by a request filter for ``require``, and by a weigher for ``prefer``.
+#: A request filter implements ``require``, and a weigher implements ``prefer``.
 TAGGED_AGGREGATES_OPTION = (
     "scheduler",
     cfg.StrOpt(
@@ -58,7 +58,7 @@ TAGGED_AGGREGATES_OPTION = (
 
 
 def check_name(source: str, name: str) -> str:
-    """Return ``name``, or raise :class:`Invalid` with its source."""
+    """Return a valid ``name``, or raise :class:`Invalid` with ``source``."""
     if not _SYMBOL.fullmatch(name):
         raise Invalid(
             f"{source}: {name!r} is not a valid name of a trait or resource class: use upper case "
@@ -78,9 +78,10 @@ def _parse_uuid(text: str) -> str:
 def build_aggregate_terms(
     member_of: Iterable[Iterable[str]], forbidden: Iterable[str]
 ) -> AggregateTerms:
-    """Build the aggregate terms of a group.
+    """Build the constraints of a request group about aggregates.
 
     A provider must be in an aggregate of each set in ``member_of``, and in none of ``forbidden``.
+    Raises :class:`ValueError` for an aggregate that is not a uuid.
     """
     return AggregateTerms(
         tuple(frozenset(map(_parse_uuid, any_of)) for any_of in member_of),
@@ -92,8 +93,8 @@ def build_aggregate_terms(
 class Group:
     """A request group under construction.
 
-    It has amounts by class, and records the sources of each class and trait: the extra specs,
-    properties or objects that request them.
+    ``resources`` maps classes to amounts. ``sources``, ``required`` and ``forbidden`` map classes,
+    required and forbidden traits to their sources: the extra specs, image properties or JSON paths.
     """
 
     suffix: str = ""
@@ -112,7 +113,7 @@ class Group:
     def add_trait(self, trait: str, source: str, *, forbidden: bool = False) -> None:
         """Require or forbid a trait.
 
-        Raises :class:`Invalid` if different sources require and forbid it.
+        Raises :class:`Invalid` if the group both requires and forbids the trait.
         """
         (self.forbidden if forbidden else self.required).setdefault(trait, []).append(source)
         if trait in self.required and trait in self.forbidden:
@@ -124,7 +125,7 @@ class Group:
 
     @property
     def all_sources(self) -> list[str]:
-        """Return every source of the group, without duplicates."""
+        """Return the sources of all classes and traits, without duplicates."""
         maps = (self.sources, self.required, self.forbidden)
         return list(dict.fromkeys(source for by in maps for each in by.values() for source in each))
 
@@ -152,7 +153,7 @@ class Groups:
         self.of_flavor: tuple[str, ...] = ()
         #: The sources that request an amount of 0 of a class.
         self.declining: tuple[str, ...] = ()
-        #: The keys of flavor and image without effect, as in nova.
+        #: The keys of flavor and image that are ignored, as in nova.
         self.ignored: list[IgnoredValue] = []
 
     def __getitem__(self, suffix: str) -> Group:
@@ -188,10 +189,7 @@ class Groups:
         self.ignored.append(IgnoredValue(source, key, value, expected))
 
     def remove_empty(self) -> None:
-        """Remove empty groups, and amounts of 0.
-
-        An amount of 0 means that the class is not requested.
-        """
+        """Remove amounts of 0, which request nothing, and then empty groups."""
         self.declining = tuple(
             source
             for group in self
@@ -214,9 +212,10 @@ class Groups:
 def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     """Build the request groups of a request.
 
-    An extra spec overrides the amount of a class that the sizes of the flavor request. With
-    ``pinned`` false, CPU policies are ignored and all CPUs are requested as VCPU, for hosts without
-    PCPU. Raises :class:`Invalid` if keys are invalid or contradict each other, naming the keys.
+    An amount in an extra spec replaces the amount that follows from ``vcpus``, ``memory_mb`` or the
+    disks of the flavor. With ``pinned`` false, CPU policies are ignored and all CPUs are requested
+    as VCPU, for hosts without PCPU. Raises :class:`Invalid`, naming the keys, if keys are invalid
+    or contradict each other.
     """
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
@@ -235,7 +234,7 @@ def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
 def compute_flavor_amounts(
     flavor: Flavor, *, boot_from_volume: bool
 ) -> tuple[tuple[str, int], ...]:
-    """List resource classes with the amount that an instance of a flavor uses.
+    """List the resource classes and amounts that a flavor requests.
 
     Memory is in MB, disk in GB. Raises the errors of :func:`build_groups`.
     """
@@ -248,9 +247,9 @@ def compute_flavor_amounts(
 def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
     """Add the resource and trait extra specs of a flavor.
 
-    Specs that nova logs and ignores are recorded as ignored, because older releases of nova's API
-    did not validate extra specs, and instances with such a flavor must remain movable. An ignored
-    spec still creates its group when the groups of the flavor are counted, as in nova.
+    Invalid specs that nova logs and ignores are recorded as ignored, because older releases of
+    nova's API did not validate extra specs, and instances with such a flavor must remain movable.
+    As in nova, the group of an ignored spec still counts as a group of the flavor.
     """
     for key, value in flavor.extra_specs.items():
         expected = None
@@ -267,7 +266,7 @@ def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
             groups.ignore(FLAVOR, key, value, expected)
 
 
-# These two functions return the expected value if they ignore the given value.
+# The next two functions return a description of valid values if they ignore the value, or None.
 
 
 def _add_amount(group: Group, name: str, value: str, source: str) -> str | None:
@@ -295,7 +294,7 @@ def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
 def _add_image_traits(groups: Groups, image: Image) -> None:
     """Add the traits that an image requires to the unsuffixed group.
 
-    Values other than ``required`` are ignored without a log line, as in nova.
+    Trait properties with other values than ``required`` have no effect, as in nova.
     """
     for name in sorted(image.required_traits):
         if name:
@@ -308,8 +307,8 @@ def _add_image_traits(groups: Groups, image: Image) -> None:
 def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
     """Request PCPU and hyperthreading as the CPU policies require.
 
-    The dedicated CPUs of a mixed instance are its dedicated or else its realtime CPUs. Isolated
-    emulator threads need an additional CPU.
+    With the policy ``mixed``, the CPUs in ``hw:cpu_dedicated_mask`` are PCPU, or else the realtime
+    CPUs. Isolated emulator threads need an additional PCPU.
     """
     cpus, vcpus, source = hardware.cpus, hardware.flavor.vcpus, hardware.find_source("cpu_policy")
     emulator_cpus = 1 if cpus.emulator_threads == "isolate" else 0
@@ -330,7 +329,7 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
 def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None:
     """Add the group of a port or device, with its id as suffix.
 
-    Raises :class:`Invalid` if it is empty, or if the id is invalid or already in use.
+    Raises :class:`Invalid` if the group is empty, or if its id is invalid or already in use.
     """
 
     def get_source(key: str) -> str:
@@ -405,8 +404,8 @@ def get_tagged_aggregates_mode(settings: Settings) -> str:
 def collect_required_traits(spec: RequestSpec) -> frozenset[str]:
     """Return the traits that any group of the request requires.
 
-    Traits of the root provider from callers or request filters are not included, as in nova.
-    Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
+    As in nova, traits in ``root_required``, from callers or request filters, are not included.
+    Raises the errors of :func:`build_groups`.
     """
     return build_groups(spec).required_traits | spec.image.suffixed_traits
 
@@ -414,9 +413,9 @@ def collect_required_traits(spec: RequestSpec) -> frozenset[str]:
 def map_tagged_aggregates(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
-    """Map each trait to the uuids of the aggregates tagged with it.
+    """Map traits to the uuids of aggregates with ``trait:X=required``.
 
-    The traits are sorted by name. Traits without a tagged aggregate are left out.
+    The traits are sorted by name. Traits without such an aggregate are left out.
     """
     by_trait: dict[str, list[str]] = {}
     for aggregate in aggregates:

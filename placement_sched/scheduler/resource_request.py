@@ -42,10 +42,10 @@ class CandidateResult:
 class CandidateResults:
     """The candidates queries of a request, and their results.
 
-    ``query`` is the main query, None for a rebuild. ``main`` is the result of its search, None for
-    a rebuild and for a request that a request filter rejected. ``fallback`` is the result of a
-    second search, for VCPU in place of PCPU, None without such a search. The candidates of both
-    results are used. ``ignored`` are the extra specs and image properties without effect.
+    ``query`` is the main query, None for a rebuild. ``main`` is its result, None for a rebuild or
+    if a request filter rejected the request. ``fallback`` is the result of a second query, with
+    VCPU in place of PCPU, None without a second query. The candidates of both results are used.
+    ``ignored`` are the extra specs and image properties without effect.
     """
 
     query: CandidatesQuery | None = None
@@ -92,9 +92,9 @@ def find_candidates(
 ) -> CandidateResults:
     """Find the candidates of a request, after its request filters have run.
 
-    A rebuild has no query, because the instance keeps its host and allocations, as in nova.
-    ``unlimited`` finds every candidate, although ``query`` still contains the limit. Raises the
-    errors of :func:`build_query`.
+    A rebuild has no query, because the instance keeps its host and allocations, as in nova. With
+    ``unlimited``, every candidate is found, although the ``query`` of the result has the limit.
+    Raises the errors of :func:`build_query`, and :class:`Invalid` for an unknown class or trait.
     """
     spec, settings = filtered.spec, request.settings
     if spec.is_rebuild:
@@ -106,7 +106,7 @@ def find_candidates(
     for entry in ignored:
         cloud.caches.log_once(entry.detail)
     if cloud.earlier and query.limit is not None:
-        # Instances of earlier requests may have used up candidates within the limit.
+        # Instances of earlier requests in the call may use the capacity of some candidates.
         query = replace(query, limit=query.limit + len(cloud.earlier))
     if filtered.rejection:
         return CandidateResults(query, ignored)
@@ -137,13 +137,13 @@ def build_query(
     *,
     pinned: bool = True,
 ) -> tuple[CandidatesQuery, tuple[IgnoredValue, ...]]:
-    """Return the candidates query of a request, and ignored parts.
+    """Return the candidates query of a request, and its ignored keys.
 
-    ``nodes`` are the uuids of the nodes that the request names, None if it names none.
-    ``unlimited_hints`` are scheduler hints that name hosts or instances. A request with such a hint
-    has no limit of candidates. With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid`
-    if extra specs, image properties or groups are invalid or contradict each other, naming the
-    keys, and with ``[scheduler] strict_extra_specs`` also if keys would be ignored.
+    ``nodes`` are the uuids of the nodes that the request names, None if it names no node. A request
+    with any of ``unlimited_hints`` has no limit of candidates. With ``pinned`` false, VCPU replaces
+    PCPU. Raises :class:`Invalid`, naming the keys, if extra specs, image properties or groups are
+    invalid or contradict each other, and with ``[scheduler] strict_extra_specs`` also if keys would
+    be ignored. Raises :class:`TooComplex` if the request exceeds a limit.
     """
     groups = build_groups(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
@@ -156,7 +156,7 @@ def build_query(
             f"{len(frozen)} request groups exceed [placement] max_request_groups ({limit})."
         )
     _check_size(frozen, spec)
-    # A limit could cut the candidates on the target hosts.
+    # A limit could cut off the candidates on the hosts that these parts of the request refer to.
     is_unlimited = (
         (nodes is not None and len(nodes) > 1)
         or spec.destination.only_cell
@@ -176,10 +176,10 @@ def build_query(
 
 
 def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
-    """Reject a request that is too large for a single claim.
+    """Raise :class:`TooComplex` if a request is too large for a single claim.
 
-    Raises :class:`TooComplex`. Each placed instance joins the server group, and the members are
-    counted again for the next instance.
+    The members of its server group count once per instance, because filters count the members again
+    for each instance.
     """
     amounts, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     members = len(spec.instance_group.members) if spec.instance_group else 0
@@ -206,10 +206,10 @@ def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
 
 
 def can_fall_back_to_vcpu(spec: RequestSpec, settings: Settings) -> bool:
-    """Return whether hosts that offer pinned CPUs as VCPU are searched too.
+    """Return whether a second query requests pinned CPUs as VCPU.
 
-    This applies to a CPU policy, not to ``resources:PCPU`` (nova's documentation, "CPU
-    topologies", and ``[workarounds] disable_fallback_pcpu_query``).
+    This applies to the CPU policy ``dedicated``, not to ``resources:PCPU`` (nova's documentation,
+    "CPU topologies", and ``[workarounds] disable_fallback_pcpu_query``).
     """
     dedicated = spec.hardware.cpus.policy == "dedicated"
     return dedicated and not settings.workarounds.disable_fallback_pcpu_query
@@ -222,8 +222,8 @@ def find_unknown_names(
 ) -> Invalid:
     """Build the error for unknown names of resource classes or traits.
 
-    It names the JSON paths and keys with these names. ``reports`` show the request filter that
-    added a trait of the root.
+    The error lists the JSON paths and keys with these names. ``reports`` show the request filter
+    that added a trait of the root provider.
     """
     groups = build_groups(spec)
     places = [place for name in unknown.names for place in groups.list_sources(name)]
@@ -244,7 +244,7 @@ def _restrict_to_destination(
         (joined.split(",") for joined in destination.aggregates),
         (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
-    # A query can name a single tree.
+    # A query can be restricted to a single tree. Otherwise filters reject other hosts.
     node = nodes[0] if nodes is not None and len(nodes) == 1 else None
     if aggregates == AggregateTerms() and node is None:
         return groups
@@ -254,11 +254,10 @@ def _restrict_to_destination(
 
 
 def _get_group_policy(groups: Groups) -> str | None:
-    """Return the group policy, by default ``none`` for several groups.
+    """Return the flavor's group policy, or the default.
 
-    The default for fewer than two groups with a suffix is None.
-
-    Raises :class:`Invalid` if the flavor has several groups with a suffix and no policy.
+    The default is ``none`` for several groups with a suffix, otherwise None. Raises
+    :class:`Invalid` if the flavor itself has several groups with a suffix and no policy.
     """
     if groups.policy is not None or len(groups.suffixes) < 2:
         return groups.policy
@@ -274,9 +273,9 @@ def _get_group_policy(groups: Groups) -> str | None:
 def _check(
     groups: Groups, frozen: list[RequestGroup], subtrees: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Reject a subtree of unknown groups, and a request without resources.
+    """Raise :class:`Invalid` for a wrong ``same_subtree`` or no resources.
 
-    Raises :class:`Invalid`. A group without resources is valid only in a subtree.
+    ``same_subtree`` must name existing groups. Only groups that it names may have no resources.
     """
     for position, subtree in enumerate(subtrees):
         if unknown := sorted(set(subtree).difference(groups.suffixes)):

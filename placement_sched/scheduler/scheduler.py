@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path of a scheduling request, from its document to the claimed host.
+"""Steps of a scheduling request, from its document to the claimed host.
 
     read      look up the names in the request, choose its policy       request.py
     extend    request filters add constraints to the query              filtering.py
@@ -104,13 +104,13 @@ _BUSY = (
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Scheduler:
-    """Schedule the requests of a process, from any number of threads.
+    """Scheduler of a process, which any number of threads may use.
 
-    ``random`` draws the uuids of decisions, which seed all random choices of their runs.
+    ``random`` draws the uuid of each decision, which seeds all random choices of its run.
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
-    sends notifications about requests and their results. A worker begins with the current
-    settings of ``parent``, the parent process. ``source`` is the state of the cloud that requests
-    read: the database, or the transaction of a simulation.
+    sends notifications about requests and their results. A worker begins with ``parent``, the
+    settings of its parent process. Requests read the cloud from ``source``: the database, or the
+    transaction of a simulation.
     """
 
     database: Database
@@ -146,7 +146,7 @@ class Scheduler:
 
         The changes, and everything that ``work`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
-        ``[scheduler] what_if_timeout``.
+        ``[scheduler] what_if_timeout`` or if no query slot is free.
         """
 
         def run(scratch: ScratchTransaction) -> T:
@@ -163,11 +163,10 @@ class Scheduler:
 
     @contextmanager
     def hold_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query of the whole cloud.
+        """Hold a slot for a query of the whole cloud, which may take seconds.
 
-        Such a query may take seconds. At most :data:`MAX_EXPENSIVE_QUERIES` run at a time. A
-        simulation holds a slot, so that its queries take none. Raises :class:`Unavailable` if no
-        slot is free.
+        A process has :data:`MAX_EXPENSIVE_QUERIES` slots. Queries within a simulation need no slot,
+        because the simulation holds a slot. Raises :class:`Unavailable` if no slot is free.
         """
         if isinstance(self.source, ScratchTransaction):
             yield
@@ -190,9 +189,9 @@ class Scheduler:
         """Select hosts for a request, and claim them in the mode ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
-        :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
-        the instances, :class:`Invalid`, :class:`PluginFailed`, and :class:`ServiceFailed` if
-        neutron is needed and does not answer.
+        :class:`NoValidHost` with the funnel (the counts of remaining hosts per stage),
+        :class:`Conflict` if another request has placed the instances, :class:`Invalid`,
+        :class:`PluginFailed`, and :class:`ServiceFailed` if neutron is needed and does not answer.
         """
         (result,) = self._select([(document, REQUEST_PATH)], alternates, claiming, ids)
         return result
@@ -205,12 +204,12 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> list[SchedulingResult]:
-        """Select hosts for several specs, and claim them together.
+        """Select hosts for several requests, and claim all or none of them.
 
         A later request is evaluated as if the instances of earlier requests were already on their
         selected hosts. If any request has no valid host, no request is claimed. A request that an
-        equal earlier call has claimed keeps its hosts. Raises the errors of
-        :meth:`select_destinations`, with paths below ``$.requests``.
+        equal request of an earlier call has claimed keeps its hosts. Raises the errors of
+        :meth:`select_destinations`, with JSON paths below ``$.requests``.
         """
         entries = [
             (document, f"$.requests[{position}].request_spec")
@@ -261,10 +260,9 @@ class Scheduler:
     def _select_and_claim(
         self, requests: Sequence[SchedulingRequest], claiming: ClaimMode, ids: RequestIds
     ) -> dict[str, SchedulingResult]:
-        """Select hosts and claim them.
+        """Select hosts and claim them, and return the results by JSON path.
 
-        Starts again after a conflict with a concurrent request. Returns the results by the path of
-        the request.
+        After a conflict with a concurrent request, the hosts are selected again.
         """
         results: dict[str, SchedulingResult] = {}
         seeds = {request.path: DecisionSeed.draw(self.random) for request in requests}
@@ -306,8 +304,8 @@ class Scheduler:
     ) -> list[SchedulingRun]:
         """Run the requests in order.
 
-        Each run sees the instances that earlier runs have placed. Raises :class:`NoValidHost`,
-        after recording the decision, for a request without hosts.
+        Each run includes the instances that earlier runs have placed. For a request without a valid
+        host, the decision is recorded and :class:`NoValidHost` raised.
         """
         runs: list[SchedulingRun] = []
         earlier: list[EarlierInstance] = []
@@ -341,8 +339,8 @@ class Scheduler:
 
         ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
         the same ``seed`` make the same random choices. By default, a new seed is drawn. ``earlier``
-        are instances of earlier requests of the same call. Raises :class:`Invalid` if the request
-        is invalid, and :class:`PluginFailed` if a plugin raises.
+        are the placed instances of earlier requests in the call. Raises :class:`Invalid` if the
+        request is invalid, and :class:`PluginFailed` if a plugin raises an error.
         """
         seed = seed or DecisionSeed.draw(self.random)
         with self.source.read() as connection:
@@ -369,10 +367,10 @@ class Scheduler:
         unlimited: bool = False,
         cloud: CloudView | None = None,
     ) -> SchedulingRun:
-        """Prepare a run: its candidate hosts, before filters and weighers run.
+        """Prepare a run: find candidate hosts, before host filters and weighers.
 
-        ``unlimited`` finds every candidate, regardless of limits, for callers that count them.
-        ``cloud`` is the view of an earlier request of the same query. Raises the errors of
+        With ``unlimited``, every candidate is found, for callers that count them. ``cloud`` is the
+        view of the cloud, by default a new view of the request. Raises the errors of
         :meth:`evaluate`.
         """
         random, durations = seed.build_random(), get_request_stats().stages
@@ -407,7 +405,7 @@ class Scheduler:
     def _provide_plugin_data(
         self, cloud: CloudView, request: SchedulingRequest
     ) -> SchedulingRequest:
-        """Provide the data that plugins read in addition to their arguments."""
+        """Provide data that plugins read in addition to their arguments."""
         request = self._publish_failover_result(cloud, request)
         if _reads_cloud(request):
             set_cloud(cloud)
@@ -419,9 +417,9 @@ class Scheduler:
     def _publish_failover_result(
         self, cloud: CloudView, request: SchedulingRequest
     ) -> SchedulingRequest:
-        """Publish the failover result for the filters that read it.
+        """Publish the last failover result for the filters that read it.
 
-        In a simulation, these filters are dropped.
+        In a simulation, these filters are dropped, as the result is for the unchanged cloud.
         """
         plugins = request.plugins.drop_failover_filters()
         if plugins is request.plugins:
@@ -447,12 +445,12 @@ class Scheduler:
 
         The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``,
         which are JSON objects. ``options`` are keyword arguments of :meth:`RequestReader.read`:
-        settings, policy and alternates. If the view names hosts, ``verdicts`` in the result has a
-        verdict on each named host.
+        ``alternates``, ``policy`` and ``overrides``. If ``view`` names hosts, ``verdicts`` in the
+        result has a verdict on each named host.
 
-        With ``recorded_for``, the ids of the caller's request, the explanation is recorded as a
-        decision. This raises :class:`Invalid` if overrides or changes are too large to record, and
-        :class:`Unavailable` if the record cannot be written.
+        If ``recorded_for`` has the ids of the caller's request, the explanation is recorded as a
+        decision. Then :class:`Invalid` is raised if overrides or changes are too large to record,
+        and :class:`Unavailable` if the record cannot be written.
         """
         if recorded_for is not None:
             check_recorded_size(options.get("overrides") or {}, changes)
@@ -501,10 +499,7 @@ def _reads_cloud(request: SchedulingRequest) -> bool:
 
 
 def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
-    """Reject documents that cannot be placed together.
-
-    Raises :class:`Invalid` with the JSON path at fault.
-    """
+    """Raise :class:`Invalid` for documents that cannot be placed together."""
     path_by_uuid: dict[str, str] = {}
     count = 0
     for document, path in entries:
@@ -552,7 +547,7 @@ def _find_group(request: SchedulingRequest) -> tuple[str, bool] | None:
 def _with_earlier_members(
     request: SchedulingRequest, earlier: Sequence[EarlierInstance]
 ) -> SchedulingRequest:
-    """Add the instances of earlier requests to the server group."""
+    """Add instances of earlier requests in the same server group to the group."""
     key, group = _find_group(request), request.spec.instance_group
     joined = [each for each in earlier if each.group == key]
     if group is None or key is None or not joined:

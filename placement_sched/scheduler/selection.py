@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host selection: filters, weighers, and the best host of each instance.
 
-A request for several instances places them in turn. The remaining capacities of the inventories
-that its earlier instances use are tracked (:class:`RemainingCapacity`).
+A request for several instances places them in turn. :class:`RemainingCapacity` tracks the capacity
+that remains in the inventories which the earlier instances use.
 """
 
 import sys
@@ -37,10 +37,10 @@ from placement_sched.store.placement import capacity, resource_classes
 #: The uuid of a provider and the name of a resource class.
 InventoryName = tuple[str, str]
 
-#: Minimum product of the numbers of instances and hosts for which an upper bound of the instances
-#: that fit is computed first.
+#: Minimum product of the numbers of instances and hosts. From this product on, an upper bound of
+#: the instances that fit is computed before all instances are placed.
 _MIN_PAIRS = 10_000
-#: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
+#: Rejection reasons of hosts whose capacity this request, or concurrent requests, have used.
 _USED_UP = "no capacity remains after the earlier instances of this request"
 _CLAIMED = "concurrent requests claimed the remaining capacity or locked the host"
 
@@ -71,9 +71,9 @@ class RemainingCapacity:
         candidates: Candidates,
         earlier: Iterable[Selection] = (),
     ) -> Self:
-        """Create a request's remaining capacity, less earlier selections.
+        """Create the remaining capacity of candidates, less earlier selections.
 
-        For a rebuild, or a single instance without earlier selections, it limits nothing.
+        For a rebuild, or a single instance without earlier selections, nothing is tracked.
         """
         selections = tuple(earlier)
         if spec.is_rebuild or (spec.num_instances == 1 and not selections):
@@ -95,21 +95,21 @@ class RemainingCapacity:
     def find_changed_candidates(
         self, hosts: Mapping[str | None, Sequence[HostState]]
     ) -> list[tuple[HostState, Sequence[Any]]]:
-        """Return the hosts whose candidates change, each with its new candidates.
+        """Return hosts whose candidates change, each with its new candidates.
 
-        The keys of ``hosts`` are uuids. The first candidate that fits another instance moves to the
-        front: the second instance gets the second of two equal devices. If no candidate fits, the
-        host has no candidates.
+        ``hosts`` maps uuids of nodes to host states. The first candidate that fits another instance
+        moves to the front, so that the second instance gets the second of two equal devices. If no
+        candidate fits, the new candidates are empty.
         """
-        # Most hosts did not change since the previous instance was placed.
+        # Only hosts whose inventories changed: most did not since the previous instance was placed.
         affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
         pairs = [(host, self._reorder(host)) for host in affected]
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Note that the candidates of these hosts must be checked again.
+        """Mark hosts whose candidates :meth:`find_changed_candidates` must check.
 
-        Call this after a filter has changed the candidates.
+        Call this after filters have run, because they may change the candidates.
         """
         if not self._affected:
             return
@@ -140,8 +140,8 @@ class RemainingCapacity:
     def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
 
-        All candidates of a host share its inventories. A request for more instances than the bound
-        cannot succeed, and a request for fewer may still fail. Executes two SQL statements.
+        A request for more instances than the bound cannot succeed. A request for fewer instances
+        may still fail. Executes two SQL statements.
         """
         if self._connection is None:
             raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
@@ -151,7 +151,8 @@ class RemainingCapacity:
     def _compute_max_instances(self, host: HostState) -> int:
         """Return an upper bound of the number of instances that fit on a host.
 
-        Only resource classes that every candidate uses count: a host may offer PCPU or VCPU.
+        Resource classes that only some candidates use are ignored, such as PCPU if the host also
+        has candidates with VCPU.
         """
         inventories: dict[str, set[InventoryName]] = defaultdict(set)
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
@@ -176,7 +177,7 @@ class RemainingCapacity:
     def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
         """Consume the first candidate of a host for an instance.
 
-        ``next_best`` are likely hosts of the next instances. Their capacity is read in the same
+        ``next_best`` are likely hosts of the next instances. Their capacity is read in the same SQL
         statements, so that the number of statements does not grow with the number of instances.
         """
         if self._connection is None:
@@ -187,7 +188,7 @@ class RemainingCapacity:
         self._consume(amounts)
 
     def take_selections(self, selections: Sequence[Selection]) -> None:
-        """Consume the amounts of earlier selections, on providers with candidates."""
+        """Consume the amounts of selections on providers of the candidates."""
         if self._connection is None or not selections:
             return
         providers = {provider.uuid for provider in self._candidates.providers}
@@ -212,7 +213,7 @@ class RemainingCapacity:
             self._unchecked.update(self._roots[uuid])
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
-        """Read the free amounts of all candidates of these hosts, in two SQL statements."""
+        """Read the free amounts for candidates of hosts, in two SQL statements."""
         candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
         used = {name for candidate in candidates for name, _ in iterate_amounts(candidate)}
         self._read_inventories(connection, used - self._free.keys())
@@ -229,14 +230,14 @@ class RemainingCapacity:
 
 @dataclass(slots=True)
 class PlacementProgress:
-    """The progress of a request between the placements of two instances.
+    """The progress of a request while its instances are placed in turn.
 
-    ``hosts`` are the hosts that may still have capacity. ``spec`` is the request with the earlier
-    instances in its server group. If ``reruns_filters``, filters run on all hosts for each
-    instance. Otherwise they run only on hosts with names in ``touched``, which received an
-    instance. If ``keeps_rejected``, a host that a filter rejects may pass for a later instance, so
-    that all filters and weighers run on all hosts. ``own`` are the hosts that had instances of the
-    request before the first was placed.
+    ``hosts`` are the hosts that remain for the next instance. ``spec`` is the request with the
+    placed instances in its server group, and ``chosen`` are their hosts. If ``reruns_filters``,
+    filters run again on all ``hosts`` for each instance. Otherwise they run only on hosts with
+    names in ``touched``, which have changed since. If ``keeps_rejected``, a rejected host may pass
+    for a later instance, and therefore stays in ``hosts``. ``own`` are the hosts that already had
+    instances of the request, None before the first placement.
     """
 
     capacity: RemainingCapacity
@@ -248,17 +249,17 @@ class PlacementProgress:
     chosen: list[WeighedHost] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     own: list[HostState] | None = None
-    # The list of hosts that was indexed last, and the positions in it: changed hosts are found
+    # The list of hosts that was indexed last, and indexes of it, so that changed hosts are found
     # without a scan of all hosts.
     _indexed_hosts: list[HostState] | None = None
     _by_uuid: dict[str | None, list[HostState]] = field(default_factory=dict)
     _positions: dict[str, list[int]] = field(default_factory=dict)
 
     def record_placement(self, host: HostState) -> None:
-        """Record that the next instance is placed on a host.
+        """Record that an instance is placed on a host.
 
-        Hosts that had instances of the request before change too, because each of these
-        instances joins the server group when it is placed.
+        Hosts that already had instances of the request also change, because each of these instances
+        joins the server group when it is placed.
         """
         if self.own is None:
             group = self.spec.instance_group
@@ -271,9 +272,9 @@ class PlacementProgress:
             self.touched.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
-        """Update the candidates of hosts, and return hosts that still fit.
+        """Update the candidates of hosts, and return the hosts with candidates.
 
-        The same list is returned if no host drops out.
+        Returns the same list if all hosts still have candidates.
         """
         if not self.capacity.is_tracked:
             return hosts
@@ -311,7 +312,7 @@ def iterate_amounts(candidate: Mapping[str, Any] | None) -> Iterator[tuple[Inven
 
 @dataclass(frozen=True, slots=True)
 class FilterWeighResult:
-    """Reports of filters and weighers, and the hosts, best first."""
+    """Reports of filters and weighers, and the passing hosts, best first."""
 
     filters: tuple[FilterReport, ...]
     weighed: WeighRun
@@ -332,12 +333,10 @@ class FilterWeighResult:
 class SelectionResult:
     """The selections for all instances, or none if any instance has no host.
 
-    A selection has the chosen host and its alternates.
-
-    ``first`` is the result of the filters and weighers for the first instance. If a later instance
-    found no host, ``placed`` is the number of earlier instances, and ``later`` the result for the
-    later instance. If the capacity of the hosts cannot suffice for all instances, ``room_for`` is
-    the upper bound of the number of instances that fit.
+    ``selections`` has the chosen host and its alternates for each instance. ``first`` is the result
+    of the filters and weighers for the first instance. If a later instance has no host, ``placed``
+    is the number of instances before it, and ``later`` is its result. If the hosts cannot have the
+    capacity for all instances, ``room_for`` is an upper bound of the instances that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -360,7 +359,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class HostSelector:
-    """Selector of hosts, with the plugins of a request's settings.
+    """Selector of hosts, with the plugins and settings of a request.
 
     ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
     cells whose hosts are excluded. ``check`` is called before each instance, and raises an error
@@ -384,9 +383,9 @@ class HostSelector:
     ) -> SelectionResult:
         """Choose a host for every instance of the request.
 
-        ``watch`` is called with the result of each instance before the instance is placed.
-        Returns no hosts if any instance has no host. The resources of each instance are subtracted
-        from its host in memory before the next instance, and the instance joins the server group.
+        ``watch`` is called with the result of each instance before the instance is placed. Placing
+        an instance subtracts its resources from the host state, and adds it to the server group in
+        memory. If any instance has no host, the result has no selections.
         """
         uuids = spec.instance_uuids
         progress = self.begin(hosts, spec, remaining_capacity)
@@ -431,9 +430,9 @@ class HostSelector:
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
     def _has_stable_verdicts(self, spec: RequestSpec) -> bool:
-        """Return whether hosts that passed and did not change pass again.
+        """Return whether unchanged hosts that passed also pass next time.
 
-        It is false if a filter of the group's policy does more than limit the members per host.
+        Returns false if a filter of the group's policy does more than limit the members per host.
         """
         group = spec.instance_group
         policies = group.policies if group else ()
@@ -448,8 +447,8 @@ class HostSelector:
     ) -> Iterator[FilterWeighResult]:
         """Yield the result of each instance, up to an instance without a host.
 
-        Each instance is placed on the best host before the next instance is evaluated. ``number``
-        is the number of instances.
+        Each instance is placed on its best host before the next instance is evaluated. ``number``
+        is the number of instances that the caller places at most.
         """
         chosen, remaining_capacity = progress.chosen, progress.capacity
         for uuid in uuids:
@@ -473,10 +472,10 @@ class HostSelector:
     def _compute_capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
     ) -> int | None:
-        """Return an upper bound of the instances, or None if it is not needed.
+        """Return an upper bound of the instances that fit, None if not needed.
 
-        Placing instances until no host remains takes long on many hosts. On few hosts it is
-        preferred, because the reports then show which stage rejected the last hosts.
+        On many hosts, the bound avoids placing instances until no host remains. On few hosts they
+        are placed, because the reports then show which stage rejected the last hosts.
         """
         hosts = [weighed.obj for weighed in result.ordered]
         number = spec.num_instances
@@ -494,7 +493,7 @@ class HostSelector:
         )
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
-        # An instance may remain on its present host.
+        # An instance may stay on its current host.
         own = frozenset(spec.instance_uuids)
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
         return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
@@ -502,8 +501,8 @@ class HostSelector:
     def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
 
-        Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
-        filter raises.
+        Later stages are also evaluated after a rejection. Raises :class:`PluginFailed` if a filter
+        raises an error.
         """
         closed_cells = self.closed_cells.map_reasons([host], spec)
         return filtering.iterate_rejections(host, spec, self.select_filters(spec), closed_cells)
@@ -513,7 +512,8 @@ class HostSelector:
     ) -> list[list[tuple[str, Rejection]]]:
         """List for each host all stages that reject it, with their rejections.
 
-        The result is the same as from :meth:`iterate_rejections` for each host, in less time.
+        For many hosts, this is faster than :meth:`iterate_rejections` for each host. The rejections
+        are the same.
         """
         closed_cells = self.closed_cells.map_reasons(hosts, spec)
         return filtering.list_rejections(hosts, spec, self.select_filters(spec), closed_cells)
@@ -523,7 +523,7 @@ class HostSelector:
         return filtering.list_stage_names(spec, self.select_filters(spec))
 
     def select_filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
-        """Return the filters that run for a request."""
+        """Return the filters that run for a request, none for forced hosts."""
         return (
             () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
         )
@@ -547,7 +547,7 @@ class HostSelector:
         else:
             filtered = self.filter_hosts(hosts_with_capacity, spec)
             progress.capacity.mark_unchecked(filtered.hosts)
-        # A filter may have dropped the only candidate that fits.
+        # A filter may have removed the only candidate with capacity.
         remaining = progress.with_capacity(filtered.hosts)
         weigh = progress.weighing.weigh_all if keeps else progress.weighing.weigh
         with measure(self.seconds, "weighers"):
@@ -559,9 +559,9 @@ class HostSelector:
     def _filter_again(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> filtering.FilterRun:
-        """Run the filters on hosts that passed for the previous instance.
+        """Run the filters on the hosts that passed for the previous instance.
 
-        Shipped filters are skipped on hosts that have not changed since.
+        Unless the progress has ``reruns_filters``, they run only on hosts that have changed since.
         """
         filters = self.select_filters(spec)
         changed = hosts if progress.reruns_filters else progress.take_changed_hosts(hosts)
@@ -580,8 +580,8 @@ class HostSelector:
     ) -> list[list[WeighedHost]]:
         """Return the alternates of each instance: other hosts in its cell.
 
-        ``result`` is the result of the last instance. As in nova, the hosts are evaluated again for
-        the last instance if there are several instances.
+        ``result`` is the result of the last instance. As in nova, the hosts of several instances
+        are evaluated again after all are placed.
         """
         chosen = progress.chosen
         if not self.alternates:
@@ -648,8 +648,8 @@ class SchedulingRun:
     def find_fallback(self, limit: int) -> list[Fallback]:
         """Return at most ``limit`` other placements, for a conflict at the claim.
 
-        They are sorted by the order of the hosts, then of their candidates. A request of several
-        instances has none, because each instance has its own order of hosts.
+        Best hosts come first, each with its candidates in order. A request for several instances
+        has no other placements, because each instance has its own order of hosts.
         """
         if self.choice is None or len(self.choice.selections) != 1:
             return []
@@ -661,9 +661,9 @@ class SchedulingRun:
         return list(islice(placements, 1, 1 + limit))
 
     def use_fallback(self, other: Fallback) -> "SchedulingRun":
-        """Replace the choice of the run by another placement.
+        """Return the run with another placement as its choice.
 
-        The hosts before this placement's host are reported as hosts without capacity.
+        Better hosts than the host of this placement are reported as hosts without capacity.
         """
         if self.choice is None:
             raise AssertionError("use_fallback() was called for a run that selected no hosts")
@@ -681,7 +681,7 @@ class SchedulingRun:
 
     @property
     def roots_without_node(self) -> list[str]:
-        """Return the root providers with candidates that are not compute nodes."""
+        """Return root providers with candidates that are not compute nodes."""
         if self.choice is None:
             return []
         node_uuids = {host.uuid for host in self.hosts}
@@ -689,5 +689,5 @@ class SchedulingRun:
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
-        """Return the selected host of each instance with alternates, or nothing."""
+        """Return the selected host and alternates of each instance, or ()."""
         return self.choice.selections if self.choice else ()

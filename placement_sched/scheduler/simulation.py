@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of the cloud within a simulation, rolled back at its end.
 
-The compute service of a drained host is disabled, and its root provider has the trait
-COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
+Draining a host disables its compute service, and sets the trait COMPUTE_STATUS_DISABLED on its root
+provider, as a request to ``os-services`` does.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,11 +26,11 @@ from placement_sched.store import simulated_changes
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
-#: The statistics that count current activity of a host.
+#: Statistics in a node's report that count instances or activity, and are 0 on a new host.
 _COUNTERS = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
-#: Prefixes of statistics that count instances by kind.
+#: Prefixes of further statistics of this kind.
 _COUNTER_PREFIXES = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
-#: Maximum number of copies of a host that are inserted in a statement.
+#: Maximum number of copies of a host that an SQL statement inserts.
 _BATCH_SIZE = 200
 #: The trait of root providers of hosts whose compute service is disabled (os-traits).
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -40,15 +40,15 @@ DRAINED = "drained in this simulation"
 
 @dataclass(frozen=True, slots=True)
 class CloudChange:
-    """A change of the cloud, and its JSON path.
+    """A change of the cloud, and ``at``, its JSON path.
 
     ``kind`` is a key of :data:`CHANGE_KINDS`, and ``value`` conforms to the schema of the kind:
 
     * ``drain``: hosts that get no new instances. A plan moves their instances away.
     * ``remove``: hosts that are removed with their providers. A plan moves their instances first.
     * ``add``: new, empty and enabled hosts like an existing host.
-    * ``inventory``: values of an inventory of a host, or of a named provider in its tree. A missing
-      value stays, and a total of 0 removes the inventory.
+    * ``inventory``: new values for an inventory of a host, or of a named provider in its tree. A
+      missing value does not change, and a total of 0 removes the inventory.
     * ``aggregate``: hosts to add to and remove from an aggregate, and metadata to set. None removes
       a metadata key.
     """
@@ -61,8 +61,8 @@ class CloudChange:
 def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     """Read changes from JSON objects that match the schema of changes.
 
-    Raises :class:`Invalid` for an unknown key, with its JSON path and the nearest valid key, and if
-    too many hosts are added.
+    Raises :class:`Invalid` with the JSON path for an unknown key (with the nearest valid key), for
+    an inventory without new values, and if too many hosts are added.
     """
     changes = tuple(
         _read_change(kind, value, f"$.changes[{position}]")
@@ -97,8 +97,8 @@ def _deduplicate(names: Iterable[str]) -> list[str]:
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
     """Copy ``node`` to a new host without instances.
 
-    Reserved amounts count as used, as in reports of nova-compute. The new node has as many PCI
-    devices as are free on ``node``, because a report does not contain their total number.
+    Reserved amounts count as used, as in reports of nova-compute. The new node has only the PCI
+    devices that are free on ``node``, because a report does not contain the used devices.
     """
     reserved = node.reserved.get
     name = host if node.hypervisor_hostname == node.host else f"{node.hypervisor_hostname}+{number}"
@@ -138,8 +138,8 @@ def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
 def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime) -> None:
     """Apply changes in a simulation.
 
-    Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
-    :class:`Unavailable` after the deadline of the simulation.
+    Raises :class:`Invalid` with the JSON path if a change is impossible, such as an unknown name,
+    and :class:`Unavailable` after the deadline of the simulation.
     """
     connection = scratch.connection
     for change in changes:
@@ -282,7 +282,8 @@ def _change_values(old: Inventory | None, change: CloudChange) -> Inventory:
         if not total:
             raise Invalid(f"host {value['host']} has no {name}: give a total", json_path=change.at)
         old = Inventory(resource_class=name, total=total, max_unit=total)
-    # A max_unit of at least the total follows the total. A lower max_unit stays, up to the total.
+    # A max_unit that was no limit is set to the new total. A lower max_unit is kept, but limited to
+    # the new total.
     is_unlimited = old.max_unit >= old.total
     return replace(
         old,
@@ -338,10 +339,7 @@ def _change_aggregate(connection: Connection, change: CloudChange, now: datetime
 
 
 def _check_zones(aggregates: Iterable[HostAggregate], change: CloudChange) -> None:
-    """Reject a host in two availability zones, as nova does.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` for a host in two availability zones, as in nova."""
     zones: dict[str, str] = {}
     for aggregate in aggregates:
         zone = aggregate.metadata.get(ZONE_KEY)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spread of server groups over failure domains, read and checked.
+"""Spread of the members of server groups over failure domains.
 
-The members are counted before the hosts are filtered. A hard spread is checked again while the
-server group is locked for the claim.
+Members are counted before the hosts are filtered. A hard spread, which rejects hosts, is checked
+again while the claim has locked the server group.
 """
 
 from collections import Counter
@@ -32,10 +32,10 @@ from placement_sched.store.compute import instances, server_groups
 
 
 def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
-    """Count the group members per failure domain of a request.
+    """Return a request with its group members counted by failure domain.
 
-    A hard spread needs a key that aggregates have: otherwise :class:`Invalid` is raised, as for
-    invalid values.
+    Raises :class:`Invalid` for invalid values, and for a hard spread over a metadata key that no
+    aggregate has. A request without a spread or a server group is returned unchanged.
     """
     request = find_spread_request(spec.flavor.extra_specs, spec.scheduler_hints)
     group = spec.instance_group
@@ -56,9 +56,9 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
 def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]) -> None:
     """Check a hard spread again with the current members of the server group.
 
-    A soft spread always passes. The stored group is locked until the transaction ends. ``hosts``
-    are the selected hosts of the instances, and ``spec`` is the request at the selection. Raises
-    :class:`ConcurrentUpdate` if the skew of a host's domain would now be too large.
+    ``spec`` is the request at the selection, and ``hosts`` are the selected hosts of its instances.
+    The stored group is locked until the transaction ends. Raises :class:`ConcurrentUpdate` if the
+    skew of a selected host's domain would now be too large. A soft spread always passes.
     """
     spread, group = spec.spread, spec.instance_group
     if spread is None or not spread.request.is_hard or group is None:
@@ -75,7 +75,7 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
 
 
 def iterate_ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
-    """Yield the preferences without effect on a request."""
+    """Yield extra specs and hints of this service without effect."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
@@ -115,9 +115,8 @@ def _count_members(
 ) -> Spread:
     """Count a group's current members in each failure domain.
 
-    Executes an SQL statement per batch. Members in ``earlier_hosts`` are not recorded yet and count
-    on these hosts. A host in ``hosts`` of the group has at least 1 member, although none may be
-    recorded.
+    ``earlier_hosts`` maps members that are not recorded yet to their hosts. Each host in
+    ``group.hosts`` counts as at least 1 member, because its members may not be recorded.
     """
     own_uuids = frozenset(spec.instance_uuids)
     recorded = instances.map_hosts(connection, own_uuids.union(group.members))
@@ -130,9 +129,9 @@ def _count_members(
 
 
 def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
-    """Return the domains with hosts in the allowed aggregates.
+    """Return the domains that have a host in the allowed aggregates.
 
-    Free capacity does not matter. Required aggregates that are no host aggregates are ignored.
+    The host needs no free capacity. Required aggregates that are no host aggregates are ignored.
     """
     domains = aggregates.map_domains(key)
     by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.every}

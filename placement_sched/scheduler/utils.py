@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of ``nova.scheduler.utils`` for weighers brought from nova."""
+"""Functions of ``nova.scheduler.utils``, for weighers written for nova."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,8 +17,8 @@ def get_weight_multiplier(
 ) -> float:
     """Return the multiplier of a weigher for a host.
 
-    It is the smallest value in the metadata of the host's aggregates. Without a value, or if a
-    value is not a number, it is the configured multiplier.
+    It is the smallest value of ``multiplier_name`` in the metadata of the host's aggregates. If
+    there is no value, or if a value is not a number, it is ``multiplier_config``.
     """
     values = aggregate_values_from_key(host_state, multiplier_name)
     try:
