@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adoption of an OpenStack placement database, which placement may keep using."""
+"""Adoption of OpenStack placement's database, which it may keep using."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,7 @@ def find_missing_standards(connection: Connection) -> Standards:
 def sync_standards(database: Database, clock: Clock) -> Standards:
     """Add the missing standard names and return them.
 
-    If nothing is missing, only two statements are executed, so that each start may call this
-    function.
+    If nothing is missing, only two statements are executed, so that every start can afford a call.
     """
     with database.read() as connection:
         missing = find_missing_standards(connection)
@@ -72,9 +71,9 @@ class Adoption:
     """The result of :func:`adopt`.
 
     ``found`` and ``revision`` are the revisions of OpenStack placement's schema before and after
-    the adoption. ``before`` and ``own_revision`` are the revisions of this service's schema.
-    Columns (``table.column``) and indexes are listed only for placement's tables that existed
-    before.
+    the adoption. ``before`` and ``own_revision`` are the revisions of this service's schema before
+    and after it. Columns (``table.column``) and indexes are listed only for tables of placement
+    that existed before.
     """
 
     found: str
@@ -133,9 +132,9 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 def check_adopted(database: Database) -> None:
     """Raise :class:`NotAdopted` if the database must be adopted first.
 
-    Such a database has placement's tables without the tables of this service, or lacks some of
-    placement's tables. Creating them by this service would break a later ``db sync`` of OpenStack
-    placement.
+    This holds for a database of OpenStack placement without the tables of this service, or without
+    some of placement's tables. If this service created the missing tables, a later ``db sync`` of
+    OpenStack placement would fail.
     """
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)

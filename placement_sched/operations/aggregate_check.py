@@ -2,7 +2,7 @@
 """Checks of aggregates that are reserved by traits.
 
 Metadata ``trait:X=required`` exclude requests that do not require X. In a correct configuration,
-trait X also exists, is on the providers of the aggregate's hosts and on no other providers of
+trait X also exists, is on the providers of the aggregate's hosts and on providers of no other
 hosts, and is required by a flavor or an image. The host aggregate and the provider aggregate have
 the same hosts.
 """
@@ -34,11 +34,11 @@ _PREFIX = "trait:"
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A reserved aggregate, with the flavors and images that may use it or may not.
+    """A reserved aggregate, with the flavors and images that may use it.
 
-    A flavor is checked with an image that requires no trait, and an image with a flavor that
-    requires no trait.
-    Names are sorted. An image without a name is listed by its id.
+    The ``forbidden_`` names may not use it. A flavor is checked with an image that requires no
+    trait, and an image with a flavor that requires no trait. Names are sorted. An image without a
+    name is listed by its id.
     """
 
     aggregate: HostAggregate
@@ -87,10 +87,10 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding: a misconfiguration that rejects too many or too few requests.
+    """A misconfiguration that rejects too many or too few requests.
 
-    ``names`` are the affected hosts in order, or the names of providers that have no host.
-    ``names`` followed by ``detail`` are a sentence.
+    ``names`` are the affected hosts, sorted, or the names of providers that have no host. If they
+    are written before ``detail``, the result is a sentence.
     """
 
     kind: Kind
@@ -147,7 +147,7 @@ class AggregateCheck:
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Check the flavors and images that may use reserved aggregates.
+    """Check host aggregates, and the flavors and images that may use them.
 
     Operators should fix the findings in their order. The number of SQL statements is constant.
     """
@@ -204,12 +204,12 @@ class _Topology:
     """Host aggregates, and the providers in them.
 
     A compute node offers the resources of its provider tree and of sharing providers. A provider
-    without a host is checked too, because a host may report it later. A sharing provider without a
-    host is not, because no instance is placed on it.
+    without a host is checked too, because a host may report it later. Only a sharing provider
+    without a host is not checked, because no instance is placed on it.
 
-    ``known`` are the existing traits. ``carriers`` maps traits to providers, and ``members`` maps
-    aggregates to providers. ``sharing`` are the sharing providers, and ``joined`` maps them to
-    their aggregates.
+    ``known`` are the required traits that exist. ``carriers`` maps required traits to providers,
+    and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers with a
+    required trait, and ``joined`` maps them to their aggregates.
     """
 
     hosts: HostMap
@@ -222,7 +222,7 @@ class _Topology:
     providers: Mapping[str, Provider]
 
     def list_names(self, providers: Iterable[str]) -> list[str]:
-        """Return the sorted hosts of providers, or names of providers without a host."""
+        """Return sorted hosts of providers, or names of hostless providers."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
@@ -234,9 +234,9 @@ class _Topology:
         }
 
     def find_served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return the nodes outside reserved aggregates that get a trait by sharing.
+        """Return nodes outside reserved aggregates that get a trait by sharing.
 
-        The second result are the sharing providers with the trait.
+        The second set has the sharing providers that have the trait.
         """
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
@@ -262,9 +262,9 @@ class _Topology:
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """Return the providers in reserved aggregates, each with the reserving trait.
+        """Return (provider, reserving trait) pairs of all reserved aggregates.
 
-        A provider is in the aggregate as the root provider of a host in the host aggregate, or as a
+        A provider is in an aggregate as the root provider of a host in the host aggregate, or as a
         member of the provider aggregate.
         """
         in_placement = (

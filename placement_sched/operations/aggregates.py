@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of host aggregates, and of the placement aggregates with the same uuids.
+"""Changes of host aggregates and of placement aggregates of the same uuid.
 
-Each function works within the caller's transaction and first bumps the change counter of
-aggregates. The lock of its row serializes writers, so two writers cannot break a rule together.
+Each change runs within the caller's transaction and first increments the change counter of
+aggregates. The row lock of the counter serializes writers: no two writers break a rule together.
 The rules are nova's (compute API reference, "Host aggregates"): a host is in at most one
 availability zone, and the zone of a host with instances does not change. A host also has at most
 one scheduling policy (nova blueprint multiple-scheduler-drivers), which sets the allocation ratios
-of its inventories. Without ``policies``, policy names are not checked and ratios do not change.
+of its inventories. If ``policies`` is None, policy names are not checked, and ratios stay.
 """
 
 from collections import defaultdict
@@ -49,12 +49,12 @@ from placement_sched.store.placement import inventories, resource_providers
 
 LOG = log.getLogger(__name__)
 
-#: Maximum number of hosts per transaction, as other writers wait for its locks.
+#: Maximum number of hosts per transaction. Other writers wait for the transaction's locks.
 BATCH_SIZE = 500
 
 
 def list_policies_in_use(settings: Settings) -> frozenset[str]:
-    """Return the policies of aggregates, or none without a database."""
+    """Return the policies that aggregates name, none if the database is down."""
     with Database(settings) as database:
         return AggregateCache().read_policies_in_use(database)
 
@@ -67,10 +67,7 @@ def _check_policy(
     policies: Policies | None,
     error_prefix: str,
 ) -> None:
-    """Reject a policy that is not valid for all hosts of an aggregate.
-
-    Raises :class:`Conflict`.
-    """
+    """Raise :class:`Conflict` for a policy that any of the hosts cannot use."""
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None and (fault := _find_fault(policy, policies)):
         raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
@@ -95,7 +92,7 @@ def _find_fault(policy: str, policies: Policies) -> str | None:
 
 
 def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
-    """Yield messages about unknown policies and about hosts with several policies."""
+    """Yield messages about unknown policies and hosts with several policies."""
     members: dict[str, list[HostAggregate]] = defaultdict(list)
     for item in aggregates:
         if item.policy and (fault := _find_fault(item.policy, policies)):
@@ -122,10 +119,10 @@ def _format_hosts(hosts: Sequence[str]) -> str:
 def with_policy_ratios(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
 ) -> Sequence[ComputeNode]:
-    """Give nodes the allocation ratios of their hosts' policies.
+    """Return the nodes with the allocation ratios of their hosts' policies.
 
-    Locks aggregates until the transaction ends. The caller must not have locked the providers
-    before: a change of an aggregate locks the aggregate first, then its providers.
+    Locks aggregates until the transaction ends. The caller must not have locked providers before,
+    because a change of an aggregate locks the aggregate first, then its providers.
     """
     if policies is None or not nodes or not policies.names:
         return nodes
@@ -136,11 +133,11 @@ def with_policy_ratios(
 def update_ratios(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
-    """Update the allocation ratios of hosts, and return the changed provider ids.
+    """Update allocation ratios of hosts, and return changed provider ids.
 
-    The caller has bumped or holds the change counter of aggregates. Only existing inventories get
-    a ratio. The capacity may become less than the used amount, as in placement. Without
-    ``policies``, nothing changes.
+    The caller has incremented or locked the change counter of aggregates. Only existing inventories
+    get a ratio. The capacity may become less than the used amount, as in placement. If ``policies``
+    is None, nothing changes.
     """
     if policies is None:
         return frozenset()
@@ -171,10 +168,10 @@ def apply(
     clock: Clock,
     progress: Progress = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Apply the ratios of policies to all hosts that have a policy, in batches.
+    """Apply the ratios of policies to all hosts with a policy, in batches.
 
-    Returns the number of hosts and of changed providers. After an interruption it can be called
-    again. Finished batches are then not written again.
+    Returns the number of these hosts and the number of changed providers. Can be called again after
+    an interruption, and then does not write finished batches again.
     """
 
     def update_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
@@ -200,17 +197,17 @@ def _with_policies(
 
 
 def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
-    """Return a node with the allocation ratios in ``ratios``, by field name."""
+    """Return a node with ``ratios``, a mapping of field names to values."""
     return replace(node, **ratios) if ratios else node
 
 
 class RatioUpdater(PeriodicTask):
     """Periodic task that applies the ratios of policies to inventories.
 
-    The ratios are applied at the start, when settings change, and after a failover of the database,
-    which may have lost the latest writes. If nothing has changed, a call only compares two values.
-    The first call blocks, and raises :class:`Unavailable` if the database is unavailable. Later
-    updates run in a thread, and the next request retries a failed update.
+    It applies the ratios at the start, when settings change, and after a failover of the database,
+    because the latest writes may be lost. Otherwise a call only compares two values. The first call
+    blocks, and raises :class:`Unavailable` if the database is unavailable. Later updates run in a
+    thread. If an update fails, the next request starts it again.
     """
 
     thread_name = "policy ratios"
@@ -234,17 +231,17 @@ class RatioUpdater(PeriodicTask):
                 self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether the last round had other settings or database history."""
+        """Return whether settings or database have changed since the last round."""
         return self._settings() is not self._done or self._database.history != self._history
 
     def run_round(self) -> None:
-        """Apply the ratios, and log the faults of policies and aggregates."""
+        """Apply the ratios, and log unknown and conflicting policies."""
         settings = self._settings()
         policies = get_policies(settings, self._clock)
         with self._database.read() as connection:
             history = get_epoch(connection)
             aggregates = host_aggregates.read_snapshot(connection) if policies.can_exist else ()
-        # Hosts with a faulty policy use the default policy.
+        # A host without a usable policy uses the default policy.
         for fault in find_faults(aggregates, policies):
             LOG.warning("%s", fault)
         hosts, changed = apply(self._database, policies, self._clock)
@@ -259,10 +256,7 @@ class RatioUpdater(PeriodicTask):
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
-    """Return an aggregate.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Return an aggregate, or raise :class:`NotFound`."""
     aggregate = host_aggregates.find_by_id(connection, aggregate_id)
     if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
@@ -292,9 +286,10 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change the name or the zone of an aggregate.
+    """Change the name or the availability zone of an aggregate.
 
-    Raises the errors of :func:`create` and :func:`set_metadata`.
+    Raises :class:`NotFound`, :class:`Duplicate` if the name is in use, and :class:`Invalid` for a
+    zone that is not allowed.
     """
     aggregate = _lock_aggregate(connection, aggregate_id)
     name = fields.get("name")
@@ -315,10 +310,10 @@ def set_metadata(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Set metadata keys of an aggregate, or remove the keys whose value is None.
+    """Set metadata keys of an aggregate, and remove keys with value None.
 
     Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed, and :class:`Conflict`
-    for an unknown policy or if a host has another policy.
+    if the policy is unknown or a host has another policy.
     """
     aggregate = _lock_aggregate(connection, aggregate_id)
     if ZONE_KEY in changes:
@@ -373,7 +368,8 @@ def remove_host(
 ) -> HostAggregate:
     """Remove a host and its providers from an aggregate.
 
-    Raises the errors of :func:`add_hosts`.
+    Raises :class:`NotFound` if the host is not a member, and :class:`Conflict` if it has instances
+    and would change its availability zone.
     """
     change_counters.bump(connection, host_aggregates.SUBJECT)
     aggregate = host_aggregates.find_by_id(connection, aggregate_id)
@@ -461,7 +457,7 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 class Zone(NamedTuple):
     """An availability zone, which is available if it has an enabled service.
 
-    The service may be up or down. ``services`` are the enabled services of the zone, sorted. An
+    ``services`` are the enabled services of the zone, up or down, sorted by host and binary. The
     ``internal`` zone has no instances.
     """
 
@@ -478,8 +474,8 @@ class Zone(NamedTuple):
 def list_zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     """Return all zones, sorted by availability and name, in two statements.
 
-    Available zones come first. A host is in the zone of an aggregate, else in the default zone.
-    Services other than ``nova-compute`` are in the internal zone, which users do not see.
+    Available zones come first. A host without an aggregate that names a zone is in the default
+    zone. Services other than ``nova-compute`` are in the internal zone, which users do not see.
     """
     all_services = services.search(connection)
     named = map_zones_by_service(connection, all_services, settings)
@@ -497,7 +493,7 @@ def map_zones_by_service(
 ) -> dict[int, str]:
     """Map service ids to zones, in a single statement.
 
-    A compute service has the zone of its host, any other service ``[DEFAULT]
+    A compute service has the zone of its host. Any other service has the zone ``[DEFAULT]
     internal_service_availability_zone``.
     """
     hosts = {service.host for service in members if service.is_compute}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of invariants, upgrade readiness and the cloud.
 
-Invariants are checked in one snapshot without locks. Checks before an upgrade have the results and
-codes of oslo.upgradecheck. A cloud that is read from nova may have used another placement service
-before, or no placement service for a while. The checks of a cloud report problems in nova and its
-compute hosts before requests fail.
+Invariants are checked in a single snapshot without locks. Checks before an upgrade have the results
+and codes of oslo.upgradecheck. The checks of a cloud that is read from nova report problems in nova
+and its compute hosts before requests fail. Such a cloud may have used another placement service
+before, or no placement service for a while.
 """
 
 from collections import Counter, defaultdict
@@ -70,8 +70,8 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
     "on host {host}, but is not recorded",
 }
-_ALLOWED = ": allowed if that write reduced the inventory"
-#: The row counts that the result includes.
+_ALLOWED = ": allowed, if that reduced the inventory afterwards"
+#: Tables whose row counts the result includes.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 
 
@@ -131,8 +131,8 @@ def check_upgrade(
 ) -> Mapping[str, Result]:
     """Map the names of all checks to their results.
 
-    Raises :class:`Unavailable`. A result that is not a success has details of the problem and its
-    fix.
+    A result that is not a success describes the problem and its fix. Raises :class:`Unavailable` if
+    the database is unavailable.
     """
     schema = _check_schema(database)
     results = {"Database Schema": schema, **_check_rows(database, schema)}
@@ -429,7 +429,7 @@ def _check_providers(
 def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
     """Yield the differences between placement aggregates and host aggregates.
 
-    Each has the kind of finding, the name of the aggregate and the sorted hosts, joined by commas.
+    Each difference is the kind of finding, the aggregate's name and the sorted hosts as a text.
     """
     hosts = host_aggregates.read_host_map(connection)
     members = aggregates.map_providers(connection, [item.uuid for item in hosts.aggregates])
@@ -446,7 +446,7 @@ def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str
 
 
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
-    """Yield the findings about instances on hosts of a cell that hold no allocations."""
+    """Yield a finding if instances on hosts of cells have no allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
     for cell in cells.list_cells(connection):

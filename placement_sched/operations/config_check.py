@@ -41,25 +41,25 @@ NAMESPACES = (
     "keystonemiddleware.auth_token",
 )
 
-#: The options of installed packages, for the sample configuration. A check of files has already
-#: loaded the packages and reported broken packages.
+#: Namespace of the options of third-party packages, for the sample configuration. A check of files
+#: loads these packages by itself and reports broken packages.
 PACKAGES = "placement_sched.packages"
-#: Groups whose ``auth_type`` names a plugin of keystoneauth, which has further options. nova and
-#: other services have these options in many groups of their files.
+#: Groups whose ``auth_type`` names a plugin of keystoneauth with further options. In files of nova
+#: and other services, many other groups have these options.
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
-#: Current and former groups of oslo.messaging that are unused here, and not misspelt names of the
-#: used groups.
+#: Current and former groups of oslo.messaging that this service does not use. They are not reported
+#: as misspelt names of used groups.
 _UNUSED = ("amqp", "metrics", "tracing", "zmq")
 MESSAGING_GROUPS = frozenset(f"oslo_messaging_{name}" for name in _UNUSED)
-#: Minimum similarity (0 to 1) of an unknown name and an option for the name to count as misspelt.
-#: Names of nova's other options are less similar.
+#: Minimum similarity (0 to 1) of an unknown name to an option for the name to count as misspelt.
+#: The names of nova's other options are less similar.
 _MIN_SIMILARITY = 0.8
 #: The sections with the connections of nova's databases.
 _NOVA_DATABASES = ("api_database", "database")
 
 
 class Catalogue:
-    """All options that may stand in a configuration file, with deprecated names.
+    """Options of configuration files, found by current or deprecated names.
 
     ``conf`` adds the options of third-party plugins. The names of options have underscores.
     """
@@ -78,12 +78,15 @@ class Catalogue:
             self._add(group, members.values())
 
     def find(self, group: str, name: str) -> tuple[str, cfg.Opt] | None:
-        """Return an option and its current group, by its current or a deprecated name, or None."""
+        """Return an option with its current group, or None.
+
+        ``group`` and ``name`` may be deprecated.
+        """
         option = self.options.get(group, {}).get(name)
         return self._older.get((group, name)) if option is None else (group, option)
 
     def has_group(self, group: str) -> bool:
-        """Return whether ``group`` has an option, by its current or a deprecated name."""
+        """Return whether an option has this group, or had it formerly."""
         former_groups = (former for former, _ in chain(self._older, WITHOUT_MEANING))
         return group in self.options or group in former_groups
 
@@ -108,9 +111,9 @@ class Catalogue:
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
-    """Yield groups and option names of plugins in ``cfg.CONF``.
+    """Yield group and names of the options that plugins add to ``cfg.CONF``.
 
-    Their types cannot be read from there.
+    ``cfg.CONF`` has no public way to read the types of the options.
     """
     for name in cfg.CONF:
         try:
@@ -145,7 +148,7 @@ def check_lines(
     """Check configuration lines and variables ``OS_<GROUP>__<OPTION>``.
 
     ``conf`` has the options of third-party plugins. ``settings`` are the values, or None if they
-    cannot be read. Only with ``settings``, an unknown section may be a policy.
+    cannot be read. Without ``settings``, no unknown section counts as a policy.
     """
     conf.register_missing(CONF)  # some plugins register options when they are instantiated
     catalogue = Catalogue(conf)
@@ -170,7 +173,7 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in the order of the lines, and each unknown group only once."""
+    """Yield problems in line order, but each unknown group only once."""
     faults = _add_keystone_plugins(written, catalogue)
     listed = [
         each.value for each in written if (each.group, each.dest) == ("scheduler", "policies")
@@ -205,7 +208,10 @@ def _add_keystone_plugins(
 def _check_unknown_group(
     line: Assignment, catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield an error for a misspelt group, or a warning unless it may be a policy."""
+    """Yield the problem of an unknown group.
+
+    A misspelt group is an error. Any other group is a warning, unless it is a valid policy.
+    """
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
     near = () if is_foreign else find_nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
     problem = partial(Problem, line.heading)
@@ -268,7 +274,7 @@ def _build_problem(wrong: ConfigurationError, group: str = "") -> Problem:
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Check values, as :func:`check_settings` does, and the scheduling policies.
+    """Check values, as :func:`check_settings` does, and policies.
 
     Raises :class:`ConfigurationError`.
     """
@@ -278,7 +284,10 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
 
 def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[], object]]]:
-    """List the checks of values, each with the group of a service that it connects to, if any."""
+    """List the checks of values, as pairs of an option group and a function.
+
+    The group is that of a service that the check connects to, or empty.
+    """
     return [
         ("", partial(build_database_url, settings)),
         ("", partial(get_plugins, settings, clock)),
@@ -322,8 +331,8 @@ def check_policies(settings: Settings) -> list[Problem]:
 def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     """Map sections that aggregates may name as policies to their errors.
 
-    The error of a valid section is None. Sections without any known option, such as sections of
-    other services, are omitted. The map is empty if ``[scheduler] policies`` is set.
+    The error of a valid section is None. A section without any known option, such as a section of
+    another service, is omitted. If ``[scheduler] policies`` is set, the map is empty.
     """
     policies = get_policies(settings)
     try:

@@ -43,7 +43,10 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class HardwareGeneration:
-    """A generation of hardware, with the number of its hosts per rack in each zone."""
+    """A generation of hardware, with sizes and numbers of its hosts.
+
+    ``racks`` maps numbers of racks to numbers of hosts. All zones have the same racks.
+    """
 
     kind: str
     about: str
@@ -125,7 +128,8 @@ def derive_uuid(name: str) -> str:
 def sample_cloud(now: datetime) -> Json:
     """Build the sample cloud as a fleet document.
 
-    The last report of :data:`SILENT_HOST` is :data:`SILENCE` old, and all others are from ``now``.
+    The last report of :data:`SILENT_HOST` is :data:`SILENCE` old. All other reports are from
+    ``now``.
     """
     hosts = tuple(_iterate_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
     aggregates = [
@@ -262,7 +266,7 @@ def _build_spec(
     image: Json = _LINUX,
     count: int = 1,
 ) -> Json:
-    """Build a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
+    """Build a request spec for a flavor (name, vCPUs, MB memory, GB disk)."""
     sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
     return {
         "project_id": derive_uuid("project"),
@@ -323,8 +327,8 @@ REQUESTS = (
 
 DATABASE_NAME = "placement_sched.db"
 CONFIG_NAME = "demo.conf"
-#: The hosts of the demo report only once and count as up for this time, which is less than the
-#: silence of the silent host.
+#: The hosts of the demo report only once and count as up for this time. It is less than
+#: :data:`SILENCE`, so that the silent host is down.
 _UP_FOR = timedelta(days=7)
 _CONFIG = """\
 # The sample cloud of placement-sched demo.
@@ -367,7 +371,7 @@ class Demo:
     scheduler: Scheduler
 
     def place(self, request: SampleRequest) -> DemoPlacement:
-        """Explain a request, then select hosts and claim on the same state of the cloud."""
+        """Explain a request, then place it, on the same state of the cloud."""
         explanation = self.scheduler.explain(request.spec, view=EVERYTHING).answer
         try:
             answer = self.scheduler.select_destinations(request.spec).answer

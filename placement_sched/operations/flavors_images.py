@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of flavors and images by the rules of the compute API and the image API.
+"""Changes of flavors and images by the rules of their APIs.
 
-Each function works within the caller's transaction. Writers of flavors first bump their change
-counter. The lock of its row serializes them, so that two writers cannot use the same name. A change
-of an image first locks its row, so that concurrent patches are applied one after the other.
+Each function works within the caller's transaction. A change of a flavor first increments the
+change counter of flavors, whose row lock serializes writers: two writers cannot use the same name.
+A change of an image first locks the image's row, so that concurrent patches are applied in turn.
 
 Sources: "Flavors" of the compute API reference, "Images", "Image tags" and "Update image" of the
 image API reference, and glance's specification "Image API v2 HTTP PATCH media types".
@@ -46,9 +46,9 @@ _SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 
 def get_flavor(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
-    """Return a flavor.
+    """Return a flavor, which ``project_id`` (None for any) may see.
 
-    Raises :class:`NotFound` if it does not exist or ``project_id`` may not see it.
+    Raises :class:`NotFound` if it does not exist or the project may not see it.
     """
     flavor = flavor_store.find_by_flavorid(connection, flavorid)
     if flavor is None or not (
@@ -129,8 +129,8 @@ def add_flavor_access(
 ) -> tuple[str, ...]:
     """Give a project access to a flavor, and return all its projects.
 
-    With ``public``, a public flavor is accepted, without effect. Raises :class:`NotFound`, and
-    :class:`Conflict` for a public flavor or a project with access.
+    Raises :class:`NotFound`, and :class:`Conflict` if the project has access already, or, without
+    ``public``, if the flavor is public.
     """
     row_id = _lock_flavor(connection, flavorid)
     if not public and get_flavor(connection, flavorid).is_public:
@@ -145,7 +145,10 @@ def add_flavor_access(
 
 
 def remove_flavor_access(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
-    """Withdraw access of a project, or raise :class:`NotFound`."""
+    """Withdraw a project's access, and return the remaining projects.
+
+    Raises :class:`NotFound` for an unknown flavor or a project without access.
+    """
     row_id = _lock_flavor(connection, flavorid)
     if not flavor_store.remove_project(connection, row_id, project_id):
         raise NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")
@@ -153,7 +156,7 @@ def remove_flavor_access(connection: Connection, flavorid: str, project_id: str)
 
 
 def _lock_flavor(connection: Connection, flavorid: str) -> int:
-    """Lock flavors until the transaction ends, and return the row id of a flavor."""
+    """Lock all flavors until the transaction ends, and return a row id."""
     change_counters.bump(connection, flavor_store.SUBJECT)
     return _get_row_id(get_flavor(connection, flavorid))
 
@@ -285,10 +288,7 @@ def _change(
 
 
 def delete_image(connection: Connection, uuid: str, viewer: Viewer) -> None:
-    """Delete an image.
-
-    Raises :class:`Forbidden` if it is protected.
-    """
+    """Delete an image, or raise :class:`Forbidden` if it is protected."""
     image = lock_own_image(connection, uuid, viewer)
     if image.protected:
         raise Forbidden(f"Image {uuid} is protected and cannot be deleted.")
@@ -298,10 +298,7 @@ def delete_image(connection: Connection, uuid: str, viewer: Viewer) -> None:
 def add_image_tag(
     connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime
 ) -> None:
-    """Add a tag to an image.
-
-    Raises :class:`LimitExceeded`.
-    """
+    """Add a tag to an image, or raise :class:`LimitExceeded`."""
     image = lock_own_image(connection, uuid, viewer)
     _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 
@@ -309,10 +306,7 @@ def add_image_tag(
 def remove_image_tag(
     connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime
 ) -> None:
-    """Remove a tag from an image.
-
-    Raises :class:`NotFound`.
-    """
+    """Remove a tag from an image, or raise :class:`NotFound`."""
     image = lock_own_image(connection, uuid, viewer)
     if tag not in image.tags:
         raise NotFound(f"Image {uuid} has no tag {tag}.")

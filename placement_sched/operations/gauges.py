@@ -24,16 +24,16 @@ from placement_sched.model.figures import CapacityFigures, CloudFigures, Failove
 from placement_sched.operations.periodic import PeriodicTask
 
 LOG = log.getLogger(__name__)
-#: Counts the capacity for flavors of these names.
+#: Callback that counts the capacity for flavors, by their names.
 CountFlavors = Callable[[Sequence[str]], CapacityFigures]
 #: Maximum age of cached figures, in seconds.
 MAX_AGE = 60
-#: The name of the thread that counts.
+#: The name of the thread that counts the capacity.
 THREAD_NAME = "capacity of flavors"
 _PREFIX = "placement_sched_scheduler_capacity"
-#: Reads the last failover result, if any. Raises :class:`Error` if it cannot.
+#: Callback that reads the last failover result, if any, or raises :class:`Error`.
 ReadFailover = Callable[[], FailoverResult | None]
-#: Reads the current figures. Raises :class:`Error` if it cannot.
+#: Callback that reads the current figures, or raises :class:`Error`.
 ReadFigures = Callable[[], CloudFigures]
 _CLOUD_PREFIX = "placement_sched"
 
@@ -42,7 +42,7 @@ class SharedFile:
     """JSON file through which the workers of a server share values."""
 
     def __init__(self, directory: str | None, name: str) -> None:
-        """Set the directory of the workers' metrics, None for a single process."""
+        """Set the directory that workers share, None for a single process."""
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
@@ -64,7 +64,7 @@ class SharedFile:
     def get_age(self) -> float | None:
         """Return the age of the document in seconds, or None without a document.
 
-        A time in the future means that the clock was set back, and also returns None.
+        Also returns None if the document's time is in the future, because the clock was set back.
         """
         try:
             age = time.time() - self._path.stat().st_mtime if self._path else -1
@@ -74,9 +74,10 @@ class SharedFile:
 
 
 class CapacityGauges(PeriodicTask):
-    """Prometheus collector of the capacity for chosen flavors, empty before the first count.
+    """Prometheus collector of the remaining capacity for chosen flavors.
 
-    ``flavors`` returns the names of the flavors. The workers share figures in ``directory``.
+    It is empty before the first count. ``flavors`` returns the names of the flavors. The workers
+    share figures in ``directory``.
     """
 
     thread_name = THREAD_NAME
@@ -98,7 +99,7 @@ class CapacityGauges(PeriodicTask):
         return tuple(dict.fromkeys(self._flavors()))[:MAX_METRIC_FLAVORS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest count, and start the next count when it is due."""
+        """Yield the gauges of the latest count, and start a count if it is due."""
         if names := self._list_names():
             self._read_file()
             figures = self._figures
@@ -107,7 +108,7 @@ class CapacityGauges(PeriodicTask):
                 yield from _build_gauges(figures, names)
 
     def is_due(self) -> bool:
-        """Return whether the figures are too old, or for other flavors than configured."""
+        """Return whether the figures are too old or lack a configured flavor."""
         now, names, figures = time.time(), self._list_names(), self._figures
         is_young = figures is not None and _is_young(figures.counted_at, now)
         if is_young and figures is not None and figures.flavors.keys() >= {*names}:
@@ -146,7 +147,7 @@ class CapacityGauges(PeriodicTask):
 
 
 def _is_young(since: float, now: float) -> bool:
-    # A time in the future is from before the clock was set back.
+    # A time is in the future if the clock was set back.
     return 0 <= now - since < MAX_AGE
 
 
@@ -186,13 +187,13 @@ def _build_gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[Ga
 
 
 class CloudGauges(PeriodicTask):
-    """Prometheus collector of the figures of the cloud, empty until they are read."""
+    """Prometheus collector of the cloud's figures, empty until they are read."""
 
     failure = "the figures of the cloud were not read"
     pause = MAX_AGE
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
-        """Set the function that reads the figures, and the workers' directory."""
+        """Set the function that reads the figures, and the shared directory."""
         super().__init__()
         self._read = read
         self._file = SharedFile(directory, "cloud_figures.json")
@@ -234,7 +235,7 @@ class CloudGauges(PeriodicTask):
 
 
 class FailoverGauges:
-    """Prometheus collector of the last failover result, empty before the first."""
+    """Prometheus collector of the last failover result, if there is any."""
 
     def __init__(self, read: ReadFailover) -> None:
         """Set the function that reads the result."""

@@ -21,7 +21,7 @@ from placement_sched.store.compute import cells
 
 
 class NovaNoun(Enum):
-    """A kind of objects in nova's databases, with the way to change them."""
+    """Kind of object in nova's databases, with the way to change it."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
     SERVICES = "Services", "change them in nova, with openstack compute service"
@@ -37,7 +37,7 @@ class NovaNoun(Enum):
         return f"{things} {read} and cannot be changed here: {how_to_change}."
 
 
-#: The sections of a fleet file with objects that are read from nova's databases.
+#: Sections of a fleet file whose objects are read from nova's databases.
 SECTIONS: Mapping[str, NovaNoun] = MappingProxyType(
     {
         "server_groups": NovaNoun.SERVER_GROUPS,
@@ -51,10 +51,10 @@ SECTIONS: Mapping[str, NovaNoun] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ReadingAge:
-    """The age of the records of nova's cells.
+    """The age of the records that were read from nova's cells.
 
-    ``oldest`` is the age in seconds of the oldest record of a cell, or None if no cell was read
-    yet. ``away`` are the cells whose databases are unavailable.
+    ``oldest`` is the age in seconds of the oldest reading of a cell, or None if no cell was read
+    yet. ``away`` are the titles of the cells whose databases are unavailable.
     """
 
     oldest: int | None
@@ -78,19 +78,13 @@ def is_read_from_nova(settings: Settings) -> bool:
 
 
 def check_not_read_from_nova(noun: NovaNoun, settings: Settings) -> None:
-    """Reject a change of objects that are read from nova's databases.
-
-    Raises :class:`ManagedByNova`.
-    """
+    """Raise :class:`ManagedByNova` if objects are read from nova's databases."""
     if is_read_from_nova(settings):
         raise ManagedByNova(noun.rejection)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
-    """Reject a fleet file that would change objects of nova.
-
-    Raises :class:`DocumentError`.
-    """
+    """Raise :class:`DocumentError` if a fleet file changes objects of nova."""
     if is_read_from_nova(settings) and isinstance(document, Mapping):
         for section, noun in SECTIONS.items():
             if document.get(section):

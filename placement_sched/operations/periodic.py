@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Periodic work: deletion of old rows, failover capacity, and waiting requests.
+"""Periodic tasks: deletion of old rows, failover capacity, and notices.
 
-Notices: at most once a minute, a single process of all servers evaluates the recent requests again
-that found no host under the policies of ``[scheduler] waiting_policies``. For each request that
-would fit, it notifies the addresses of ``[scheduler] waiting_webhook_urls`` once.
+A waiting request is a recent request that found no host under a policy of ``[scheduler]
+waiting_policies``. At most once a minute, a single process of all servers evaluates these requests
+again. If a request would fit now, ``[scheduler] waiting_webhook_urls`` are notified once.
 """
 
 from abc import ABC, abstractmethod
@@ -49,7 +49,7 @@ FAILOVER_THREAD, _FAILOVER_LEASE = "failover capacity", 300
 #: The name of the thread that evaluates waiting requests, and the seconds of its lease. A process
 #: renews the lease before each request.
 NOTICES_THREAD, NOTICES_LEASE = "waiting requests", 150
-#: Sends a notice to an address, or raises :class:`ServiceFailed`.
+#: Callback that sends a notice to an address, or raises :class:`ServiceFailed`.
 Send = Callable[[str, Json], None]
 
 
@@ -57,8 +57,8 @@ class PeriodicTask(ABC):
     """Work that a process repeats in rounds, at least ``pause`` seconds apart.
 
     Any thread may call the task, before and between requests. Most calls only read the clock. A
-    round runs in a thread named ``thread_name``, or without a name in the thread of the caller.
-    ``failure`` begins the log messages about failures, after which the next round tries again.
+    round runs in a thread named ``thread_name``, or, if this is empty, in the thread of the caller.
+    ``failure`` begins the log message about a failed round, which does not prevent the next round.
     """
 
     thread_name: ClassVar[str] = ""
@@ -98,23 +98,23 @@ class PeriodicTask(ABC):
     def is_due(self) -> bool:
         """Return whether there may be work.
 
-        Called whenever the task is called after the pause.
+        It is called at each call of the task after the pause has ended.
         """
         return True
 
     @abstractmethod
     def run_round(self) -> None:
-        """Do the work.
+        """Do the work of a round.
 
         May change ``_next``, the earliest time of the next round.
         """
 
 
 class OldRowDeletion(PeriodicTask):
-    """Periodic deletion of old decisions, plan runs, logged changes and transaction ids.
+    """Periodic deletion of old decisions, runs, changes and transaction ids.
 
-    A lease selects a single process of all servers. ``[scheduler] decision_retention`` is the age
-    of deleted decisions and runs in seconds. 0 keeps them for ever.
+    A lease selects a single process of all servers. Decisions and plan runs are deleted at the age
+    ``[scheduler] decision_retention``, in seconds. With 0 they are kept for ever.
     """
 
     thread_name = OLD_ROWS_THREAD
@@ -129,7 +129,7 @@ class OldRowDeletion(PeriodicTask):
         self._lease = Lease(database, "log upkeep", OLD_ROWS_LEASE)
 
     def is_due(self) -> bool:
-        """Return whether any of these rows are deleted."""
+        """Return whether there may be rows to delete."""
         database = self._database
         return bool(self._kept_for) or database.logs_changes or database.marks_commits
 
@@ -164,7 +164,7 @@ class OldRowDeletion(PeriodicTask):
 def purge_decisions(
     database: Database, wanted: DecisionQuery, progress: Progress, *, dry_run: bool = False
 ) -> int:
-    """Delete matching decisions up to ``wanted.until``, and return their number.
+    """Delete matching decisions up to ``wanted.until``, and return a count.
 
     With ``dry_run`` the decisions are only counted. The deletion can be interrupted and repeated.
     """
@@ -191,7 +191,7 @@ class FailoverTask(PeriodicTask):
     """Periodic task that computes the failover capacity and stores the result.
 
     A lease selects a single process of all servers, which computes every ``[scheduler]
-    failover_interval`` seconds. A failed computation is also repeated after the interval.
+    failover_interval`` seconds. The interval also applies after a failed computation.
     """
 
     thread_name = FAILOVER_THREAD
@@ -213,7 +213,7 @@ class FailoverTask(PeriodicTask):
         return self._interval > 0
 
     def run_round(self) -> None:
-        """Compute the failover capacity if the last result of all processes is too old."""
+        """Compute the failover capacity if the last stored result is too old."""
         try:
             with self._scheduler.database.read() as connection:
                 result = self._scheduler.caches.failover.get_current(connection)
@@ -233,7 +233,7 @@ class FailoverTask(PeriodicTask):
 
 
 def store_result(scheduler: Scheduler) -> Json:
-    """Compute the configured failover capacity, and store and return the result.
+    """Compute and store the configured failover capacity, and return it.
 
     Raises the errors of :func:`report_failover_capacity`.
     """
@@ -249,7 +249,7 @@ def store_result(scheduler: Scheduler) -> Json:
 
 
 class WaitingRequests(PeriodicTask):
-    """Periodic task that evaluates waiting requests and sends notices if they would fit."""
+    """Periodic evaluation of waiting requests, with notices if they fit now."""
 
     thread_name = NOTICES_THREAD
     failure = "waiting requests were not evaluated"
@@ -266,11 +266,11 @@ class WaitingRequests(PeriodicTask):
         self._is_checked = False
 
     def is_due(self) -> bool:
-        """Return whether requests are to be evaluated."""
+        """Return whether policies and addresses are configured."""
         return bool(self._policies and self._addresses)
 
     def run_round(self) -> None:
-        """Evaluate the waiting requests, and send a notice for each that would fit.
+        """Evaluate waiting requests, and send a notice for each that fits now.
 
         Does nothing while another process holds the lease.
         """
@@ -320,7 +320,7 @@ class WaitingRequests(PeriodicTask):
     def _notify(self, notice: Notice, body: Json) -> None:
         """Send a notice to the addresses that have not accepted it.
 
-        The attempt is counted before it is made, so that a crash cannot repeat it without end.
+        The attempt is counted before it is made, so that crashes cannot cause endless attempts.
         """
         if notice.attempts >= self._max_attempts:  # a crash interrupted the last attempt
             self._record(replace(notice, ended_at=self._scheduler.clock()))
@@ -362,7 +362,7 @@ class WaitingRequests(PeriodicTask):
 
 
 def _notice_of(decision: Decision, hosts: tuple[str, ...]) -> Json:
-    """Build the body of a notice, without the request."""
+    """Build the body of a notice, which omits the request spec."""
     created_at = decision.created_at
     return {
         "event": "would_fit_now",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal of plan runs, and the execution that moves instances by nova's API.
+"""Journal of plan runs, and execution of their moves by nova's API.
 
-The executor is a client. Before it starts a move, it sends a request that checks the move here and
-records the start. A single thread starts moves in the order of the plan, a few at a time, and
-polls nova for their results. The execution ends at the first failure. A later execution of the same
-run finds the results of moves that nova has finished since then.
+The executor is a client of this service. Before it starts a move, it sends a request that checks
+the move here and records the start. A single thread starts moves in the order of the plan, a few
+at a time, and polls nova for their results. After a failure no further move starts. A later
+execution of the same run finds the results of moves that nova has finished since then.
 """
 
 import time
@@ -43,9 +43,10 @@ from placement_sched.store import decisions, plan_runs
 
 
 def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> PlanRun:
-    """Record a run with the moves of a plan, all still planned, and return the run.
+    """Record a run with the moves of a plan, all planned, and return it.
 
-    Raises :class:`Invalid` with the JSON path of a repeated instance, and of a move to its source.
+    Raises :class:`Invalid`, with the JSON path, for a repeated instance and for a move to the
+    source host.
     """
     run = PlanRun(
         uuid=str(UUID(int=scheduler.random.getrandbits(128), version=4)),
@@ -181,7 +182,8 @@ _SHUT_OFF = "SHUTOFF"
 _CONFIRMING = ("confirming", "confirmed")
 
 
-#: Changes the run, or with an instance its move, in the journal, and returns the changed object.
+#: Callback that changes the run in the journal, or the move of an instance if its uuid is passed,
+#: and returns the changed object.
 Change = Callable[[Json, str | None], Json]
 
 
@@ -251,10 +253,10 @@ class PlanExecution:
         return state
 
     def _sort_open_moves(self, moves: Sequence[RunMove]) -> None:
-        """Find out which open moves wait, and which nova still carries out.
+        """Sort open moves into waiting moves and moves that nova carries out.
 
-        A move that nova has finished since the last execution is done. A migration of an instance
-        whose move was never started belongs to somebody else.
+        A move that nova has finished since the last execution is recorded as done. If a move was
+        never started, a migration of its instance is not from this run, and the move waits.
         """
         for move in moves:
             if move.was_started:
@@ -268,9 +270,10 @@ class PlanExecution:
             self._waiting.append(move)
 
     def _start_moves(self) -> None:
-        """Start moves in their order while fewer than ``parallel`` are carried out.
+        """Start moves in order while fewer than ``parallel`` are carried out.
 
-        A move may need the place of a move that has not ended, and is checked again afterwards.
+        A rejected move may need capacity that an unfinished move will free. It is checked again
+        when a move ends.
         """
         while self._waiting and not self._has_failed and not self._is_held:
             if len(self._flights) >= self.parallel:
@@ -281,7 +284,7 @@ class PlanExecution:
                 self._is_held = True
 
     def _start(self, move: RunMove) -> bool:
-        """Start, skip or fail a move, or return False if it must wait for other moves."""
+        """Start, skip or fail a move, or return False if it has to wait."""
         server = self.nova.find_server(move.instance)
         if server is None:
             self._end_move(move, SKIPPED, "nova has no such instance any more")
@@ -319,7 +322,7 @@ class PlanExecution:
         return flight
 
     def _poll(self, flight: _Flight) -> None:
-        """Compare a move with nova's record of the instance, and end the move if possible."""
+        """Read the instance of a move from nova, and end the move if possible."""
         try:
             server = self.nova.find_server(flight.move.instance)
         except ServiceFailed:

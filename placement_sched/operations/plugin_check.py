@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of third-party plugins: names of nova, options, and a trial run."""
+"""Checks of third-party plugins: imports of nova, options, and a dry run."""
 
 import ast
 import inspect
@@ -43,10 +43,10 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.store.compute import instances
 
-#: The methods of nova's interface.
+#: The methods of nova's filters and weighers.
 NOVA_FILTER = ("host_passes", "_filter_one", "filter_all")
 NOVA_WEIGHER = ("_weigh_object", "weigh_objects")
-#: The methods that make a class a plugin, if it implements any of them.
+#: Methods by base class. A class is a plugin if it implements any of them.
 _METHODS: Mapping[type, tuple[str, ...]] = {
     BaseHostFilter: ("rejection", "prepare", "verdicts", *NOVA_FILTER),
     BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
@@ -57,7 +57,7 @@ _GROUP, *_INSTANCES = (f"00000000-0000-4000-8000-{number:012d}" for number in ra
 _OWNER = {"project": "check", "user": "check"}
 _SIZES = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
 _METADATA = {"check": "1"}
-#: The cloud of the dry run, as a fleet file. Look-ups of each kind have results.
+#: The cloud of the dry run, as a fleet file, with an object of each kind that plugins read.
 _CLOUD: Mapping[str, Any] = {
     "version": 1,
     "flavors": [{"name": "check", **_SIZES, "extra_specs": _METADATA}],
@@ -83,7 +83,7 @@ _CLOUD: Mapping[str, Any] = {
             "traits": ["HW_CPU_X86_AVX2"],
         }
     ],
-    # The last host has none, so that a host passes for the server group.
+    # The last host has no instance, so that it passes the anti-affinity filter.
     "instances": [
         {
             **_OWNER,
@@ -125,7 +125,7 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
 class Finding:
     """A finding about a name, an option or a dry run of a plugin.
 
-    ``problem`` is empty if there is no problem.
+    ``state`` is the result in a few words. ``problem`` is empty if there is no problem.
     """
 
     file: str
@@ -142,7 +142,7 @@ class Finding:
 
 
 def check_source(file: str, conf: Conf) -> list[Finding]:
-    """List a finding for each name of nova and each undeclared option in a file."""
+    """List findings about nova's names and undeclared options in a file."""
     try:
         source = Path(file).read_text()
         names = list_names(source)
@@ -190,7 +190,7 @@ def _find_undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Fin
 
 
 def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
-    """Yield line, group and name of each unregistered option that is read from CONF."""
+    """Yield line, group and name of each read of an unregistered option."""
     conf_names, called = {"CONF", "FLAGS"}, set()
     outer: dict[ast.AST, ast.AST] = {}
     for node in ast.walk(tree):
@@ -208,7 +208,7 @@ def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, st
             group, option, is_known = "DEFAULT", node.attr, bool(options) or hasattr(CONF, group)
         elif options:
             option, is_known = member.attr, member.attr in options
-        else:  # an attribute of the value of an option, or an option of a group that nobody made
+        else:  # an attribute of an option's value, or an option of an undefined group
             option, is_known = member.attr, hasattr(CONF, group)
         if not is_known:
             yield node.lineno, group, option
@@ -221,9 +221,9 @@ def _get_last_name(node: ast.expr) -> str:
 
 
 def load_classes(target: str) -> list[type]:
-    """Load filters and weighers from a file, a module or a dotted path of a class.
+    """Load filters and weighers from a file, a module or a class path.
 
-    Raises :class:`ConfigurationError` if it cannot be imported.
+    Raises :class:`ConfigurationError` if ``target`` cannot be imported.
     """
     try:
         if target.endswith(".py"):
@@ -273,8 +273,8 @@ def _implements(kind: type, base: type) -> bool:
 def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
     """List a finding for each method that a class calls on itself but lacks.
 
-    The base class of a fork may have it. A dry run finds it only if a made-up host reaches the
-    call.
+    In a fork of nova, the base class may have the method. A dry run finds such a call only if it is
+    executed for a host of the sample cloud.
     """
     problem = (
         "the class calls this method, which does not exist: add it to the base class in a file "
@@ -292,7 +292,7 @@ def _find_missing_methods(kind: type) -> list[str]:
     for base in kind.__mro__[:-1]:
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-        except (OSError, TypeError, SyntaxError):  # made at run time
+        except (OSError, TypeError, SyntaxError):  # a class that was created at run time
             return []
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and base is kind and _is_of_self(node.func):
@@ -311,7 +311,7 @@ def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
 
 
 def list_third_party_classes(settings: Settings) -> list[type]:
-    """Return the enabled filters and weighers that do not belong to this package."""
+    """Return the classes of the enabled third-party filters and weighers."""
     plugins = get_plugins(settings)
     kinds = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
     return [kind for kind in kinds if not kind.__module__.startswith("placement_sched.")]
@@ -328,7 +328,7 @@ def describe_interface(plugin: object) -> str:
 
 
 def find_source(kind: type) -> str:
-    """Return the file of a class."""
+    """Return the source file of a class, else the name of its module."""
     try:
         return inspect.getsourcefile(kind) or kind.__module__
     except TypeError:
@@ -336,7 +336,7 @@ def find_source(kind: type) -> str:
 
 
 def try_classes(kinds: Iterable[type], settings: Settings) -> list[Finding]:
-    """Run each class on requests in a made-up cloud, and list the findings.
+    """Run each class on requests in a sample cloud, and list the findings.
 
     The cloud has four hosts and is in a temporary database.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of the database and of the candidate search at start."""
+"""Preparation of the database and the candidate search at start."""
 
 import ctypes
 import gc
@@ -27,8 +27,8 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.adopt import check_adopted, sync_standards
 
 LOG = log.getLogger(__name__)
-#: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
-#: can answer health checks.
+#: Maximum number of threads that prepare the database or wait for its preparation. The remaining
+#: threads of a server can answer health checks.
 MAX_PREPARING = 3
 #: Seconds that a thread waits for another thread to prepare the database.
 _MAX_WAIT = 3.0
@@ -53,13 +53,13 @@ def sync(database: Database, clock: Clock) -> None:
         database.enable_commit_marks()
         sync_standards(database, clock)
 
-    # Other servers may do the same at the same time on other nodes of a cluster.
+    # Other servers may prepare the schema concurrently on other nodes of a database cluster.
     database.retry(run)
 
 
 @contextmanager
 def open_temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]]:
-    """Yield an empty SQLite database in a temporary folder, and the settings that name it."""
+    """Yield an empty temporary SQLite database, and settings that name it."""
     with TemporaryDirectory(prefix="placement_sched-") as folder:
         values = {
             "placement_database.connection": f"sqlite:///{folder}/empty.db",
@@ -91,21 +91,21 @@ def check_schema_revision(database: Database) -> None:
 
 def can_sync(settings: Settings, database: Database) -> bool:
     """Return whether a server prepares the database itself when it starts."""
-    # The file of the embedded SQLite belongs to this service, and no other service prepares it.
+    # No other service uses the file of the embedded SQLite.
     embedded = database.url.get_backend_name() == "sqlite"
     return embedded or bool(settings.placement_database.sync_on_startup)
 
 
 class Preparation:
-    """Task that runs before every request and prepares the database once per process.
+    """Task that prepares the database once, and runs before every request.
 
-    After the first success, a call only reads an attribute. While the database is unavailable, each
-    call tries again. While it is locked, at most :data:`MAX_PREPARING` threads wait for it. After
-    the preparation, each call runs all tasks of ``periodic_tasks``.
+    After the first success, a call only runs all tasks of ``periodic_tasks``. Until then, each call
+    tries again. At most :data:`MAX_PREPARING` threads prepare the database or wait for this. Any
+    further call raises :class:`Unavailable` at once.
 
     ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
-    schema of this release. From then on, a server and its replaced workers also accept the schema
-    of a newer release (rolling upgrade).
+    schema of this release. From then on, all workers of the server, including replacements of
+    workers, also accept the schema of a newer release (rolling upgrade).
     """
 
     def __init__(
@@ -193,7 +193,7 @@ def warm_up(
 def freeze_loaded_objects() -> None:
     """Exclude loaded objects from garbage collection, and collect less often.
 
-    Loaded modules are never collected. A response of thousands of rows should not start many
+    Loaded modules are never garbage, and a response of thousands of rows should not start many
     collections.
     """
     gc.collect()

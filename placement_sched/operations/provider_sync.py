@@ -3,14 +3,14 @@
 
 A host aggregate of nova or of this service and its provider aggregate in placement have the same
 uuid. :func:`sync_aggregates` adds missing members to placement, like ``nova-manage placement
-sync_aggregates``. Stale members are reported and, as an option, removed: an operator may have added
-them, so nova does not remove them.
+sync_aggregates``. Stale members, which are only in the provider aggregate, are reported, and are
+removed on request. nova does not remove them, because an operator may have added them.
 
 ``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
-``forbidden_aggregates``). Other requests fit only if a provider has the trait. nova's spec leaves
-the traits of providers to a utility tool. :func:`sync_traits` is this tool. It records the traits
-that it adds, and removes them when no aggregate requires them. It never removes other traits. The
-record in this database also recognises a provider that was recreated, and its traits stay.
+``forbidden_aggregates``). Requests that require X fit only if a provider has the trait. nova's spec
+leaves adding the traits to a tool. :func:`sync_traits` is this tool. It records the traits that it
+adds, and removes them when no aggregate requires them. It never removes other traits. A provider
+that was deleted and created again counts as a new provider, whose traits stay.
 """
 
 import re
@@ -41,9 +41,9 @@ from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
 _ASSOCIATIONS = {"aggregates": aggregates.MEMBERS, "traits": traits.CARRIED}
-#: Returns the current host aggregates and hosts of nova or of this service.
+#: Callback that returns the host aggregates and hosts of nova or of this service.
 ReadHosts = Callable[[], HostMap]
-#: Called with a line about each change.
+#: Callback for a line of output about each change.
 Note = Callable[[str], None]
 #: Placement API reference, "Traits": names of custom traits.
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -58,7 +58,7 @@ def read_own_hosts(database: Database) -> HostMap:
 def map_required_pairs(
     hosts: HostMap, attribute: SyncedAttribute
 ) -> dict[tuple[str, str], list[str]]:
-    """Map pairs of a provider and a trait or aggregate to the aggregates that require it."""
+    """Map (provider uuid, trait or aggregate) pairs to requiring aggregates."""
     required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
         is_trait, nodes = attribute == "traits", hosts.list_nodes(aggregate)
@@ -71,8 +71,8 @@ def map_required_pairs(
 class OwnPlacement:
     """The providers in this database, with a record of the added traits.
 
-    Each batch is a transaction. With ``own_hosts``, the host aggregates are also in this database.
-    A batch then locks the host aggregates, and skips changes that they no longer require.
+    Each batch of changes is a transaction. With ``own_hosts``, the host aggregates are also in this
+    database. A batch then locks them, and skips changes that no host aggregate requires any more.
     """
 
     #: A transaction of this size takes well under a second.
@@ -85,7 +85,7 @@ class OwnPlacement:
     def map_providers(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Map each aggregate (a uuid) or trait to the uuids of its providers."""
+        """Map each aggregate uuid or trait name to the uuids of its providers."""
         with self._database.read() as connection:
             return _ASSOCIATIONS[attribute].map_providers(connection, names)
 
@@ -106,10 +106,10 @@ class OwnPlacement:
             return frozenset(resource_providers.map_by_uuid(connection, providers))
 
     def change(self, change: ProviderChange) -> ChangeResult:
-        """Add an aggregate or trait to providers or remove it, and update the record.
+        """Add or remove an aggregate or trait of providers, and record traits.
 
-        A trait is only recorded for providers that lacked it, and only recorded traits are removed:
-        none from a provider that was recreated after the record.
+        A trait is recorded only for providers that lacked it. Only recorded traits are removed. A
+        provider that was deleted and created again has no recorded traits.
         """
 
         def apply_change(connection: Connection) -> ChangeResult:
@@ -141,7 +141,7 @@ class OwnPlacement:
         return self._database.write(apply_change)
 
     def read_record(self) -> dict[ProviderTrait, str]:
-        """Map the recorded traits to the aggregates that require them."""
+        """Map recorded (provider uuid, trait) pairs to uuids of aggregates."""
         with self._database.read() as connection:
             return traits.read_synced(connection)
 
@@ -151,9 +151,10 @@ class OwnPlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
-        """Change the aggregates of the pairs in ``rebound``, and remove pairs from the record.
+        """Update the record of the added traits.
 
-        Removes the pairs in ``forgotten`` and all pairs of deleted providers.
+        ``rebound`` maps recorded pairs to the aggregates that require them now. The pairs in
+        ``forgotten`` are removed. Every update also removes the pairs of deleted providers.
         """
 
         def write_record(connection: Connection) -> None:
@@ -169,7 +170,7 @@ Placement = OwnPlacement | RemotePlacement
 
 
 def group_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    """Map traits or aggregates to their providers, as a default dict."""
+    """Map names to providers, given (provider uuid, name) pairs."""
     providers: dict[str, set[str]] = defaultdict(set)
     for provider, name in pairs:
         providers[name].add(provider)
@@ -180,9 +181,9 @@ def group_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 class SyncRun:
     """A synchronisation with its changes and problems.
 
-    After a dry run, the changes are the changes that would be made. ``created`` are traits.
-    ``added``, ``removed`` and ``stale`` are pairs of a provider uuid and a trait or aggregate uuid.
-    A stale provider is in an aggregate that does not have the host of the provider.
+    A dry run lists the changes that it would make. ``created`` are trait names. ``added``,
+    ``removed`` and ``stale`` are pairs of a provider uuid and a trait name or aggregate uuid. A
+    stale provider is in a provider aggregate, but its host is not in the host aggregate.
     """
 
     placement: Placement
@@ -198,11 +199,11 @@ class SyncRun:
 
     @property
     def code(self) -> SyncCode:
-        """Return the exit code of the command, the same as nova-manage's if possible."""
+        """Return the exit code of the command, if possible nova-manage's."""
         return find_most_severe(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
-        """Make changes in batches of a size that placement accepts."""
+        """Make changes in batches of at most ``placement.batch`` providers."""
         parts = [
             change._replace(providers=dict(part))
             for change in changes
@@ -251,7 +252,7 @@ class SyncRun:
             self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
 
     def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
-        """Record a problem for each host with several compute nodes or none."""
+        """Record a problem for each host that has no or several compute nodes."""
         for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
             number = len(self.hosts.nodes.get(host, ()))
             if number > 1:
@@ -272,7 +273,7 @@ class SyncRun:
     def stop(self, failure: ServiceFailed) -> None:
         """Record a failure of placement.
 
-        A failure of another service is raised.
+        Raises the failure if it is of another service.
         """
         if failure.service != "placement":
             raise failure
@@ -287,12 +288,12 @@ def sync_aggregates(
     note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
 ) -> SyncRun:
-    """Add the root providers of hosts to the placement aggregates of their host aggregates.
+    """Add the root providers of hosts to the provider aggregates.
 
-    A host with several compute nodes is skipped (nova's code 1), and so is a host without service,
-    node or provider (4, 5, 6). A failure of placement stops the run with code 2, and the changes so
-    far are reported. Raises :class:`ServiceFailed` if another service fails, and
-    :class:`Unavailable` if the database is unavailable.
+    A host with several compute nodes is skipped (exit code 1 of nova-manage). A host without
+    service, node or provider is skipped too (4, 5, 6). A failure of placement stops the run with
+    code 2, and the changes so far are reported. Raises :class:`ServiceFailed` if another service
+    fails, and :class:`Unavailable` if the database is unavailable.
     """
     hosts = read_hosts()
     run = SyncRun(placement, hosts, note, progress)
@@ -331,7 +332,7 @@ def sync_traits(
     """Add the traits that aggregates require, and remove outdated traits.
 
     With ``aggregate``, a name, only the traits of this aggregate are added or removed. An unknown
-    standard trait (code 7) and a host without provider (4, 5, 6) are skipped. A failure of
+    standard trait (exit code 7) and a host without provider (4, 5, 6) are skipped. A failure of
     placement stops the run with code 2, and the changes so far are reported. Raises
     :class:`ServiceFailed` if another service fails, :class:`NotFound` for an unknown aggregate, and
     :class:`Unavailable` if the database is unavailable.
@@ -343,7 +344,7 @@ def sync_traits(
         raise NotFound(f"There is no host aggregate named {aggregate!r}{instead}")
     run = SyncRun(placement, hosts, note, progress, dry_run)
     run.report_hosts(each for each in scope if each.reserving_traits)
-    # Every compute node of a host gets the trait, so several are not a problem.
+    # Every compute node of a host gets the trait, so several nodes are not a problem.
     run.problems = [each for each in run.problems if each.code is not SyncCode.SEVERAL_NODES]
     try:
         _synchronize(run, scope, everything=aggregate is None)
@@ -399,10 +400,10 @@ def _synchronize(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
 
 
 def _find_hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
-    """Return recorded pairs whose provider may belong to an unlisted host.
+    """Return recorded pairs whose provider may be an unlisted compute node.
 
-    If a host of an aggregate that requires the trait has no node in the list of compute nodes, any
-    provider that is not a listed node may belong to this host.
+    If a host has no node in the list of compute nodes, any provider that is not a listed node may
+    be its node. Such a provider therefore keeps the traits that the host's aggregates require.
     """
     hidden = {
         trait
@@ -416,11 +417,11 @@ def _find_hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set
 def _find_required_elsewhere(
     hosts: HostMap, record: Mapping[ProviderTrait, str], placement: Placement
 ) -> dict[ProviderTrait, SyncProblem]:
-    """Return recorded pairs that an aggregate in the list of another run may require.
+    """Map recorded pairs that an unlisted aggregate may require to problems.
 
     Before an aggregate is deleted, its hosts and their providers are removed from it. An aggregate
-    that is not in the list, but still has the provider, was thus not deleted. It is in the list of
-    another run.
+    that is not listed, but still has the provider, was therefore not deleted. It belongs to another
+    list, for example to the list of another nova.
     """
     unknown = set(record.values()) - {each.uuid for each in hosts.aggregates}
     members = placement.map_providers("aggregates", unknown)

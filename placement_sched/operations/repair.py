@@ -35,7 +35,7 @@ from placement_sched.store.checks import filter_orphans, find_allocated_elsewher
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
 
-#: Maximum number of consumers per transaction, as other writers wait for its locks.
+#: Maximum number of consumers per transaction. Other writers wait for the transaction's locks.
 _BATCH = 500
 #: Number of instances that are read at a time.
 BATCH = 50
@@ -55,8 +55,8 @@ class UnverifiedReason(Enum):
 class UnverifiedConsumer:
     """A consumer that may be an instance, with the reason why.
 
-    ``about`` describes the hosts of the consumer. ``has_type`` is true if the consumer has a
-    consumer type, which this service always sets.
+    ``about`` are the hosts of its allocations, or names of providers without a host. ``has_type``
+    is true if the consumer has the consumer type INSTANCE, which this service always sets.
     """
 
     consumer: str
@@ -87,7 +87,7 @@ def can_records_be_outdated(database: Database) -> bool:
 
 
 class _InstanceRecords:
-    """The recorded hosts and instances, as evidence that a consumer is no instance.
+    """Recorded instances, as evidence that a consumer is not an instance.
 
     The records are incomplete in a database that OpenStack placement created, in a database without
     any record, on a host that reports more instances than are recorded, and on a provider of a host
@@ -115,7 +115,7 @@ class _InstanceRecords:
             for uuid, provider in providers.items()
             if provider.root_uuid in nodes
         }
-        #: The hosts of providers, or the name of a provider without a host.
+        #: The host of each provider, or the provider's name if it has no host.
         self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
         self._sharing = traits.map_providers(connection, [SHARES]).get(SHARES, frozenset())
@@ -123,9 +123,9 @@ class _InstanceRecords:
         self._recorded = instances.count_by_host(connection, hosts)
 
     def verify(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
-        """Verify that a consumer is no instance any more.
+        """Verify that a consumer is not an instance any more.
 
-        Returns why it may still be an instance, or None.
+        Returns None if this is certain, else the reason why it may still be an instance.
         """
         about = {row.provider_uuid for row in rows}
         has_type = rows[0].consumer.consumer_type == INSTANCE_TYPE
@@ -194,10 +194,10 @@ class Audit:
 class Auditor:
     """Auditor of the providers of all compute nodes, or of ``provider_uuid``.
 
-    ``no_owner`` are the default project and user of consumers, and ``policies`` the valid policies
-    of aggregates. With ``all_recorded``, all instances are recorded in this database. Consumers in
-    ``named``, listed by the operator, are gone unless they are recorded instances. A host is down
-    after ``down_time`` seconds without a heartbeat.
+    ``no_owner`` are the default project and user of consumers. ``policies`` are the valid policies
+    of aggregates. With ``all_recorded``, all instances are recorded in this database. ``named`` are
+    consumers that the operator lists as gone. They are orphans unless they are recorded instances.
+    A host is down after ``down_time`` seconds without a heartbeat.
     """
 
     database: Database
@@ -226,7 +226,7 @@ class Auditor:
     def _find_orphaned(
         self, connection: Connection, consumers: Sequence[str] | None = None
     ) -> tuple[tuple[OrphanAllocation, ...], tuple[UnverifiedConsumer, ...]]:
-        """Return orphaned allocations and unverified consumers, optionally of ``consumers``."""
+        """Return the orphaned allocations, and the unverified consumers."""
         provider_id = None
         if self.provider_uuid is not None:
             provider_id = resource_providers.get_by_uuid(connection, self.provider_uuid).id
@@ -354,7 +354,7 @@ class Healing:
 
     @property
     def done(self) -> bool:
-        """Return whether allocations were written, or would be written without a dry run."""
+        """Return whether allocations were written, or would be without a dry run."""
         return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
 
 
@@ -385,7 +385,7 @@ class Healer:
     wanted: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Heal instance by instance, and yield each result, until ``limit`` are healed.
+        """Heal instances until ``limit`` are healed, and yield each result.
 
         Raises :class:`NotFound` for an unknown instance or cell.
         """
@@ -460,7 +460,7 @@ class Healer:
     def _examine(
         self, connection: Connection, uuid: str, *, lock: bool
     ) -> tuple[Healing | None, list[ConsumerClaim]]:
-        """Return the result and the claims for an instance, or None for a deleted instance."""
+        """Return the result for an instance (None if deleted), and the claims."""
         for instance in instances.list_by_uuids(connection, [uuid], lock=lock):
             rows = allocations.list_by_consumers(connection, [uuid])
             nodes = compute_nodes.map_uuids_by_name(connection, {instance.host or ""})
@@ -496,7 +496,7 @@ class Healer:
             project_id=instance.project_id or self.no_owner[0],
             user_id=instance.user_id or self.no_owner[1],
             consumer_type=INSTANCE_TYPE,
-            # A concurrent request may have allocated for it.
+            # The generation detects a concurrent allocation for the instance.
             generation=rows[0].consumer.generation if rows else None,
         )
         outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of host reports, with root providers, and removal of nodes."""
+"""Recording of host reports and root providers, and removal of nodes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ CHUNK = 1000
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider, and add it to the aggregates of its host, if it has a host.
+    """Create a provider, and add it to the aggregates of its host, if any.
 
     Raises the errors of :func:`resource_providers.create`.
     """
@@ -47,7 +47,7 @@ def create(
     )
     if parent_uuid is not None:
         return provider
-    # Locks aggregates, and keeps reports from recording a node without a provider.
+    # Locks aggregates, also against a report that records the node but does not see the provider.
     change_counters.hold_version(connection, host_aggregates.SUBJECT)
     hosts = {
         node.uuid: node.host for node in compute_nodes.list_by_uuids(connection, [provider.uuid])
@@ -59,13 +59,13 @@ def create(
 
 
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
-    """Create or update the root providers of nodes, and return the created uuids.
+    """Create or update the root providers of nodes, and return new uuids.
 
     A provider gets the name of its node and the inventories in the node's report. Inventories of
     other classes are not changed. The generation is incremented only if an inventory changes.
 
-    Raises :class:`Duplicate` if another provider has the name, and :class:`InUse` if a class that
-    the node no longer has is allocated.
+    Raises :class:`Duplicate` if another provider has the name, :class:`InUse` if a class that the
+    node no longer has is allocated, and :class:`ConcurrentUpdate` if a provider was just deleted.
     """
     names = {node.uuid: node.hypervisor_hostname for node in nodes}
     existing = resource_providers.map_by_uuid(connection, names)
@@ -109,17 +109,17 @@ def join_aggregates(
 ) -> None:
     """Move the providers of nodes into the aggregates of their hosts.
 
-    ``hosts`` maps node uuids to hosts, and ``came_from`` maps them to previous hosts, whose
-    aggregates the providers leave.
+    ``hosts`` maps node uuids to hosts. ``came_from`` maps uuids of moved nodes to their previous
+    hosts, whose aggregates the providers leave.
     """
     if not hosts:
         return
     providers = resource_providers.map_by_uuid(connection, hosts)
     if providers.keys() >= hosts.keys():
-        # A concurrent change of an aggregate with these hosts does not see these nodes.
+        # A concurrent change of an aggregate with these hosts would not see these nodes.
         change_counters.hold_version(connection, host_aggregates.SUBJECT)
     else:
-        # A concurrent creation of a missing provider does not see these nodes either.
+        # A concurrent creation of a missing provider would not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
         providers = resource_providers.map_by_uuid(connection, hosts)
     _change_aggregates(connection, providers, hosts, came_from, now)
@@ -202,7 +202,7 @@ def parse_reports(
     nodes = [report.node for report in reports]
     _check_unique(nodes, "uuid", [node.uuid for node in nodes])
     _check_unique(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
-    # It is also the name of a provider, which must be unique over all hosts.
+    # A hypervisor_hostname is also the name of a provider, which must be unique over all hosts.
     named = [report.node for report in reports if report.inventories]
     names = {node.uuid: node.hypervisor_hostname for node in named}
     _check_unique(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
@@ -227,9 +227,9 @@ def record_reports(
 ) -> RecordedReports:
     """Record reports of different nodes within the caller's write transaction.
 
-    A node is stored with its reported ratios. Its inventories get the ratios of the policy of its
-    host. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
-    reports, and on the aggregates of new nodes.
+    A node is stored with its reported ratios. Its inventories get the ratios of its host's
+    scheduling policy. The number of SQL statements depends only on the number of chunks of
+    :data:`CHUNK` reports, and on the aggregates of new nodes.
 
     Raises :class:`Duplicate` if a reported name belongs to another node or provider, :class:`InUse`
     if a report omits a resource class that has allocations, and :class:`ConcurrentUpdate`.
@@ -258,7 +258,7 @@ def _record_chunk(
     hosts = {node.uuid: node.host for node in nodes if node.uuid in joining}
     join_aggregates(connection, hosts, written.came_from, now)
     disabled_uuids = {node.uuid for node in nodes if node.host in disabled}
-    # Always, because replacing the traits of a provider may have removed the trait.
+    # In every report, because replacing the traits of a provider may have removed the trait.
     mark_disabled(connection, disabled_uuids, disabled=True, now=now)
     mark_disabled(connection, written.came_from.keys() - disabled_uuids, disabled=False, now=now)
     return RecordedReports(

@@ -32,7 +32,7 @@ MAX_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceChange:
-    """A change of a service, None for a value that stays.
+    """A change of a service, with None for unchanged values.
 
     ``reason`` is the disabled reason.
     """
@@ -151,10 +151,7 @@ def remove(connection: Connection, uuid: str) -> None:
 
 
 def get_group(connection: Connection, uuid: str) -> ServerGroup:
-    """Return a group with its members and their hosts.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Return a group with members and hosts, or raise :class:`NotFound`."""
     group = server_groups.find_by_uuid(connection, uuid)
     if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
@@ -172,10 +169,7 @@ def create_group(connection: Connection, group: ServerGroup, now: datetime) -> N
 
 
 def delete_group(connection: Connection, uuid: str) -> None:
-    """Delete a group, but not its members.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Delete a group, but not its members, or raise :class:`NotFound`."""
     if not server_groups.lock(connection, uuid):
         raise NotFound(f"Instance group {uuid} could not be found.")
     server_groups.remove(connection, uuid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a cloud without database ids, its change by a load, and name patterns.
+"""State of a cloud without database ids, its merging, and name patterns.
 
 The pattern ``host-[001-120]`` means ``host-001`` to ``host-120``.
 """
@@ -200,12 +200,12 @@ def _map_by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
 
 
 def drop_row_id(flavor: Mapping[str, Any]) -> Json:
-    """Return a recorded flavor without its row id, which differs between databases."""
+    """Return a recorded flavor without its database-specific row id."""
     return {key: value for key, value in flavor.items() if key != "id"}
 
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
-    """Map uuids to all providers."""
+    """Read all providers, and map their uuids to them."""
     inventories_by_id = inventories.map_by_provider_id(connection)
     traits_by_id = traits.map_by_provider_id(connection)
     aggregates_by_id = aggregates.map_by_provider_id(connection)
@@ -247,20 +247,20 @@ class MergeState:
     def __init__(self, before: State, settings: Settings, now: datetime) -> None:
         """Begin a merge with the present cloud.
 
-        ``settings`` give values that the file omits.
+        ``settings`` have the values that the file omits.
         """
         self.before, self.after, self.now = before, before.copy(), now
         self.defaults = reports.build_defaults(settings, now)
         self.policies = get_policies(settings)
         self.unknown_owner = settings.unknown_owner
-        #: The lists that the file has for a provider, "aggregates" or "traits", by provider uuid.
+        #: By provider uuid: the keys of the file's lists, "aggregates", "traits" or both.
         self.given_lists: dict[str, Collection[str]] = {}
         self.provider_uuids = {provider.name: uuid for uuid, provider in before.providers.items()}
         self.node_uuids = {
             (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
         self.service_keys = {item.uuid: key for key, item in before.services.items()}
-        #: The keys of the current entry, and of each object's entry by kind and identity.
+        #: The path in the file to the current entry, and by kind and name to each object's entry.
         self.entry: tuple[str | int, ...] = ()
         self.entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
 
@@ -272,13 +272,13 @@ class MergeState:
     def get_only_node(self, host: str | None) -> str | None:
         """Return the name of a host's only node, else the name of the host.
 
-        Call this after all hosts are merged.
+        All hosts must be merged before the first call, which caches the nodes.
         """
         names = self._nodes_by_host.get(host or "", [])
         return names[0] if len(names) == 1 else host
 
     def record_entry(self, kind: str, *names: str) -> None:
-        """Record an object's entry, and reject a second entry."""
+        """Record an object's entry, and reject a second entry of the object."""
         if (kind, *names) in self.entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self.entries[(kind, *names)] = self.entry
@@ -337,7 +337,7 @@ _NUMBER = re.compile(r"([0-9]+)")
 def expand(pattern: str) -> list[str]:
     """Expand a pattern to names.
 
-    Raises :class:`DocumentError` for an invalid pattern.
+    Raises :class:`DocumentError` for an invalid pattern or too many names.
     """
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
@@ -423,7 +423,7 @@ def _build_pattern(run: Sequence[str]) -> str:
 
 
 def build_patterns(names: Sequence[str]) -> str | list[str]:
-    """Return patterns for names, or only the name if all are equal."""
+    """Return the pattern for names, or a list if several are needed."""
     patterns = fold(names[:1] if len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dump of a cloud as a fleet file, with shared entries for similar objects."""
+"""Dump of a cloud as a fleet file, with an entry for similar objects."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.node_report import read_report
 from placement_sched.schemas.parts import INVENTORY
 
-#: Keys of flavors and images that are written in another form.
+#: Keys of flavors and images whose values are not written unchanged.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
 _FLAVOR = {key: key for key in FLAVOR_KEYS if key not in _NOT_PLAIN}
 _IMAGE = {key: key for key in IMAGE_KEYS if key == "name" or key not in _NOT_PLAIN}
@@ -59,7 +59,7 @@ def build_document(state: State, settings: Settings, now: datetime) -> Json:
 
 
 def _diff(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
-    """Return the fields that differ from a default, and the fields in ``always``.
+    """Return the fields that differ from a default, and fields in ``always``.
 
     ``names`` maps keys of the file to names of fields.
     """
@@ -137,7 +137,10 @@ def _build_aggregate(aggregate: HostAggregate) -> Json:
 def _build_inventories(
     provider: ProviderState, made: Mapping[str, Inventory] | None = None
 ) -> Json:
-    """Return the inventories of a provider that differ from ``made``."""
+    """Return the inventories of a provider that differ from ``made``.
+
+    ``made`` has the inventories that a load derives from the host report.
+    """
     return {
         name: _diff(item, _NEW_INVENTORY, _INVENTORY)
         for name, item in sorted(provider.inventories.items())
@@ -211,14 +214,14 @@ class _Writer:
 
     def _report(self, node: ComputeNode) -> Json:
         sizes = {name: getattr(node, name) for name in _SIZES}
-        # The node of a report that has only sizes.
+        # The default is the node of a report that has only sizes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derive_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._merge_state.defaults).node
         report = _diff(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
         return dict(json.loads(json.dumps(report)))
 
     def _build_provider(self, provider: ProviderState, root: str = "") -> Json:
-        """Return the entry of a provider, with ``{root}`` for the name of its root provider."""
+        """Build a provider's entry, with ``{root}`` for the root provider's name."""
         pattern = cloud.escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
@@ -226,7 +229,7 @@ class _Writer:
         lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
         entry |= _drop_empty(inventories=_build_inventories(provider), **lists)
         if not root and provider.uuid in self._state.nodes:
-            # Complete lists, so that nothing is derived from the host.
+            # Complete lists, even if empty, so that a load derives nothing from the host.
             entry |= lists
         return entry | self._build_children(provider, root)
 
@@ -311,7 +314,7 @@ class _Writer:
         ]
 
     def _map_amounts_by_name(self, allocations: Mapping[str, Amounts]) -> Json:
-        """Map provider names to amounts, or uuids if the name looks like a uuid."""
+        """Map provider names (or uuids, if a name is like a uuid) to amounts."""
         by_name: Json = {}
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of fleet files in a single transaction, with the changes that they make.
+"""Loads of fleet files in a single transaction, with lists of changes.
 
-The operations are the same as for reports of hosts and requests of operators. All objects of a kind
-are written together.
+The writes are the same as for reports of hosts and requests of operators. All objects of a kind are
+written together.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -66,8 +66,8 @@ def _locate_errors(
 ) -> Iterator[None]:
     """Convert errors of an object's write to errors at its entry in the file.
 
-    ``keys`` lead from the entry to the value that is written. Errors about concurrent updates are
-    raised unchanged.
+    ``keys`` are the path from the entry to the value that is written. Errors about concurrent
+    updates are raised unchanged.
     """
     try:
         yield
@@ -79,10 +79,10 @@ def _locate_errors(
 
 
 def apply(connection: Connection, merge_state: MergeState) -> None:
-    """Write the changes of a merge state of the same transaction.
+    """Write the changes of a merge that began in the same transaction.
 
-    Raises :class:`DocumentError` for an error that is caused by an entry, and other errors of the
-    operations unchanged.
+    Raises :class:`DocumentError` for an error that is caused by an entry, and other errors
+    unchanged.
     """
     before, after, now = merge_state.before, merge_state.after, merge_state.now
     for name in sorted(after.resource_classes - before.resource_classes):
@@ -179,7 +179,7 @@ def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
 def _create_aggregates(
     connection: Connection, merge_state: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create aggregates, and return each changed aggregate's id, old and new state."""
+    """Create aggregates, and return id, old and new state of each change."""
     former = merge_state.before.aggregates
     differing = select_changed(former, merge_state.after.aggregates)
     for uuid, aggregate in differing.items():
@@ -202,7 +202,7 @@ def _write_providers(
     Raises :class:`Duplicate` if a name is in use, and :class:`DocumentError` if a provider would be
     its own descendant.
     """
-    # Lists in the file replace the effects of hosts and aggregates, which are written already.
+    # Lists in the file replace the effects of the hosts and aggregates, which are already written.
     after, now = merge_state.after.providers, merge_state.now
     written = select_changed(merge_state.before.providers, after).keys() | merge_state.given_lists
     present = cloud.read_providers(connection)
@@ -242,8 +242,8 @@ def _write_providers(
 
 
 def _complete_roots(merge_state: MergeState, present: Mapping[str, ProviderState]) -> None:
-    # The operations have changed providers that existed before. Only the lists and ratios in the
-    # file replace their results.
+    # The writes of hosts and aggregates have changed providers. Only the lists and ratios in the
+    # file replace these changes.
     after = merge_state.after
     joined, disabled_hosts = after.map_aggregates_by_host(), after.find_disabled_hosts()
     ratios_by_host = after.map_ratios_by_host(merge_state.policies)
@@ -311,8 +311,8 @@ def _write_instances(connection: Connection, merge_state: MergeState) -> None:
 class Difference:
     """An object that is new, changed or gone.
 
-    ``action`` is :data:`NEW`, :data:`CHANGED` or :data:`GONE`, ``kind`` the kind of object, and
-    ``details`` has field, old and new value of a changed object.
+    ``action`` is :data:`NEW`, :data:`CHANGED` or :data:`GONE`, ``kind`` the kind of object. For a
+    changed object, ``details`` has the field, old and new value of each change.
     """
 
     action: str
@@ -321,7 +321,7 @@ class Difference:
     details: tuple[tuple[str, Any, Any], ...] = ()
 
 
-#: Field of the state, noun and name of objects, in the order of sections.
+#: Fields of the state, with the noun and the name of an object, in the order of sections.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "flavors": ("flavor", lambda thing: thing.name),
     "images": ("image", lambda thing: thing.name or thing.uuid),
@@ -335,7 +335,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def list_differences(before: State, after: State) -> tuple[Difference, ...]:
-    """List the differences between two clouds, without the parts of new hosts."""
+    """List differences between clouds, without the providers of new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
@@ -362,7 +362,7 @@ def list_differences(before: State, after: State) -> tuple[Difference, ...]:
 
 
 def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new value of each field that differs in two documents."""
+    """Yield path, old value and new value of each differing field."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}, key=str):
             yield from _compare(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))

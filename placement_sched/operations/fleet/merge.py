@@ -34,19 +34,19 @@ from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
 from placement_sched.store.compute.instances import serialize_metadata
 
-#: Fields whose presence makes an entry a report.
+#: Fields of a host report. An entry with any of them is a report.
 _REPORTED = frozenset(compute_node.REPORT_KEYS).difference(
     ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories")
 )
-#: A provider with the name of its root.
+#: A provider, and the name of its root provider.
 _ProviderAndRoot = tuple[ProviderState, str]
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
 Allocations = Mapping[str, Amounts]
-#: Fields of owners, consumers and instances by the keys of an entry with the same values.
+#: Keys of a file entry, with the fields of owners, consumers and instances that they set.
 OWNER = {"project": "project_id", "user": "user_id"}
 _CONSUMER = {**OWNER, "type": "consumer_type"}
 PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
-#: An instance without any values of an entry.
+#: An instance without the values that an entry sets.
 BLANK = Instance(uuid="", display_name="", vm_state="active", metadata={}, system_metadata={})
 
 
@@ -139,7 +139,8 @@ def _merge_inventories(
 ) -> dict[str, Inventory]:
     """Merge the inventories of an entry into the inventories of a provider.
 
-    If the entry has inventories, they replace ``existing``. Inventories in ``reported`` remain.
+    If the entry has inventories, they replace ``existing``. Inventories in ``reported`` remain,
+    unless the entry replaces them or removes them by null.
     """
     inventories = {**reported, **existing}
     if "inventories" in entry:
@@ -455,7 +456,7 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
 
 
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
-    """Merge a document into the present cloud, or raise :class:`DocumentError`."""
+    """Merge a document into the cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     merge_state = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with prefix_errors("resource_classes"):

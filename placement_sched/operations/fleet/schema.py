@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema of a fleet file (doc/source/fleet.rst), with name patterns expanded."""
+"""Schema of fleet files (doc/source/fleet.rst), expanding name patterns."""
 
 from collections.abc import Callable
 from typing import Any
@@ -187,9 +187,9 @@ _FILE: Json = {
     "$defs": {"provider": _PROVIDER},
 }
 
-#: Reads a whole file.
+#: Validates a decoded fleet file, and expands its name patterns.
 read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expand_names}, digits_as_text=True)
-#: Validate the name of a provider or a node.
+#: Validate the name of a provider, or of a node.
 read_provider_name: Callable[[Any], str] = Reader(parts.PROVIDER_NAME)
 read_node_name: Callable[[Any], str] = Reader(_REPORTED["hypervisor_hostname"])
 #: The keys of the entries of flavors and images.

@@ -30,12 +30,12 @@ _HEADER = "# A cloud, written by placement-sched fleet dump, for placement-sched
 
 
 class _Loader(yaml.CSafeLoader):
-    """Loader for mappings with text keys, lists, texts, decimals, booleans and null."""
+    """Loader of mappings, lists, texts, decimal numbers, booleans and null."""
 
     def flatten_mapping(self, node: MappingNode) -> None:
-        """Insert merged mappings.
+        """Insert the mappings of the merge key ``<<``, and reject repeated keys.
 
-        The keys of the mapping itself take precedence.
+        The mapping's own keys take precedence over merged keys.
         """
         names = set()
         for key, _ in node.value:
@@ -106,9 +106,10 @@ class YamlFile:
             self._reject(problem, self.find_mark(error.keys, at_key=error.at_key))
 
     def find_mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> Any:
-        """Find the position of the value (or key) at a path, or of its nearest parent.
+        """Find the position of the value (or key) at a path of keys.
 
-        The position of a mapping is the position of its key. An empty document has no position.
+        Without this value, it is the position of the nearest parent. The position of a mapping is
+        the position of its key. An empty document has no position.
         """
         node: Any = self.root
         mark = None if node is None else node.start_mark
