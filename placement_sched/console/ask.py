@@ -50,7 +50,7 @@ _Row = tuple[str, str, str, str]
 def compare(answers: Sequence[Json], names: tuple[str, str]) -> Json:
     """Compare two explanations by conclusions, stages and best hosts.
 
-    ``names`` are the names to show.
+    ``names`` are the titles to show for the two explanations.
     """
     first, second = answers
     conclusions = [_describe_conclusion(first), _describe_conclusion(second)]
@@ -83,7 +83,7 @@ def _compare_stage(name: str, first: Json | None, second: Json | None) -> _Row:
 
 
 def _format_count(report: Json | None) -> str:
-    """Format the number of hosts after a stage, and before it if it rejected any."""
+    """Format the number of hosts after a stage, and before it if different."""
     if report is None:
         return _NONE
     before, after = report["before"], report["after"]
@@ -154,12 +154,12 @@ class Links:
     requested_host: str | None = None
 
     def build_address(self, **more: str | None) -> str:
-        """Return the address of this page, with ``more`` fields added or (None) removed."""
+        """Return this page's address, with fields added, or removed by None."""
         return f"{self.root}/ask?{self.form_request.build_query(**{**self.beside, **more})}"
 
     @property
     def today(self) -> str:
-        """Return the address of this page for the same request, without changes and options."""
+        """Return this page's address, without simulated changes and options."""
         return self.build_address(**dict.fromkeys(self.form_request.simulated_fields))
 
     @property
@@ -257,7 +257,7 @@ def _list_choices(client: ApiClient, form_request: FormRequest) -> dict[str, Any
 
 
 def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> list[dict[str, Any]]:
-    """List the policy's weight multipliers with configured value and form value.
+    """List the policy's weight multipliers, as configured and in the form.
 
     Multipliers of 0 or at least 1000 are sorted last.
     """
@@ -326,7 +326,7 @@ def _compare_policies(
     explanation: Json,
     names: Mapping[str, str],
 ) -> Json | None:
-    """Compare an explanation with another policy's, or return None without another policy."""
+    """Compare an explanation with another policy's, or return None."""
     if not (policy := args.get("beside")):
         return None
     other = {**body, "policy": policy}
@@ -341,9 +341,9 @@ def _compare_policies(
 
 
 def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
-    """Build stage and reason of each rejected node, for the script that draws the map.
+    """Build stage and reason of each rejected node, for the map's script.
 
-    Equal reasons are sent once. ``why`` has the index of the reason of each node in ``nodes``.
+    Equal reasons are sent once. ``why`` has an index into ``reasons`` for each node in ``nodes``.
     """
     reasons: dict[str, int] = {}
     return {
@@ -369,7 +369,7 @@ def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, 
 def _build_host_values(
     client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Build the template values about the requested host: verdict, path and weights.
+    """Build the requested host's template values: verdict, path, weights.
 
     ``against`` are the nodes whose weights are compared.
     """
@@ -395,7 +395,7 @@ def _build_host_values(
 
 
 def _build_stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
-    """Build the template values for a page with the hosts that a stage rejects.
+    """Build the template values for a page of a stage's rejected hosts.
 
     Raises :class:`NotFound` if the explanation has no such stage or page.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity page: instances that still fit, effects of changes and failures, and plan runs.
+"""Capacity pages: remaining capacity, changes, failures, and plan runs.
 
 The pages of plan runs list the runs with their states, and the moves of a run. They only read.
 """
@@ -55,7 +55,7 @@ _GOALS = {
 }
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor, or enter its sizes or a change, then count."
-#: Changes that links may pass as a parameter for each host.
+#: Kinds of changes that links may pass, with a parameter for each host.
 _HOST_CHANGES = ("drain", "remove")
 #: Conditions in place of a host: filters of hosts that must all match.
 _CONDITION = r"(?:search|zone|aggregate|state|trait):[^&]+"
@@ -121,7 +121,7 @@ class CapacityForm:
         return "" if per == _WHOLE else per
 
     def encode(self, **more: Sequence[str]) -> str:
-        """Encode the form as a query string with changes as lines and other fields replaced."""
+        """Encode the form as a query string, with the fields of ``more`` replaced."""
         fields = {
             name: self.values.getlist(name)
             for name in self.values
@@ -150,10 +150,7 @@ class CapacityForm:
 
     @cached_property
     def changes_typed(self) -> list[str]:
-        """Return the changes that are typed in the form or passed by a link.
-
-        Each is a line.
-        """
+        """Return the changes that the form or a link contains, each as a line."""
         lines = list(split_lines(self.values, "change"))
         hosts_by_kind = {
             kind: list(filter(None, self.values.getlist(kind))) for kind in _HOST_CHANGES
@@ -208,8 +205,8 @@ class CapacityForm:
 class Count:
     """A capacity before and after the changes of the form.
 
-    ``after`` is None without changes. A count that was not finished is a lower bound, and has no
-    difference.
+    ``after`` is None without changes. A capacity whose count was not finished is a lower bound, and
+    its ``difference`` is unknown.
     """
 
     before: int
@@ -244,8 +241,8 @@ class FlavorRow:
 def index() -> flask.Response:
     """Show the form and, if the address has a request, the capacity.
 
-    Several flavors, and the effect of changes, are loaded part by part by the script, or at once
-    with the parameter ``complete``.
+    A script loads several flavors, and the effects of changes, part by part. With the parameter
+    ``complete`` the page contains all parts.
     """
     if redirect := redirect_without_empty_fields():
         return redirect
@@ -361,7 +358,7 @@ def shorten_reason(reason: str) -> str:
 
 
 def expand_changes(client: ApiClient, changes: Sequence[Json]) -> list[Json]:
-    """Replace conditions such as ``zone:az1&search:r07`` in changes by matching hosts.
+    """Replace conditions such as ``zone:az1`` in changes by matching hosts.
 
     Raises :class:`Invalid` if no host matches.
     """
@@ -424,7 +421,7 @@ def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
 
 
 def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> FlavorRow:
-    """Join the capacity of a flavor before and after the changes."""
+    """Build a flavor's row from its capacity before and after the changes."""
     exact = all(side.get("exact", True) for side in sides)
     parts = [{part["name"]: part["capacity"] for part in side.get("per", ())} for side in sides]
     counts = {
@@ -449,7 +446,7 @@ def _build_pair(capacities: Sequence[int]) -> tuple[int, int | None]:
 
 
 def report() -> flask.Response:
-    """Send the capacity as a file, with the capacity before the changes and the moves."""
+    """Send a file with the capacity before and after changes, and moves."""
     query, client = CapacityForm(request.args), get_api_client()
     changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})

@@ -35,7 +35,7 @@ _MIN_DIFFERENCE = 5e-4
 
 @dataclass(frozen=True, slots=True)
 class StagePicture:
-    """A stage of the funnel, with hosts before and after it, and reasons for rejections.
+    """A stage of the funnel, with counts of hosts and rejected hosts.
 
     ``stayed`` is the width of the remaining hosts, ``left`` the width of the rejected hosts.
     """
@@ -55,17 +55,17 @@ class StagePicture:
 
     @property
     def colour(self) -> int:
-        """Return the number of the stage's colour, which is neither blue nor green."""
+        """Return the number of the stage's colour."""
         return _STAGE_COLOURS[self.place % len(_STAGE_COLOURS)]
 
     @property
     def letter(self) -> str:
-        """Return the letter of the stage (A to Z, then AA), in addition to its colour."""
+        """Return the letter of the stage: A to Z, then AA to ZZ."""
         return _LETTERS[self.place % len(_LETTERS)] * (self.place // len(_LETTERS) + 1)
 
     @property
     def words(self) -> str:
-        """Describe why the stage rejects hosts, in words of an operator."""
+        """Return words for the rejections of the stage, empty if there are none."""
         return describe_stage(self.name)
 
     @property
@@ -120,7 +120,7 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
 
 @dataclass(frozen=True, slots=True)
 class WeightPart:
-    """The part of a host's weight from a weigher, with start and width of a bar."""
+    """A weigher's part of a host's weight, with start and width of its bar."""
 
     weigher: str
     colour: int
@@ -143,8 +143,8 @@ class WeightBar:
 def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
     """Compare two hosts' weights by weigher, largest difference first.
 
-    A difference is positive if the weigher prefers the first host. Both are hosts of an
-    explanation. Equal parts are omitted.
+    ``first`` and ``second`` are hosts of an explanation. A difference is positive if the weigher
+    prefers the first host. Equal parts are omitted.
     """
     names = dict.fromkeys([*first["weights"], *second["weights"]])
     differences = [(name, _get_weight(first, name) - _get_weight(second, name)) for name in names]
@@ -156,8 +156,8 @@ def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
 class WeightsPicture:
     """Chart of the best hosts as stacked bars.
 
-    ``zero`` is the position of weight 0. ``weighers`` change the weight of any host that passed,
-    ``without_effect`` change none.
+    ``zero`` is the position of weight 0. ``weighers`` have a name and a colour, and change the
+    weight of any host that passed. The weighers in ``without_effect`` change no weight.
     """
 
     bars: tuple[WeightBar, ...]
@@ -167,7 +167,7 @@ class WeightsPicture:
 
 
 def build_weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsPicture:
-    """Build the chart of the best of these hosts, which are in final order."""
+    """Build the chart of the best of ``hosts``, which are in final order."""
     best = hosts[:BEST]
     names = [weigher["name"] for weigher in weighers]
     effective = [name for name in names if any(_get_weight(host, name) for host in hosts)]
@@ -215,7 +215,10 @@ def _get_weight(host: Json, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """The decisions of an interval: position and heights of the bars for both outcomes."""
+    """The decisions of an interval, as a bar for each outcome.
+
+    ``placed`` and ``failed`` are the heights of the bars, and ``numbers`` are the counts.
+    """
 
     start: float
     width: float
@@ -288,7 +291,7 @@ class CapacityPicture:
 
 
 def build_capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
-    """Build the chart of a ``POST /capacity`` response for a flavor or for several flavors."""
+    """Build the chart of a ``POST /capacity`` response."""
     bars: list[Json] = []
     for flavor in answer.get("flavors", [answer]):
         defaults = {"exact": True, "inexact_because": (), "refused": ""}

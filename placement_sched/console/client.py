@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of the APIs for pages, which sends HTTP requests to the same application.
+"""Client that sends the requests of pages to the APIs of this application.
 
 Authentication, API policy rules, validation and errors apply to the pages as to any program,
 with the token of the person who has signed in.
@@ -47,7 +47,7 @@ def with_form_labels(error: Json) -> str:
 
 
 def _get_label(steps: Sequence[PathStep]) -> str:
-    """Return the form label of a value in a request, else the words of its JSON path."""
+    """Return the form label of a JSON path, else the words of the path."""
     match steps:
         case ["changes", int(index), *inner]:
             keys = join_keys(inner, " ")
@@ -94,7 +94,7 @@ class ApiError(Exception):
     """An error response of an API.
 
     ``title`` is the phrase of the status, ``detail`` the text with form labels, and ``error`` the
-    whole error object, empty if there is none. The error ``no_valid_host`` has a funnel.
+    whole error object, or an empty object. The object of ``no_valid_host`` includes a funnel.
     """
 
     def __init__(self, reply: Reply) -> None:
@@ -106,10 +106,7 @@ class ApiError(Exception):
 
 
 class SignInNeeded(Exception):
-    """A response with status 401.
-
-    The pages show the sign-in form.
-    """
+    """Error for a response with status 401, answered with the sign-in form."""
 
 
 class ApiClient:
@@ -131,7 +128,7 @@ class ApiClient:
         return _decode_reply(self.send("GET", path, urlencode(pairs, doseq=True)))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Json:
-        """Send a POST request that changes nothing and return the decoded response.
+        """Send a read-only POST request and return the decoded response.
 
         Raises :class:`ApiError` if the API responds with an error.
         """
@@ -139,19 +136,19 @@ class ApiClient:
         return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
 
     def map_aggregate_names(self) -> dict[str, str]:
-        """Map uuids of host aggregates to names, none if the caller may not list them."""
+        """Map aggregate uuids to names, empty if the caller may not list them."""
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
         return {item["uuid"]: item["name"] for item in aggregates}
 
     def list_zone_names(self) -> list[str]:
-        """Get the names of the availability zones, none if the caller may not list them."""
+        """Return names of zones, empty if the caller may not list them."""
         path = "/compute/v2.1/os-availability-zone"
         return [zone["zoneName"] for zone in self.list_visible(path, "availabilityZoneInfo")]
 
     def list_visible(
         self, path: str, key: str, query: Mapping[str, Any] | None = None
     ) -> list[Json]:
-        """Get the items at a key of a document, none if the caller may not list them."""
+        """Return items of a document, empty if the caller may not list them."""
         try:
             items: list[Json] = self.get(path, query)[key]
         except ApiError:
@@ -190,7 +187,7 @@ class ApiClient:
 def join_path(*parts: str) -> str:
     """Join path segments, which may contain any character.
 
-    WSGI paths are decoded, so that only a slash within a segment must be encoded.
+    Only a slash within a segment is encoded, because WSGI paths are decoded.
     """
     return "/".join(("", *(part.replace("/", quote("/", safe="")) for part in parts)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages Overview, Cloud, Aggregates and Policies, the page of a host, and the search."""
+"""Pages of the cloud: overview, hosts, aggregates, policies, search."""
 
 import shlex
 from collections import defaultdict
@@ -41,7 +41,7 @@ from placement_sched.model.provider import NEARLY_FULL
 
 #: Filters of hosts, which are query parameters of the API.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")
-#: Resource classes with a column in the table, and its title.
+#: Resource classes with a column in the table, and the titles of the columns.
 COLUMNS = {"MEMORY_MB": "memory", "VCPU": "VCPU", "DISK_GB": "disk"}
 #: Hosts per page of the table.
 ROWS = 50
@@ -53,7 +53,7 @@ _SUMS = ("used", "capacity", "full", "nearly_full")
 _FIRST_CLASSES = ("MEMORY_MB", "VCPU", "PCPU", "DISK_GB")
 #: Maximum number of resource classes with a column.
 _MAX_AGGREGATE_CLASSES = 4
-#: Metadata keys with a column of their own.
+#: Metadata key, and prefix of metadata keys, with a column of their own.
 _ZONE, _TRAIT = "availability_zone", "trait:"
 #: Commands by the kind of finding that they fix.
 _COMMANDS = {
@@ -115,7 +115,7 @@ def show_hosts() -> flask.Response:
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
         "given": {name: filters.get(name, "") for name in FILTERS},
-        # Links of earlier releases have the free share.
+        # Links of earlier releases name the free share instead of the used share.
         "colour": args.get("colour", "used:MEMORY_MB").replace("free:", "used:"),
         "only": args.get("only", ""),
         "group": args.get("group", "zone"),
@@ -135,7 +135,7 @@ def show_hosts() -> flask.Response:
 
 
 def download_hosts() -> flask.Response:
-    """Send the hosts that match the query string, with used and total amounts, as CSV."""
+    """Send the hosts that match the query string as CSV, with amounts."""
     args = flask.request.args
     filters = {name: args[name] for name in FILTERS if args.get(name)}
     hosts = get_api_client().get(_HOSTS, filters)["hosts"]
@@ -226,7 +226,7 @@ def add_uses(parts: Sequence[Json], name: str) -> Use:
 
 
 def choose_classes(parts: Sequence[Json], maximum: int) -> list[str]:
-    """Choose the resource classes to show: first the usual classes, then the fullest."""
+    """Choose resource classes to show: the usual classes, then the fullest."""
     names = {name for part in parts for name in part["resources"]}
     uses = {name: add_uses(parts, name).percent for name in names}
     first = [name for name in _FIRST_CLASSES if name in names]
@@ -243,7 +243,7 @@ def find_full(zones: Sequence[Json]) -> Iterator[Use]:
 
 
 def show_aggregates() -> flask.Response:
-    """Show the host aggregates and the result of the check of reserved aggregates."""
+    """Show the host aggregates and the findings of their check."""
     aggregates = get_api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
     check = get_api_client().get(_CHECK)
     sums = {part["uuid"]: part for part in get_api_client().get(_OVERVIEW)["aggregates"]}
@@ -275,7 +275,7 @@ def show_aggregates() -> flask.Response:
 
 
 def download_aggregates() -> flask.Response:
-    """Send the host aggregates, with used amounts and capacity of their hosts, as CSV."""
+    """Send the host aggregates as CSV, with the amounts of their hosts."""
     aggregates = get_api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
     sums = {
         part["uuid"]: part["resources"] for part in get_api_client().get(_OVERVIEW)["aggregates"]
@@ -316,7 +316,7 @@ def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json])
 
 
 def with_words(finding: Json) -> Json:
-    """Add the command line's sentence and the command that fixes it to a finding."""
+    """Add a sentence (``words``) and the fixing ``command`` to a finding."""
     names = f"{shorten_names(finding['names'])} " if finding["names"] else ""
     command = _COMMANDS.get(finding["kind"])
     return {**finding, "words": f"{names}{finding['detail']}", "command": command}
@@ -325,7 +325,7 @@ def with_words(finding: Json) -> Json:
 def show_overview() -> flask.Response:
     """Show the state of the cloud."""
     if any(name in request.args for name in FILTERS):
-        # Addresses of the map began with /console/? before this page.
+        # In earlier releases, /console/ was the map, with the filters in its address.
         return redirect(f"/console/cloud?{request.query_string.decode('latin-1')}")
     client = get_api_client()
     overview = client.get(_OVERVIEW)
@@ -352,9 +352,9 @@ def show_overview() -> flask.Response:
 
 
 def show_findings() -> flask.Response:
-    """Show the first findings of the check of aggregates, as a part of the overview.
+    """Show the first findings about aggregates, as a part of the overview.
 
-    The check reads the traits of all hosts, which takes as long as the rest of the page.
+    The page loads them later, because their check takes as long as the remaining page.
     """
 
     def answer() -> Mapping[str, Any]:
@@ -380,10 +380,10 @@ def _count_fits() -> Mapping[str, Any]:
 
 
 def _build_fit_row(row: Json) -> Json:
-    """Build the row of a flavor: zones with least capacity first, and the main limit."""
+    """Build the row of a flavor, with the zones of least capacity first."""
     zones = sorted(row.get("per", ()), key=lambda part: (part["capacity"], str(part["name"])))
     stops = row["limited_by"]
-    # A required trait that no host has stops more than a full host.
+    # Show a reason with a detail, such as a trait that no host has, rather than a full resource.
     details = (stop for stop in stops if not row["capacity"] and stop.get("detail"))
     stop = next(details, next(iter(stops), None))
     return {
@@ -429,7 +429,7 @@ SELECTORS = {
 
 
 def show_policies() -> flask.Response:
-    """Show the list of policies, a policy in full, and its differences from another."""
+    """Show the policies, a policy in full, and its differences from another."""
     document = get_api_client().get(_POLICIES)
     policies = {policy["name"]: policy for policy in document["policies"]}
     chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
@@ -502,7 +502,7 @@ _HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A match of a search: kind, name, path and query below ``/console``, and a detail."""
+    """A match of a search, with its path and query below ``/console``."""
 
     kind: str
     name: str
@@ -541,7 +541,7 @@ def _list_hits(
 ) -> list[Hit]:
     """List the matches of a kind until the API rejects a request.
 
-    The person may not list this kind, or the text is malformed for it.
+    A request is rejected if the person may not list this kind or the text is malformed for it.
     """
     hits = []
     with suppress(ApiError):
@@ -584,7 +584,7 @@ def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
     """Yield the decisions with a text as request id, instance or uuid."""
     uuid = read_uuid(text)
     if uuid is not None:
-        # A server that is recorded is a hit of its own, with the same address.
+        # A recorded server is another hit, with the same address as its decisions.
         for name in ("instance", "request_id"):
             yield from _list_decisions(client, name, uuid)
         decision = client.get(f"/scheduler/v1/decisions/{uuid}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions page: recorded decisions, and a decision compared with its replay."""
+"""Decisions page: recorded decisions, and comparisons with replays."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -63,14 +63,14 @@ _TIMES = ("since", "until")
 _RANGES = {"1h": "last hour", "24h": "24 hours", "7d": "7 days"}
 #: A time of today or yesterday: ``14:00``, ``yesterday``, ``yesterday 14:00``.
 _WHEN = re.compile(r"(?P<day>today|yesterday)?\s*(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d))?")
-#: Facets: title, filter, and key of the counts.
+#: Filters whose values are shown with counts: title, filter, and key of the counts.
 _FACETS = (
     ("Stage that left no host", "stage", "stages"),
     ("Flavor", "flavor", "flavors"),
     ("Policy", "policy", "policies"),
     ("Project", "project_id", "projects"),
 )
-#: Options of ``placement-sched decision list`` that differ from the filter.
+#: Options of ``placement-sched decision list`` with other names than the filters.
 _OPTIONS = {"project_id": "project", "request_id": "request-id"}
 _CSV_COLUMNS = (
     *("created_at", "uuid", "outcome", "kind", "stage", "reason", "flavor", "policy"),
@@ -158,7 +158,7 @@ def _read_filters() -> dict[str, str]:
 
 
 def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str]:
-    """Build the API's query: with times in place of ages, and a uuid in place of a name."""
+    """Build the API's query, with ages as times and an instance name as uuid."""
     now = utcnow()
     query = dict(filters)
     for name in _TIMES:
@@ -186,7 +186,7 @@ def _find_server(client: ApiClient, query: Mapping[str, str]) -> Json | None:
 
 
 def _parse_when(text: str, now: datetime, label: str) -> str:
-    """Parse an age, ``14:00``, or ``yesterday`` with or without a time, to a time."""
+    """Convert an age, ``14:00`` or ``yesterday 14:00`` to an ISO 8601 time."""
     match = _WHEN.fullmatch(text.lower())
     if match is None or not text:
         return parse_time(text, now, label)
@@ -231,7 +231,7 @@ def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:
     return build_share(
         _DECISIONS,
         urlencode(query),
-        # The command has no option of this name.
+        # The command has no option for the global request id.
         command=() if "global_request_id" in filters else ["decision", "list", *options],
         csv=f"/decisions.csv?{urlencode(filters)}",
     )
@@ -257,7 +257,7 @@ def show(uuid: str) -> flask.Response:
 
 
 def _find_fit(decision: Json) -> Json | None:
-    """Evaluate a request without a host again, for a note whether it fits now.
+    """Evaluate a decision's request again, if it found no host.
 
     Returns the hosts that it would get, or the reason if there are none. Returns None if the
     decision selected a host, or if the request cannot be evaluated.
@@ -324,7 +324,7 @@ def _build_decision_values(decision: Json) -> dict[str, Any]:
 
 
 def _with_stored_flavor(spec: Json) -> Json:
-    """Replace a flavor object in a request by the name of an equal stored flavor."""
+    """Replace a request's flavor object by the name of an equal flavor."""
     flavor = spec.get("flavor")
     if not isinstance(flavor, dict) or not flavor.get("name"):
         return spec

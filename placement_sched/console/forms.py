@@ -22,8 +22,8 @@ from placement_sched.model.short_forms import (
     parse_pairs,
 )
 
-#: Form fields, some by the part of the request that each sets. The command line has an option of
-#: the same name: ``image_property`` is ``--image-property``.
+#: Form fields. The keys of ``_LISTS`` are the parts of the request that the fields set. The command
+#: line has an option for each field: ``image_property`` is ``--image-property``.
 _NUMBERS = ("vcpus", "ram", "disk", "count")
 _TEXTS = ("flavor", "image", "zone", "project")
 _LISTS = {
@@ -121,7 +121,7 @@ class FormRequest:
 
     @property
     def policy(self) -> str | None:
-        """Return the policy of the form, or None if the selectors choose the policy."""
+        """Return the policy of the form, or None to leave it to the selectors."""
         return self.typed.get("policy")
 
     def build_body(self, **more: Any) -> Json:
@@ -134,7 +134,7 @@ class FormRequest:
         return {"request_spec": self.request_spec, **nonempty, **more}
 
     def build_query(self, **more: str | None) -> str:
-        """Build the form's query string, with ``more`` fields added or (None) removed."""
+        """Build the form's query string, with fields added, or removed by None."""
         fields = {**self.typed, **more}
         return urlencode({key: text for key, text in fields.items() if text is not None})
 

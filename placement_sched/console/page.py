@@ -24,7 +24,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 
 #: Headers of every response below ``/console``. They allow only scripts and styles of this service,
-#: and none inline.
+#: and no inline scripts or styles.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -36,10 +36,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-#: First characters of a formula.
+#: First characters of a text that a spreadsheet evaluates as a formula.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _OPENER_POLICY = "Cross-Origin-Opener-Policy"
-#: Default of responses without Cache-Control.
+#: The header of responses that have no Cache-Control header.
 _NO_STORE = {"Cache-Control": "no-store"}
 #: Headers that a proxy adds.
 _PROXY_HEADERS = (
@@ -82,7 +82,7 @@ def add_security_headers(application: WSGI) -> WSGI:
 
 
 def is_shown(request: flask.Request, settings: Settings) -> bool:
-    """Return whether ``[console] enabled`` allows this client to see the console."""
+    """Return whether ``[console] enabled`` shows the console to this client."""
     enabled: bool | None = settings.console.enabled
     return is_local(request) if enabled is None else enabled
 
@@ -228,10 +228,10 @@ def render_page(
 
 
 def redirect_without_empty_fields() -> flask.Response | None:
-    """Redirect to this address without empty fields, or return None without such fields.
+    """Redirect to this address without empty fields, or return None.
 
-    Browsers without scripts send every field of a form. An address whose fields are all empty is
-    not redirected, so that the page can report it.
+    Browsers without scripts send every field of a form. Returns None if no field is empty. If all
+    fields are empty, it also returns None, so that the page can report this.
     """
     pairs = list(flask.request.args.items(multi=True))
     filled = [(name, text) for name, text in pairs if text.strip()]
@@ -266,7 +266,7 @@ def answer_page(
 ) -> flask.Response:
     """Render a page with the values that ``answer`` returns.
 
-    If ``answer`` raises an error of an API or form, the page shows the error, in ``refusal``.
+    If ``answer`` raises an error of an API or form, the page gets it in the value ``refusal``.
     """
     try:
         return render_page(template, title, {"refusal": None, **values, **answer()})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports as a single HTML file without scripts, rendered from the console's templates."""
+"""Reports as single HTML files without scripts, from templates."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _MAX_NAMES = 3
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Render a template of ``templates``."""
+    """Render a template in the folder ``templates``."""
     return _get_environment().get_template(template).render(values)
 
 
@@ -122,7 +122,7 @@ _NO_FUNNEL: Json = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """The heading of a report: time (UTC), scheduler and facts."""
+    """The heading of a report: scheduler (``place``), time in UTC, facts."""
 
     title: str
     place: str
@@ -184,13 +184,13 @@ def render_capacity_report(
 
 
 def as_explanation(decision: Json) -> Json:
-    """Convert a recorded decision to the format of a ``POST /explain`` response."""
+    """Convert a decision to the format of a ``POST /explain`` response."""
     funnel = decision["funnel"] or _NO_FUNNEL
     return {**decision, "hosts": decision["best"] or [], "funnel": funnel}
 
 
 def iterate_facts(body: Json) -> Iterator[tuple[str, str]]:
-    """Yield overrides and changes in a request body for the heading of a report."""
+    """Yield the overrides and changes of a request for a report's heading."""
     for key, value in body.get("overrides", {}).items():
         yield "override", f"{key} = {value}"
     for change in body.get("changes", ()):

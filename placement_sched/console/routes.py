@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of the console: its pages, its files and API access for its scripts.
+"""Routes of the console: pages, static files, and APIs for scripts.
 
 The console is read-only: it forwards only GET requests and queries sent by POST.
 """
@@ -48,7 +48,7 @@ _compress_file = lru_cache(maxsize=64)(_compress)
 
 
 def compress(response: flask.Response) -> flask.Response:
-    """Compress a response with gzip if the client and the rules allow this.
+    """Compress a response with gzip if the client and the response allow it.
 
     The ETag becomes weak, since it stands for two encodings of the same text (RFC 9110, 8.8.3).
     """
@@ -72,7 +72,7 @@ def compress(response: flask.Response) -> flask.Response:
 
 
 def _can_compress(response: flask.Response) -> bool:
-    """Return whether a response may be compressed for a client that accepts it."""
+    """Return whether compression is allowed, if the client accepts it."""
     if response.mimetype not in _COMPRESSED_TYPES or response.status_code in {204, 206}:
         return False
     if "Content-Encoding" in response.headers or "Set-Cookie" in response.headers:
@@ -87,7 +87,7 @@ def _is_file() -> bool:
 #: View of ``/`` that returns None if the client does not prefer HTML.
 Home = Callable[[], flask.Response | None]
 
-#: Queries that scripts may send as a POST. None changes anything.
+#: Queries that scripts may send as a POST. They change nothing.
 _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
 #: The APIs that scripts may read.
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
@@ -100,7 +100,7 @@ _MAX_SHOWN_PATH = 200
 
 
 class _Anything(BaseConverter):
-    """The rest of a path, including slashes at its beginning."""
+    """Converter for the end of a path, including slashes at its beginning."""
 
     regex = ".*"
     weight = 300
@@ -131,7 +131,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
 
 
 def make_home(services: Services) -> Home:
-    """Build the view that shows the console at ``/`` to browsers that may see it."""
+    """Build the view of ``/``, which shows the console to allowed browsers."""
     doors = SignInViews(services.settings)
 
     def show_home() -> flask.Response | None:
@@ -149,7 +149,7 @@ def make_home(services: Services) -> Home:
 
 
 def forward(path: str) -> flask.Response:
-    """Forward a request of a page's script to an API with the token of the signed-in person.
+    """Forward a script's request to an API, with the signed-in person's token.
 
     ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token, which scripts
     cannot read. Raises :class:`Forbidden` for requests that may change something and
@@ -174,7 +174,7 @@ def _register_converter(state: BlueprintSetupState) -> None:
 def _check_request(services: Services, doors: SignInViews) -> flask.Response | None:
     check_shown(request, services.settings)
     check_same_origin(request)
-    # Set before any page, including error pages, because all show the signed-in person.
+    # Set before the page is built, because all pages, also of errors, show the signed-in person.
     flask.g.person = doors.get_person()
     flask.g.cloud_name = services.settings.console.cloud_name
     if len(request.query_string) > services.settings.api.max_query_string_size:
@@ -193,7 +193,7 @@ def _reject_unknown_path(rest: str) -> flask.Response:
 
 
 def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
-    """Render an error as a page, as JSON for scripts, or as a redirect to the sign-in form."""
+    """Render an error as a page, as JSON, or as a redirect to the sign-in."""
     if isinstance(failure, SignInNeeded):
         return with_headers(doors.redirect_to_sign_in())
     status, detail = _describe_error(failure)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sign-in by a form that gets a token from keystone, unless noauth2 is used.
+"""Sign-in by a form that gets a token from keystone.
 
 The token is in a cookie that scripts cannot read and that browsers do not send from other sites.
-It is never in an address or a log.
+It is never in an address or a log. With noauth2 there is no sign-in.
 """
 
 import logging
@@ -34,14 +34,17 @@ ADMIN = "admin"
 _SIGN_IN_TIMEOUT, _SIGN_OUT_TIMEOUT = 20.0, 5.0
 #: Additional lifetime of the name cookie in seconds, to report that the token has expired.
 _NAME_LIFETIME = 24 * 3600
-#: Valid tokens. A token is sent to keystone in a header.
+#: Pattern of valid tokens. A token is sent to keystone in a header.
 _TOKEN = re.compile(r"[!-~]+")
 _ENDED = "Your sign-in has expired, or is no longer valid. Sign in again."
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person who sends a request: token or None, name, and whether sign-out works."""
+    """The person who sends a request.
+
+    ``token`` is None before sign-in. ``signs_out`` is true if the person can sign out.
+    """
 
     token: str | None
     name: str
@@ -69,7 +72,7 @@ class SignInViews:
         return {"/sign-in": self.sign_in, "/sign-out": self.sign_out}
 
     def sign_in(self) -> flask.Response:
-        """Show the form, or get a token and redirect to the page before the sign-in."""
+        """Show the form, or get a token and redirect to the previous page."""
         if not self._by_keystone:
             return self._redirect_to(_check_target(""))
         if request.method != "POST":
@@ -107,9 +110,10 @@ class SignInViews:
         return response
 
     def redirect_to_sign_in(self) -> flask.Response:
-        """Redirect a request without a valid token to the form, which redirects it back.
+        """Redirect a request without a valid token to the sign-in form.
 
-        Invalid cookies are deleted, and the form reports that the sign-in has expired.
+        After sign-in, the form redirects to the page of the request. Invalid cookies are deleted,
+        and the form reports that the sign-in has expired.
         """
         target = request.full_path.rstrip("?") if request.method in {"GET", "HEAD"} else ""
         query = {"next": target} if target else {}
@@ -188,9 +192,9 @@ class SignInViews:
 def _build_cookie_name(name: str) -> str:
     """Return the full name of a cookie for the current request.
 
-    ``__Host-`` binds the cookie to this host and TLS. It requires the path ``/``, so ``__Secure-``
-    is used if the service has a path prefix: other applications of the host must not get the
-    token. Browsers accept both only with TLS, which is optional within a machine.
+    ``__Host-`` binds the cookie to this host and TLS, but requires the path ``/``. If the service
+    has a path prefix, ``__Secure-`` is used, because other applications of the host must not get
+    the token. Without TLS, which is optional within a machine, browsers accept neither prefix.
     """
     if request.scheme != "https":
         return name
@@ -215,7 +219,7 @@ def _delete_cookies(response: flask.Response) -> None:
 
 
 def _check_target(target: str) -> str:
-    """Return the address to open after sign-in, which must be a path of the console."""
+    """Return ``target`` if it is a path of the console, else its home page."""
     console = f"{request.root_path}/console/"
     home = f"{request.root_path}/?"
     is_local = target.startswith((console, home)) and target.isprintable() and "\\" not in target

@@ -14,13 +14,13 @@ from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Titles of resource classes whose unit is in their name.
 _TITLES = {"MEMORY_MB": "Memory", "DISK_GB": "Disk"}
-#: The unit of such a class, as an exponent of 1024 above MiB.
+#: The units of these classes, as exponents of 1024 above MiB.
 _EXPONENTS = {"MEMORY_MB": 0, "DISK_GB": 1}
 _UNITS = ("MiB", "GiB", "TiB", "PiB")
 
 
 def format_class(name: str) -> str:
-    """Return the title of a resource class, such as ``Memory`` for ``MEMORY_MB``."""
+    """Return the title of a resource class (``Memory`` for ``MEMORY_MB``)."""
     return _TITLES.get(name, name)
 
 
@@ -61,7 +61,7 @@ def choose_fullness_class(percent: float) -> str:
 
 
 def format_time(text: str | None, *, seconds: bool = True) -> str | Markup:
-    """Format a UTC time of this year as ``27 Nov 14:03:12``."""
+    """Format a UTC time, such as ``27 Nov 14:03:12`` in this year."""
     if text is None:
         return "never"
     moment = _parse(text)
@@ -138,14 +138,14 @@ def _describe_shortage(resource_class: str, amount: str) -> str:
 
 
 def format_stage(name: str) -> str:
-    """Describe a stage by its name in words of an operator, such as ``not enough memory``."""
+    """Describe a stage in an operator's words, such as ``not enough memory``."""
     for pattern, words in _STAGE_WORDS:
         name = re.sub(pattern, words, name)
     return name
 
 
 def describe_stage(name: str) -> str:
-    """Describe why a stage rejects hosts, in words of an operator."""
+    """Return words for the rejections of a stage, empty if there are none."""
     words = _FILTER_WORDS.get(name) or format_stage(name)
     return "" if words == name else words.replace(",", ", ").replace(",  ", ", ")
 
@@ -159,7 +159,7 @@ def format_stop(stop: Mapping[str, Any]) -> str:
     return describe_stage(name) or name
 
 
-#: The filters by name.
+#: The template filters by name.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "class_name": format_class,
     "amount": format_amount,
