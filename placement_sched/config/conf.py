@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process's oslo.config object, and functions that create and read such objects."""
+"""The process's oslo.config object, and functions for such objects."""
 
 import os
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class in_effect:  # noqa: N801 - a context manager is named so
 
 
 def create_conf(*, follows_plugins: bool = False) -> Conf:
-    """Create an oslo.config object with every core option, before files are read."""
+    """Create an oslo.config object with all core options, and read no files."""
     conf = Conf(follows_plugins=follows_plugins)
     log.register_options(conf)
     api.register(conf)
@@ -54,7 +54,7 @@ def create_conf(*, follows_plugins: bool = False) -> Conf:
 
 
 def register_core_options(conf: cfg.ConfigOpts) -> None:
-    """Register the options of this service, except options of libraries, in ``conf``."""
+    """Register this service's options, but no library options, in ``conf``."""
     for group, options in list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
@@ -63,7 +63,7 @@ def register_core_options(conf: cfg.ConfigOpts) -> None:
 def restart_options() -> frozenset[tuple[str, str]]:
     """Return group and name of the options that are read only at the start.
 
-    Options of plugins are never among them: they are read per request.
+    They include no options of plugins, which are read for each request.
     """
     mutable = {
         (group, option.dest)
@@ -76,7 +76,7 @@ def restart_options() -> frozenset[tuple[str, str]]:
 
 
 def list_server_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that cannot differ between requests."""
+    """Return group and name of options that are equal for all requests."""
     access = {("oslo_policy", name) for name in CONF.registered.get("oslo_policy", ())}
     return restart_options() | RATIOS | POLICY_OPTIONS | access
 
@@ -84,11 +84,11 @@ def list_server_options() -> frozenset[tuple[str, str]]:
 def read_files(
     conf: AnyConf, files: Sequence[str] = (), sections: Sections | None = None
 ) -> AnyConf:
-    """Read INI files and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``.
+    """Read INI files and variables ``OS_<GROUP>__<OPTION>`` into ``conf``.
 
-    The files of the directory ``<file>.d`` are read after a file. ``sections`` are the sections of
-    the files, if they have been read before. Returns ``conf``. Raises :class:`ConfigurationError`
-    if a file cannot be read.
+    After each file, the files of the directory ``<file>.d`` are read. ``sections`` are the sections
+    of the files, if they have been read before. Returns ``conf``. Raises
+    :class:`ConfigurationError` if a file cannot be read.
     """
     all_files = with_directories(files)
     sections = read_sections(all_files) if sections is None else sections
@@ -105,8 +105,8 @@ def read_files(
     if isinstance(conf, Conf):
         conf.sections = sections
     if "api" in conf:  # ``conf`` may have only some of the options
-        # OpenStack placement's default is keystone: a file that describes the identity service
-        # expects it.
+        # The default of OpenStack placement is keystone, which a file with options of
+        # keystonemiddleware expects.
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
         if sections.get(api.KEYSTONE_GROUP) or any(name.startswith(prefix) for name in os.environ):
             conf.set_default(api.STRATEGY, "keystone", "api")
@@ -123,14 +123,14 @@ CONF = create_conf(follows_plugins=True)
 def share_files(conf: Conf) -> Conf:
     """Read the files of ``conf`` also into the objects that plugins use.
 
-    Returns ``conf``. These objects are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a
-    plugin registers later, in ``__init__`` or at first use, then have the values of the files.
+    These objects are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a plugin registers
+    later, in ``__init__`` or at first use, then have the values of the files. Returns ``conf``.
     """
     files = list_files(conf)
     for plugin_conf in (cfg.CONF, CONF):
         if "config_file" not in plugin_conf or list_files(plugin_conf) != files:
             read_files(plugin_conf, files, conf.sections)
         elif plugin_conf is not conf:
-            plugin_conf.reload_config_files()  # at once, as plugins may be reading options
+            plugin_conf.reload_config_files()  # in a single step, as plugins may be reading options
     CONF.sections = conf.sections
     return conf

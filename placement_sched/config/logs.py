@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging with oslo.log and its options (``debug``, ``log_file``, ``use_journal``, ...)."""
+"""Logging with oslo.log and its options, such as ``debug``."""
 
 import faulthandler
 import logging
@@ -23,8 +23,8 @@ _USELESS_PREFIXES = {
     "alembic.runtime.migration": ("Context impl ", "Will assume "),
     "_granian": ("Configured number of workers ",),
 }
-#: Attributes of a log record that are not escaped. Requests cannot influence them, and colours are
-#: control sequences.
+#: Attributes of a log record that are not escaped. Requests cannot influence them, and a colour
+#: consists of control characters.
 _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 
@@ -57,7 +57,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
 def log_stacks_on_signal() -> None:
     """Make SIGUSR2 write the stacks of all threads to the log, also in forks.
 
-    A separate thread writes them, as the signal may interrupt a handler of the log.
+    A separate thread writes them, because the signal may interrupt a log handler that has a lock.
     """
     signal.signal(
         signal.SIGUSR2, lambda *_signal: Thread(target=_log_stacks, name="stacks").start()
@@ -83,10 +83,10 @@ def _is_useful(record: logging.LogRecord) -> bool:
 
 
 class EscapingFormatter(ContextFormatter):
-    """oslo.log's formatter, which escapes texts so that no request can forge a log line."""
+    """oslo.log's formatter with escaped texts, which prevents forged lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the first line of a record in the operator's format, with escaped texts."""
+        """Return a record's first line in the operator's format, escaped."""
         line = super().formatMessage(record)
         if line.isprintable():
             return line

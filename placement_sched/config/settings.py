@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.config objects and options with extensions, and the immutable view of all settings.
+"""Extended oslo.config objects and options, and the immutable settings.
 
 Layers of settings, in order of precedence: overrides of a request, the section of a scheduling
 policy, files and environment, defaults. The first two layers are mappings, and the last two layers
 are in oslo.config.
 
-oslo.config has no public way to read older option names from the environment, nor to give an option
-two names without deprecating either. This module contains the code that uses private parts of
+oslo.config has no public way to read older option names from the environment, or to give an option
+two names without a deprecation. This module contains all code that uses private parts of
 oslo.config (see doc/decisions/0006).
 """
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
 #: would reject larger values only when they are used.
 MAX_INT = 2**31 - 1
-#: Maximum seconds (20 days) of database timeouts, which PostgreSQL reads as milliseconds in 32-bit
+#: Maximum seconds (20 days) of database timeouts. PostgreSQL stores them as milliseconds in 32-bit
 #: integers.
 MAX_WAIT = 20 * 24 * 3600
 
@@ -47,7 +47,7 @@ _MIN_SIMILARITY = 0.8
 
 
 class OptionGroup:
-    """The options of a group as attributes, as in ``settings.scheduler.max_attempts``."""
+    """A group's options as attributes: ``settings.scheduler.max_attempts``."""
 
     __slots__ = ("_name", "_values")
 
@@ -55,10 +55,7 @@ class OptionGroup:
         self._name, self._values = name, values
 
     def __getattr__(self, option: str) -> Any:
-        """Return the value in effect.
-
-        Raises :class:`AttributeError` for an unknown option.
-        """
+        """Return the value in effect, or raise :class:`AttributeError`."""
         try:
             return self._values[option]
         except KeyError:
@@ -73,14 +70,14 @@ class OptionGroup:
         return iter(self._values)
 
     def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
-        """Add the options of ``group`` that this group lacks."""
+        """Return this group with the options of ``group`` that it lacks."""
         return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
 
 
 class Conf(cfg.ConfigOpts):
-    """oslo.config object that lists its options and reads older environment names.
+    """oslo.config object that lists options and reads older variable names.
 
-    With ``follows_plugins``, it returns the settings of the running plugin while a plugin runs.
+    With ``follows_plugins``, it returns the settings of the request while a plugin runs.
     """
 
     def __init__(self, *, follows_plugins: bool = False) -> None:
@@ -158,13 +155,13 @@ def deprecate_in_default(name: str | None = None) -> dict[str, Any]:
 
 
 def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
-    """Return whether the operator sets an option, instead of leaving its default."""
+    """Return whether the operator sets an option explicitly."""
     location = conf.get_location(name, None if group == "DEFAULT" else group)
     return location is not None and location.location.is_user_controlled
 
 
 def list_names(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
-    """Return group and name of an option, first the current, then the older names."""
+    """Return the (group, name) pairs of an option, the current pair first."""
     older_names = [
         (old.group or group, (old.name or name).replace("-", "_")) for old in option.deprecated_opts
     ]
@@ -174,7 +171,7 @@ def list_names(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
 def find_option(
     options: Mapping[str, Mapping[str, cfg.Opt]], group: str, name: str
 ) -> tuple[str, str] | None:
-    """Return the current group and name of an option with any of its names, or None."""
+    """Return current group and name of an option by any name, or None."""
     if name in options.get(group, ()):
         return group, name
     for current_group, members in options.items():
@@ -223,7 +220,7 @@ class HttpAddress(types.URI):
 
 
 class _Environment(ConfigurationSource):
-    """oslo.config's source of environment variables, with older names of options."""
+    """oslo.config's source of environment variables, with older names."""
 
     def __init__(self, variables: Any) -> None:
         self._variables, self.get_name = variables, variables.get_name
@@ -258,7 +255,7 @@ class Settings:
         self.conf = conf
         #: The options by group and name. ``conf`` may have more options.
         self.registered = registered
-        #: The assignments of the files by section, including those of policies.
+        #: The assignments of the files by section, including sections of policies.
         self.sections = sections
         #: The cache of :func:`cached_by_settings`.
         self.derived: dict[Hashable, Any] = {}
@@ -280,10 +277,7 @@ class Settings:
         return cls(conf, registered, groups, conf.sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the option group with this name.
-
-        Raises :class:`AttributeError` for an unknown group.
-        """
+        """Return an option group by name, or raise :class:`AttributeError`."""
         try:
             return self._groups[group]
         except KeyError:
@@ -309,7 +303,7 @@ class Settings:
         return self._overridden.get((group, name))
 
     def find_assignment(self, group: str, name: str) -> Assignment | None:
-        """Return the variable or the line in the files that sets an option, or None."""
+        """Return the variable or line of a file that sets an option, or None."""
         names = list_names(self.registered[group][name], group, name)
         return sources.find_assignment(self.sections, names, self.conf.environment)
 
@@ -335,7 +329,7 @@ class Settings:
     def with_values(
         self, values: Mapping[tuple[str, str], Any], source: str | None = None
     ) -> "Settings":
-        """Return new settings with ``values``, of the right types, by group and name.
+        """Return new settings with correctly typed values by (group, name).
 
         With a ``source``, the values are recorded as overrides. Without a ``source``, the new
         settings have no recorded overrides.
@@ -347,9 +341,9 @@ class Settings:
         return Settings(self.conf, self.registered, groups, self.sections, overridden)
 
     def resolve_option(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
-        """Resolve an override's key to group and name.
+        """Resolve an override's key to the current group and name.
 
-        Raises :class:`Invalid`.
+        Raises :class:`Invalid` for an unknown option.
         """
         group, _, name = key.rpartition(".")
         if option := find_option(self.registered, group or "DEFAULT", name):
@@ -369,7 +363,7 @@ def cached_by_settings(
 ) -> Callable[Concatenate[Settings, P], T]:
     """Cache the results of a function in the settings that it is called with.
 
-    The results are released together with the settings. Requests with overrides create many
+    The results are released together with the settings, because requests with overrides create many
     settings.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of settings: default files, assignments with lines, and typed values."""
+"""Sources of settings: default files, assignments and typed values."""
 
 import json
 import os
@@ -40,9 +40,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A line ``name = value`` of a section, with the section's heading, or a variable.
+    """A line ``name = value`` of a section, or an environment variable.
 
-    ``file_number`` is the position of the file among the files.
+    ``heading`` is the place of the section's heading. ``file_number`` is the position of the file
+    in the reading order.
     """
 
     place: Place
@@ -89,7 +90,7 @@ def list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def format_file_list(conf: cfg.ConfigOpts) -> str:
-    """Return the end of a start message, which lists the configuration files."""
+    """Return the end of a start message with the configuration files."""
     files = list_files(conf)
     return f", configuration {', '.join(files)}" if files else ""
 
@@ -97,11 +98,11 @@ def format_file_list(conf: cfg.ConfigOpts) -> str:
 def find_assignment(
     sections: Sections, names: Sequence[tuple[str, str]], environment: Mapping[str, str]
 ) -> Assignment | None:
-    """Return the variable of ``environment`` or the line of ``sections`` that sets an option.
+    """Return the environment variable or line that sets an option, or None.
 
     ``names`` are group and name of the option, first the current names, then older names. The
-    environment has precedence over files, and the last file with any of the names over other files.
-    Within a file, the first of the names has precedence, and the last assignment to it.
+    environment takes precedence over files, and the last file with any of the names over other
+    files. Within a file, the first of ``names`` takes precedence, and its last assignment.
     """
     for group, name in names:
         variable = f"OS_{group}__{name}".upper()
@@ -140,14 +141,14 @@ def read_sections(files: Iterable[str]) -> Sections:
 
 
 class _FileParser(iniparser.BaseParser):
-    """oslo.config's parser, which adds the assignments of a file to ``sections``."""
+    """oslo.config's parser, which adds a file's assignments to ``sections``."""
 
     def __init__(self, file: str, number: int, sections: dict[str, list[Assignment]]) -> None:
         self._file, self._number, self._sections = file, number, sections
         self._heading, self._group = Place(file, 0), "DEFAULT"
 
     def assignment(self, key: str, value: list[str]) -> None:
-        """Add an assignment, which the parser passes on after its last line."""
+        """Add an assignment, which the parser passes after its last line."""
         place = Place(self._file, self.lineno - len(value))
         line = Assignment(place, self._heading, self._group, key, "\n".join(value), self._number)
         self._sections.setdefault(self._group, []).append(line)
@@ -168,7 +169,7 @@ def describe_reason(value: object, wrong: Exception) -> str:
 
 
 def describe_wrong_value(line: Assignment, option: cfg.Opt, reason: object) -> str:
-    """Build the message about a wrong value, without the reason for a secret value."""
+    """Build the message about a wrong value, without the value if secret."""
     return f"[{line.group}] {line.name} has a wrong value{'' if option.secret else f': {reason}'}"
 
 
@@ -189,7 +190,7 @@ def check_number(option: cfg.Opt, value: Value) -> Value:
 def convert_value(option: cfg.Opt, value: Any) -> Any:
     """Convert a JSON value, or the text of a file, to the type of an option.
 
-    In a text, commas separate the items of a list option, and for a repeatable option the text is a
+    In the text of a list option, commas separate the items. The text of a repeatable option is a
     single value. Raises :class:`ValueError` with a readable reason.
     """
     is_repeatable = isinstance(option, cfg.MultiOpt)
@@ -207,7 +208,7 @@ def convert_value(option: cfg.Opt, value: Any) -> Any:
 def parse_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:
     """Parse a list option of ``name=ratio`` items, in order.
 
-    As in nova, other items are logged and ignored.
+    As in nova, items of another form are logged and ignored.
     """
     ratios, ignored = [], []
     for item in items:
@@ -236,11 +237,11 @@ _ETC = Path("/etc")
 
 
 def find_files(*, of_nova: bool = False) -> list[str]:
-    """Return the files to read if the command line names none.
+    """Return the files to read if the command line names no files.
 
-    ``PLACEMENT_SCHED_CONFIG`` names them, separated by colons. Without it they are the existing
-    files of OpenStack placement, of nova (``of_nova``), and of this service. Later files override
-    earlier files.
+    ``PLACEMENT_SCHED_CONFIG`` names them, separated by colons. If it is unset, they are the
+    existing files of OpenStack placement, of nova (``of_nova``), and of this service. Later files
+    override earlier files.
     """
     if FILES in os.environ:
         return [name for name in os.environ[FILES].split(":") if name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core options by group, for registration, sample configuration and documentation.
+"""Core options by group, for registration, samples and documentation.
 
 The modules of filters, weighers and request filters define their own options, which
 ``placement_sched.scheduler.plugins`` adds. An option is ``mutable`` if a change takes effect
@@ -35,11 +35,11 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` pairs, for an ``oslo.config.opts`` entry point."""
+    """Return ``(group, options)`` pairs, as ``oslo.config.opts`` requires."""
     return [(group, list(options)) for group, options in GROUPS.items()]
 
 
 def set_library_defaults() -> None:
-    """Set this service's defaults of library options (``oslo.config.opts.defaults``)."""
+    """Set defaults of library options (``oslo.config.opts.defaults``)."""
     api.set_cors_defaults()
     services.set_exchange()

@@ -66,7 +66,7 @@ CONSOLE = with_help(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.middleware's options, with defaults that change no response."""
+    """Register oslo.middleware's options, whose defaults change no response."""
     set_cors_defaults()
     conf.register_opts(cors.OPTS, group="cors")
     conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")

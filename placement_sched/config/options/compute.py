@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of [DEFAULT], [api_database], [database], [pci] and [workarounds].
+"""Options of nova: [DEFAULT], [api_database], [database], [pci] etc.
 
 Names and meanings are as in nova.conf, which the commands read unchanged.
 """
@@ -10,8 +10,8 @@ from oslo_config import cfg
 
 from placement_sched.config.settings import MAX_INT, deprecate_in_default, with_help
 
-#: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
-#: of its aggregates.
+#: The allocation ratios of hosts that report no ratios. A scheduling policy may set them for the
+#: hosts of its aggregates.
 RATIOS = frozenset(
     ("DEFAULT", name)
     for name in ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")

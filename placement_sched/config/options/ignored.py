@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``placement.conf`` and ``nova.conf`` that are ignored, with the reasons.
+"""Ignored options of ``placement.conf`` and ``nova.conf``, with reasons.
 
-Files may contain them. ``config validate`` and the operator's guide list them.
+Files may contain them. ``config validate`` and the operator's guide list them with the reasons.
 Sources: "Config Reference" of the Placement documentation, Stein to today; "Description of
 scheduler configuration options" of the OpenStack Configuration Reference, Icehouse to Newton, and
 nova's "Configuration Options", Ocata to today.

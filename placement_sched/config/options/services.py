@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of other services: [neutron], [trusted_computing] and [notifications].
+"""Options of [neutron], [trusted_computing] and [notifications].
 
 The options of [trusted_computing] are read only when the server starts. If requests could override
 the address of the service, they could obtain ``attestation_auth_blob``.
 
-[oslo_messaging_notifications] belongs to oslo.messaging, which takes a quarter of a second to load
-and has many dependencies. oslo.messaging is loaded only if notifications are sent. Therefore this
-module has copies of its options.
+[oslo_messaging_notifications] belongs to oslo.messaging. It takes a quarter of a second to load and
+has many dependencies, so it is loaded only if notifications are sent. Therefore this module has
+copies of its options.
 """
 
 from importlib import import_module
@@ -96,7 +96,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return keystoneauth's options of [neutron], including ``auth_type = password``."""
+    """Return keystoneauth's options of [neutron] for auth type ``password``."""
     return [
         (
             "neutron",
@@ -119,7 +119,7 @@ def _list_keystoneauth_options() -> list[cfg.Opt]:
 
 def import_oslo_messaging() -> Any:
     """Import oslo.messaging at first use, and return it."""
-    with catch_warnings(action="ignore"):  # eventlet warns about its use
+    with catch_warnings(action="ignore"):  # eventlet warns that it is deprecated
         return import_module("oslo_messaging")
 
 
