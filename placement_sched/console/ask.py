@@ -154,7 +154,7 @@ class Links:
     requested_host: str | None = None
 
     def build_address(self, **more: str | None) -> str:
-        """Return this page's address, with fields added, or removed by None."""
+        """Return this page's address, with more fields, or without None fields."""
         return f"{self.root}/ask?{self.form_request.build_query(**{**self.beside, **more})}"
 
     @property

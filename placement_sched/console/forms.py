@@ -134,7 +134,10 @@ class FormRequest:
         return {"request_spec": self.request_spec, **nonempty, **more}
 
     def build_query(self, **more: str | None) -> str:
-        """Build the form's query string, with fields added, or removed by None."""
+        """Build the form's query string, with the fields of ``more`` replaced.
+
+        A field with the value None is removed.
+        """
         fields = {**self.typed, **more}
         return urlencode({key: text for key, text in fields.items() if text is not None})
 

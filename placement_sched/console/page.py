@@ -101,10 +101,7 @@ def is_local(request: flask.Request) -> bool:
 
 
 def check_shown(request: flask.Request, settings: Settings) -> None:
-    """Reject a client that may not see the console.
-
-    Raises :class:`NotFound`.
-    """
+    """Raise :class:`NotFound` if a client may not see the console."""
     if not is_shown(request, settings):
         raise NotFound(
             "The console is not enabled here: without [console] enabled = true it is shown only to "

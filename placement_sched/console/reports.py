@@ -70,7 +70,7 @@ def _get_environment() -> Environment:
 
 
 def _format_number(value: float) -> str:
-    """Format a number with thousands separators, and three decimals."""
+    """Format a number, such as ``1,234``, with three decimals if not whole."""
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"

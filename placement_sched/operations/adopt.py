@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adoption of OpenStack placement's database, which it may keep using."""
+"""Adoption of a database that OpenStack placement may continue to use."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -36,9 +36,9 @@ _PREFIX = "trait:"
 class Reserved:
     """A reserved aggregate, with the flavors and images that may use it.
 
-    The ``forbidden_`` names may not use it. A flavor is checked with an image that requires no
-    trait, and an image with a flavor that requires no trait. Names are sorted. An image without a
-    name is listed by its id.
+    The forbidden flavors and images may not use it. A flavor is checked with an image that requires
+    no trait, and an image with a flavor that requires no trait. Names are sorted. An image without
+    a name is listed by its id.
     """
 
     aggregate: HostAggregate

@@ -170,8 +170,8 @@ def apply(
 ) -> tuple[int, int]:
     """Apply the ratios of policies to all hosts with a policy, in batches.
 
-    Returns the number of these hosts and the number of changed providers. Can be called again after
-    an interruption, and then does not write finished batches again.
+    Returns the number of these hosts and the number of changed providers. After an interruption, a
+    repeated call does not write finished batches again.
     """
 
     def update_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
@@ -388,7 +388,7 @@ def remove_host(
 def delete(connection: Connection, aggregate_id: int) -> None:
     """Delete an aggregate without hosts.
 
-    Raises :class:`Invalid` if it has hosts.
+    Raises :class:`NotFound`, and :class:`Invalid` if it has hosts.
     """
     aggregate = _lock_aggregate(connection, aggregate_id)
     if aggregate.hosts:
@@ -507,7 +507,10 @@ def map_zones_by_service(
 def map_zones_by_host(
     connection: Connection, hosts: set[str], settings: Settings
 ) -> dict[str, str]:
-    """Map each host to its zone, or to its zones joined by commas."""
+    """Map each host to its zone, or to its zones joined by commas.
+
+    A host without a zone is in ``[DEFAULT] default_availability_zone``.
+    """
     named = host_aggregates.map_zones(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {

@@ -337,9 +337,9 @@ def check_cloud(
 ) -> tuple[Mismatch, ...]:
     """Check the cloud, and return the findings of each kind in a fixed order.
 
-    ``unread`` are the names and uuids of nova's compute nodes that could not be read, or None if
-    they are unknown. Their providers are not reported as providers without a node. The number of
-    SQL statements depends only on the number of cells.
+    ``unread`` are the names and uuids of nova's compute nodes that could not be read. They are not
+    reported as missing. If ``unread`` is None, which means unknown, no node is reported as missing.
+    The number of SQL statements depends only on the number of cells.
     """
     names_of: dict[CloudFault, list[str]] = defaultdict(list)
     all_services = services.search(connection)
@@ -446,7 +446,7 @@ def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str
 
 
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
-    """Yield a finding if instances on hosts of cells have no allocations."""
+    """Yield a finding if instances in nova's cells have no allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
     for cell in cells.list_cells(connection):

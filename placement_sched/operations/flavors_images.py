@@ -175,10 +175,7 @@ class ImageChange:
 
 
 def check_settable(name: str) -> None:
-    """Reject a name that is read-only or reserved.
-
-    Raises :class:`Forbidden`.
-    """
+    """Raise :class:`Forbidden` for a name that is read-only or reserved."""
     if name in _READ_ONLY:
         raise Forbidden(f"Attribute '{name}' is read-only.")
     if name in _RESERVED or name.startswith("os_glance"):

@@ -46,7 +46,7 @@ class SharedFile:
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
-        """Return the latest document, or None before the first."""
+        """Return the latest document, or None before the first write."""
         if self._path is None:
             return None
         try:

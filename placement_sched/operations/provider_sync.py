@@ -288,7 +288,7 @@ def sync_aggregates(
     note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
 ) -> SyncRun:
-    """Add the root providers of hosts to the provider aggregates.
+    """Add root providers of hosts to the provider aggregates of the hosts.
 
     A host with several compute nodes is skipped (exit code 1 of nova-manage). A host without
     service, node or provider is skipped too (4, 5, 6). A failure of placement stops the run with

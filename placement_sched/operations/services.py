@@ -45,7 +45,7 @@ class ServiceChange:
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
     """Change a compute service.
 
-    Raises :class:`Invalid` if the service is not nova-compute.
+    Raises :class:`NotFound`, and :class:`Invalid` if the service is not nova-compute.
     """
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:

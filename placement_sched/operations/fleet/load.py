@@ -335,7 +335,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def list_differences(before: State, after: State) -> tuple[Difference, ...]:
-    """List differences between clouds, without the providers of new hosts."""
+    """List differences of two clouds, without objects implied by new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
