@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates, server groups, and the state of provider aggregates.
+"""Host aggregates and server groups, and their sync with placement.
 
 The attributes have nova's names.
 """
@@ -20,9 +20,9 @@ ZONE_KEY = "availability_zone"
 POLICY_KEY = "sched_policy"
 #: The scheduling policy of a request if no aggregate with another policy is selected.
 DEFAULT_POLICY = "default"
-#: Prefix of the metadata keys that name projects, separated by commas.
+#: Prefix of the metadata keys whose values are project ids, separated by commas.
 TENANT_PREFIX = "filter_tenant_id"
-#: Prefix of the metadata keys that reserve an aggregate: ``trait:X=required``.
+#: Prefix of metadata such as ``trait:X=required``: only requests for X use the aggregate's hosts.
 _TRAIT_PREFIX = "trait:"
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 #: The policies of a server group, as in nova.
@@ -32,18 +32,18 @@ MAX_SERVER_PER_HOST = "max_server_per_host"
 _PLAIN = ("uuid", "name", "project_id", "user_id")
 #: A provider uuid and a trait name.
 ProviderTrait = tuple[str, str]
-#: The synchronised attributes of providers, as in placement's paths and documents.
+#: Attributes of providers that a sync changes, as in placement's paths and documents.
 SyncedAttribute = Literal["aggregates", "traits"]
 
 
 def parse_policy_name(text: str) -> str:
-    """Return the policy name in a value of :data:`POLICY_KEY`, in lower case."""
+    """Convert a metadata value of :data:`POLICY_KEY` to a policy name."""
     return text.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A policy name in metadata, with the id and name of the aggregate."""
+    """A scheduling policy that the metadata of an aggregate names."""
 
     aggregate_id: int
     aggregate_name: str
@@ -52,7 +52,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAggregate(NovaObjectDictCompat):
-    """A host aggregate, which has the uuid of its placement aggregate."""
+    """A host aggregate. Its placement aggregate has the same uuid."""
 
     id: int
     uuid: str
@@ -64,18 +64,18 @@ class HostAggregate(NovaObjectDictCompat):
 
     @property
     def availability_zone(self) -> str | None:
-        """Return the zone in the metadata, or None."""
+        """Return the availability zone that the metadata set, or None."""
         return self.metadata.get(ZONE_KEY)
 
     @property
     def policy(self) -> str | None:
-        """Return the policy in the metadata in lower case, or None."""
+        """Return the scheduling policy that the metadata set, or None."""
         name = self.metadata.get(POLICY_KEY)
         return None if name is None else parse_policy_name(name)
 
     @property
     def reserving_traits(self) -> tuple[str, ...]:
-        """Return the traits that a request must require to use the hosts."""
+        """Return the traits that a request must require to use these hosts."""
         return tuple(
             key.removeprefix(_TRAIT_PREFIX)
             for key, value in self.metadata.items()
@@ -98,8 +98,8 @@ def list_projects(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[
 class ServerGroup(NovaObject):
     """A server group under nova's names, either stored or sent in a request.
 
-    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. A list of
-    groups omits both. A group in a request may lack a uuid.
+    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. In a list of
+    groups, ``members`` and ``hosts`` are empty. A group in a request may lack a uuid.
     """
 
     policy: str
@@ -132,25 +132,26 @@ class ServerGroup(NovaObject):
         }
 
     def with_members(self, uuids: Iterable[str], hosts: Iterable[str]) -> Self:
-        """Return a copy with further members, on these hosts."""
+        """Return a copy with more members and the hosts of these members."""
         members = tuple(dict.fromkeys((*self.members, *uuids)))
         return replace(self, members=members, hosts=tuple(dict.fromkeys((*self.hosts, *hosts))))
 
     @property
     def policies(self) -> list[str]:
-        """Return a list of the group's only policy, for old plugins of nova."""
+        """Return the only policy as a list, for plugins of old nova releases."""
         return [self.policy]
 
     @property
     def is_strict(self) -> bool:
-        """Return whether the policy rejects hosts, and does not only weigh them."""
+        """Return whether the policy can reject hosts, unlike a soft policy."""
         return not self.policy.startswith("soft-")
 
 
 class SyncCode(IntEnum):
-    """Return codes of nova-manage (nova's guide, "nova-manage placement").
+    """Exit statuses of ``nova-manage placement sync_aggregates``.
 
-    The last two codes are specific to ``sync_traits``, a command that nova does not have.
+    Source: nova's guide, "nova-manage placement". The last two codes are for ``sync_traits``, a
+    command of this service that nova does not have.
     """
 
     DONE = 0
@@ -164,8 +165,8 @@ class SyncCode(IntEnum):
     AGGREGATE_UNKNOWN = 8
 
 
-#: Precedence of the exit status: first failures that stop the command, then problems for an
-#: operator to decide, then missing objects.
+#: Problems from most to least severe: failures that stop the command, problems for an operator to
+#: decide, missing objects. The most severe problem sets the exit status.
 _BY_SEVERITY = (
     SyncCode.PLACEMENT_FAILED,
     SyncCode.SEVERAL_NODES,
@@ -180,7 +181,7 @@ _BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class SyncProblem:
-    """A problem that prevented the synchronisation of a host or a trait."""
+    """A problem that prevented the sync of ``about``, a host or a trait."""
 
     code: SyncCode
     about: str
@@ -188,9 +189,10 @@ class SyncProblem:
 
 
 class ProviderChange(NamedTuple):
-    """A change of providers: an aggregate uuid or a trait to add or to remove.
+    """An aggregate or a trait to add to providers, or to remove from them.
 
-    ``providers`` maps each provider to the uuid of the aggregate that requires the change.
+    ``name`` is the aggregate's uuid or the trait. ``providers`` maps the uuid of each provider to
+    the uuid of the host aggregate that requires the change.
     """
 
     attribute: SyncedAttribute
@@ -201,10 +203,10 @@ class ProviderChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The result of a requested change, by provider uuid.
+    """The result of a :class:`ProviderChange`, by provider uuid.
 
-    ``done`` were changed, ``missing`` do not exist, and ``failed`` have the reason of the failure.
-    All other providers needed no change.
+    Providers in ``done`` were changed, and providers in ``missing`` do not exist. ``failed`` maps
+    providers to the reason of the failure. All other providers needed no change.
     """
 
     done: frozenset[str] = frozenset()
@@ -213,17 +215,17 @@ class ChangeResult:
 
 
 def find_most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
-    """Return the problems' most severe code, by default `SyncCode.DONE`."""
+    """Return the most severe code, or ``SyncCode.DONE`` without problems."""
     codes = {problem.code for problem in problems}
     return next((code for code in _BY_SEVERITY if code in codes), SyncCode.DONE)
 
 
 @dataclass(frozen=True)
 class HostMap:
-    """The host aggregates and hosts of a cloud, and their nodes' uuids.
+    """The host aggregates, hosts and compute nodes of a cloud.
 
-    A compute node has the uuid of its root resource provider. ``service_hosts`` are all hosts with
-    a nova-compute service, and may include hosts without ``nodes``.
+    ``nodes`` maps hosts to the uuids of their compute nodes, which are also the uuids of their root
+    providers. ``service_hosts`` are all hosts with a nova-compute service, also without a node.
     """
 
     aggregates: tuple[HostAggregate, ...]
@@ -236,7 +238,7 @@ class HostMap:
         return {uuid: host for host, uuids in self.nodes.items() for uuid in uuids}
 
     def list_nodes(self, aggregate: HostAggregate) -> frozenset[str]:
-        """Return the uuids of the compute nodes of an aggregate's hosts."""
+        """Return the uuids of the compute nodes on the hosts of an aggregate."""
         return frozenset(
             uuid for host in aggregate.hosts for uuid in self.nodes.get(host, frozenset())
         )
@@ -248,8 +250,8 @@ class HostMap:
     def find_disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:
         """Yield the differences between placement aggregates and host aggregates.
 
-        ``members`` are the uuids of the providers in each aggregate. Only compute nodes are
-        compared, since an aggregate may include sharing providers, which belong to no host.
+        ``members`` maps the uuid of each placement aggregate to the uuids of its providers. Only
+        compute nodes are compared. Other members, such as sharing providers, belong to no host.
         """
         for aggregate in self.aggregates:
             actual, expected = members.get(aggregate.uuid, frozenset()), self.list_nodes(aggregate)
@@ -262,7 +264,8 @@ class HostMap:
 class Disagreement:
     """A difference between a placement aggregate and its host aggregate.
 
-    ``lacking`` are compute nodes to add, ``stale`` compute nodes of other hosts to remove.
+    The placement aggregate should also have the compute nodes in ``lacking``, and should not have
+    the compute nodes in ``stale``.
     """
 
     aggregate: HostAggregate

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values for queries of allocation candidates and providers."""
+"""Queries for allocation candidates and providers, and their results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 class TraitTerms:
     """A condition on the traits of a provider.
 
-    The provider must have any trait of each set in ``required``, and no trait in ``forbidden``.
+    The provider must have at least 1 trait of each set in ``required``, and no trait in
+    ``forbidden``.
     """
 
     required: tuple[frozenset[str], ...] = ()
@@ -19,7 +20,7 @@ class TraitTerms:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return every trait in the condition."""
+        """Return all required and forbidden traits."""
         return self.forbidden.union(*self.required)
 
 
@@ -27,10 +28,8 @@ class TraitTerms:
 class AggregateTerms:
     """A condition on the aggregates of a provider.
 
-    The provider must be in any aggregate of each set in ``member_of``, and in no aggregate of
-    ``forbidden``.
-
-    Uuids are in lower case with hyphens.
+    The provider must be in at least 1 aggregate of each set in ``member_of``, and in no aggregate
+    of ``forbidden``. Uuids are in lower case with hyphens.
     """
 
     member_of: tuple[frozenset[str], ...] = ()
@@ -38,15 +37,17 @@ class AggregateTerms:
 
     @property
     def uuids(self) -> frozenset[str]:
-        """Return every aggregate in the condition."""
+        """Return the uuids of all required and forbidden aggregates."""
         return self.forbidden.union(*self.member_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestGroup:
-    """A request group: amounts by class, traits, aggregates and a tree.
+    """A request group: resources, and conditions on their providers.
 
-    Several providers may serve the group without suffix. A single provider serves a suffixed group.
+    ``resources`` has pairs of resource class and amount. ``in_tree`` is the uuid of a provider, and
+    only providers of its tree serve the group. A single provider serves a group with a suffix. Any
+    number of providers serve the group without suffix.
     """
 
     suffix: str = ""
@@ -97,12 +98,12 @@ class CandidatesQuery:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether there is a single group, without ``same_subtree``."""
+        """Return whether the query has 1 group and no ``same_subtree``."""
         return len(self.groups) == 1 and not self.same_subtrees
 
     @property
     def isolates(self) -> bool:
-        """Return whether suffixed groups need different providers."""
+        """Return whether each suffixed group needs a provider of its own."""
         return self.group_policy == "isolate"
 
     def as_querystring(self) -> str:
@@ -118,7 +119,7 @@ class CandidatesQuery:
         return urlencode(sorted(pairs))
 
 
-#: The JSON of a provider summary: resources, traits, and the place in the tree.
+#: JSON texts of a provider summary: resources, traits, and the uuids of its parent and root.
 RenderedSummary = tuple[bytes, bytes, bytes]
 
 
@@ -131,20 +132,20 @@ class _Provider(NamedTuple):
 
 
 class CandidateProvider(_Provider):
-    """A provider in a search result, with its row's id and generation."""
+    """A provider in a search result, with the id of its database row."""
 
-    #: The summary in the newest microversion, once it was rendered.
+    #: The cached JSON of the summary in the newest microversion, None before its first use.
     summary: RenderedSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The amounts and request groups of an allocation request, by index.
+    """An allocation request without the uuids of its providers.
 
-    A result may have thousands of allocation requests, which differ only in their providers, so
-    that few layouts are enough. An index is a position in the list of an allocation request's
-    providers. ``amounts`` has the amounts by class at each index (empty if a group requests only
-    traits), and ``mappings`` the indexes by the suffix of the group.
+    Thousands of allocation requests may share a layout, because they differ only in their
+    providers. ``amounts`` has the amounts by resource class for each provider (empty if its group
+    requests only traits). ``mappings`` maps the suffix of each group to the indexes of its
+    providers in ``amounts``.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -152,7 +153,7 @@ class Layout:
 
 
 class AllocationRequest(NamedTuple):
-    """An allocation request: a layout, and the provider uuid at each index."""
+    """An allocation request: a layout, and the uuids of its providers."""
 
     layout: Layout
     uuids: tuple[str, ...]
@@ -160,7 +161,7 @@ class AllocationRequest(NamedTuple):
 
     @property
     def allocations(self) -> dict[str, Mapping[str, int]]:
-        """Map each provider uuid to its amounts by class."""
+        """Map the uuid of each provider to its amounts by resource class."""
         pairs = zip(self.uuids, self.layout.amounts, strict=True)
         return {uuid: amounts for uuid, amounts in pairs if amounts}
 
@@ -187,7 +188,7 @@ class AllocationRequest(NamedTuple):
 class Candidates:
     """The result of a search, possibly empty.
 
-    ``limited`` means that the limit was reached, so that there may be more candidates.
+    ``limited`` is true if a limit ended the search, so that there may be more candidates.
     """
 
     requests: tuple[AllocationRequest, ...] = ()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks, ages and durations.
-
-A clock returns the current UTC time without a zone.
-"""
+"""Clocks, ages and durations."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,10 +10,11 @@ from time import perf_counter
 
 from placement_sched.errors import Invalid
 
+#: Returns the current time in naive UTC.
 Clock = Callable[[], datetime]
 #: An age: a number and a unit, such as ``30m``.
 AGE = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
-#: Upper bound in seconds, unit, and length of the unit in seconds.
+#: Units for shown durations: the duration up to which it is used, its name and its seconds.
 _SHOWN_UNITS = (
     (600, "s", 1),
     (2 * 3600, "minutes", 60),
@@ -28,15 +26,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def utcnow() -> datetime:
-    """Return the UTC time without a zone, to the second, as in the tables."""
+    """Return the naive UTC time in whole seconds, as in the tables."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 def parse_time(text: str, now: datetime, name: str) -> str:
-    """Return an ISO 8601 time, or convert an age (``90s``, ``7d``) to it.
+    """Convert an age such as ``7d`` to an ISO 8601 time, or keep a time.
 
-    Raises :class:`Invalid`, with ``name`` as the name of the value, for any other text and for a
-    time before year 1.
+    Raises :class:`Invalid` if the text is neither an age nor an ISO 8601 time, or if the time is
+    before year 1. ``name`` is the name of the value in the error.
     """
     age = AGE.fullmatch(text)
     if age is None:

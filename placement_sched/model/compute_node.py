@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reported compute nodes, their services, and hypervisors of the API."""
+"""Compute nodes as their hosts report them, services and hypervisors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -17,8 +17,8 @@ from placement_sched.model.provider import Inventory
 class Metric(NovaObject):
     """A metric under the attribute names of nova's MonitorMetric.
 
-    ``name`` is a value of nova's enumeration. A metric with a value per NUMA node has
-    ``numa_membw_values``, by node id as text, and usually no ``value``.
+    ``name`` is a value of nova's enumeration. A metric with a value per NUMA node usually has no
+    ``value``. Its ``numa_membw_values`` has the values by the id of the NUMA node as text.
     """
 
     name: str
@@ -36,10 +36,10 @@ class _Derived(NovaObjectDictCompat):
 class ComputeNode(_Derived):
     """A compute node, as its host reports it.
 
-    Sizes are in MB and GB as in nova, times are naive UTC. ``cpu_info`` is nova's JSON string,
-    ``stats`` has string values, ratios are never 0. Each change of the report, except of its
-    heartbeat, increments ``version``. Values derived from a report can thus be cached by ``(uuid,
-    version)``.
+    Sizes are in MB and GB as in nova, and times are naive UTC. ``cpu_info`` is nova's JSON string,
+    ``stats`` has string values, and ratios are never 0. Each change of the report, except of
+    ``last_seen_up``, increments ``version``. Values derived from a report can therefore be cached
+    by ``(uuid, version)``.
     """
 
     uuid: str
@@ -74,7 +74,7 @@ class ComputeNode(_Derived):
     updated_at: datetime | None = None
 
     def with_heartbeat(self, moment: datetime) -> Self:
-        """Return the node with a new heartbeat and the same derived values."""
+        """Return the node with a new heartbeat, and with its cached values."""
         if moment == self.last_seen_up:
             return self
         node = replace(self, last_seen_up=moment)
@@ -83,21 +83,21 @@ class ComputeNode(_Derived):
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """Cache for values that other modules derive from the report."""
+        """Return the cache of values that other modules derive from the report."""
         return {}
 
     @cached_property
     def reported_pools(self) -> ReportedPools:
-        """The PCI pools, shared by all host states of the node."""
+        """Return the PCI pools, shared by all host states of the node."""
         return ReportedPools(self.pci_device_pools, self.numa_topology)
 
     @cached_property
     def reported_metrics(self) -> tuple[Metric, ...]:
-        """The metrics, shared by all host states of the node."""
+        """Return the metrics, shared by all host states of the node."""
         return tuple(Metric(**metric) for metric in self.metrics)
 
 
-#: The report fields with the total and the allocation ratio of each resource class.
+#: The fields of a report that have the total and the allocation ratio of a resource class.
 REPORTED_TOTALS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
 RATIOS = {
     "VCPU": "cpu_allocation_ratio",
@@ -110,13 +110,13 @@ REPORTED_CLASSES = tuple(RATIOS)
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
 #: The keys that a report may have.
 REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)
-#: Fields that have their own columns. The other fields are stored together as JSON.
+#: Fields with a database column of their own. The other fields are stored together as JSON.
 _COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
 _STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
 
 
 def build_inventories(node: ComputeNode) -> tuple[Inventory, ...]:
-    """Build a node's inventories from its report, without totals of 0."""
+    """Build inventories from a report, omitting classes with a total of 0."""
     return tuple(
         Inventory(
             resource_class=name,
@@ -131,12 +131,12 @@ def build_inventories(node: ComputeNode) -> tuple[Inventory, ...]:
 
 
 def select_stored_fields(node: ComputeNode) -> dict[str, Any]:
-    """Return the fields that have no column of their own, as JSON values."""
+    """Return the fields that are stored together as JSON."""
     return {key: getattr(node, key) for key in _STORED_FIELDS}
 
 
 def build_node(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
-    """Build a node from its stored fields and the columns."""
+    """Build a node from the fields stored as JSON and the other columns."""
     values = {**stored, **columns}
     for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
         values[key] = tuple(values[key])
@@ -146,7 +146,7 @@ def build_node(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
     return ComputeNode(**values)
 
 
-#: The service that runs instances on a host.
+#: The binary of the service that runs instances on a host.
 COMPUTE_BINARY = "nova-compute"
 
 
@@ -189,16 +189,16 @@ def is_recently_seen(
 
 
 def describe_disabled(disabled_reason: str | None) -> str:
-    """Return the reason for rejecting a host whose service is disabled.
+    """Return the reason for rejecting a host with a disabled service.
 
-    It includes the operator's reason for disabling the service, if any.
+    It includes the operator's reason for disabling the service, if there is such a reason.
     """
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypervisor:
-    """The identity of a hypervisor, and the compute service of its host."""
+    """A hypervisor of the compute API, and the compute service of its host."""
 
     id: int
     uuid: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context of the current request: its ids and its caller.
 
-Plugins written for nova read the caller as nova's request context.
+Plugins written for nova read the caller from an object like nova's request context.
 """
 
 import re
@@ -14,11 +14,11 @@ from uuid import uuid4
 
 from oslo_context import context
 
-#: The form of request ids that OpenStack's services accept from each other.
+#: The pattern of request ids that OpenStack's services accept from each other.
 _ID_PATTERN = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
-#: Returns fields of the caller whose request this thread serves, by nova's names.
+#: Returns the fields of the request's caller, under the names of nova's request context.
 _CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
-#: Returns the host of a recorded instance by uuid, for plugins that limit resizes.
+#: Returns the host of a recorded instance from its uuid, for plugins that limit resizes.
 _HOST_OF: ContextVar[Callable[[str], str | None]] = ContextVar("the hosts of instances")
 _FIELDS: tuple[str, ...] = (
     "user_id",
@@ -37,18 +37,18 @@ _FIELDS: tuple[str, ...] = (
 class RequestIds:
     """The ids of a request, None for an absent id.
 
-    ``request_id`` is this service's own id. ``global_request_id`` is the id of the user's request
-    to the cloud. nova sends it with each request that it makes for a client.
+    This service creates ``request_id``. ``global_request_id`` is the id of a user's request to the
+    cloud, which nova sends with each request to other services.
     """
 
     request_id: str | None = None
     global_request_id: str | None = None
 
     def is_same_request(self, other: "RequestIds") -> bool:
-        """Return whether both identify the same request, possibly sent twice.
+        """Return whether two objects are for the same request, maybe repeated.
 
-        A request repeated over HTTP has only the global id in common, because each repetition gets
-        a new ``request_id``.
+        A request and its repetition over HTTP have only the global id in common, because each
+        repetition gets a new ``request_id``.
         """
         own_ids = (self.request_id, self.global_request_id)
         other_ids = (other.request_id, other.global_request_id)
@@ -108,11 +108,11 @@ class RequestContext(context.RequestContext):
 
     @property
     def user(self) -> str | None:
-        """Return the user, under its name in old releases."""
+        """Return the user id, under the attribute name that old releases used."""
         return self.user_id
 
     def elevated(self, read_deleted: str | None = None) -> Self:
-        """Return a copy with the rights of an administrator."""
+        """Return a copy that has the role admin (nova's method name)."""
         elevated = copy(self)
         elevated.roles = [*dict.fromkeys([*self.roles, "admin"])]
         elevated.is_admin, elevated.read_deleted = True, read_deleted or self.read_deleted
@@ -120,7 +120,7 @@ class RequestContext(context.RequestContext):
 
 
 def set_caller(read: Callable[[], Mapping[str, Any]]) -> None:
-    """Set the function that returns the caller of this thread's request."""
+    """Set the function that returns the caller of the current request."""
     _CALLER.set(read)
 
 
@@ -130,7 +130,7 @@ def set_host_reader(read: Callable[[str], str | None]) -> None:
 
 
 def read_host(uuid: str | None) -> str | None:
-    """Return the host of an instance, or None if it cannot be found."""
+    """Return the host of an instance, or None if the host is unknown."""
     read = _HOST_OF.get(None)
     return None if uuid is None or read is None else read(uuid)
 
@@ -138,8 +138,8 @@ def read_host(uuid: str | None) -> str | None:
 def build_context(user_id: str | None, project_id: str | None) -> RequestContext:
     """Return the context of the current request.
 
-    ``user_id`` and ``project_id`` come from the request spec. They are used only if the user or
-    project of the caller is unknown.
+    ``user_id`` and ``project_id`` come from the request spec. Each of them is used only if the
+    caller's own id is unknown.
     """
     caller = dict(_CALLER.get(dict)())
     caller["roles"] = list(caller.get("roles") or ())

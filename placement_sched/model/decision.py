@@ -17,8 +17,8 @@ from placement_sched.model.explanation import CANDIDATES
 from placement_sched.model.hardware.numa import NUMATopologyLimits
 
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
-#: Kinds of decisions: a selection with or without a claim, an explanation, a shadow run, the check
-#: of a move.
+#: Kinds of decisions: a selection with or without a claim, an explanation, the evaluation of a
+#: request to nova's scheduler (shadow), and the check of a move.
 SELECT, NO_CLAIM, EXPLAIN, SHADOW = "select", "no_claim", "explain", "shadow"
 MOVE = "move"
 KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW, MOVE)
@@ -26,7 +26,7 @@ KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW, MOVE)
 
 @dataclass(frozen=True, slots=True)
 class PlacedInstance:
-    """A requested instance and its host, or None if no host was found."""
+    """A requested instance, and its host (None if no host was found)."""
 
     instance: str
     host: str | None = None
@@ -34,10 +34,10 @@ class PlacedInstance:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSeed:
-    """Seed for all random choices of a run, made of decision uuid and attempt.
+    """Seed for all random choices of a scheduling run.
 
-    The same seed makes the same choices, so that a decision can be replayed. An attempt after a
-    lost claim makes different choices.
+    The seed consists of the uuid of the decision and the number of the attempt. Equal seeds make
+    equal choices, so that a decision can be replayed. An attempt after a lost claim has a new seed.
     """
 
     decision: str
@@ -45,7 +45,7 @@ class DecisionSeed:
 
     @classmethod
     def draw(cls, random: Random) -> Self:
-        """Create the seed of a new decision, with a uuid from ``random``."""
+        """Create a seed for a new decision, whose uuid comes from ``random``."""
         return cls(str(UUID(int=random.getrandbits(128), version=4)))
 
     def build_random(self) -> Random:
@@ -55,15 +55,15 @@ class DecisionSeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a run, recorded so that the run can be replayed.
+    """The settings of a scheduling run, recorded for its replay.
 
-    ``options`` maps ``group.option`` to the value of each option that is read per request and that
-    differed from its default, whether the configuration, a policy or overrides set it. ``left_out``
-    are the names of options too large to store. ``overrides`` and ``policy`` are explicit
-    parameters of an explanation, and ``changes`` the simulated changes of the cloud, as the JSON
-    objects that were sent. ``alternates`` is true if alternate hosts were requested, and
-    ``names_group`` is true if the request named a stored server group. ``attempt`` is the attempt
-    in :class:`DecisionSeed`. ``together`` is true if other requests were sent in the same call.
+    ``options`` maps ``group.option`` to the value of each option that is read per request and whose
+    value was not its default. The configuration, a scheduling policy or overrides set the value.
+    ``left_out`` has the names of options whose values were too large to store. ``overrides`` and
+    ``policy`` are parameters of an explanation. ``changes`` are the simulated changes of the cloud,
+    as the JSON objects that were sent. ``alternates`` is true if alternate hosts were requested,
+    and ``names_group`` is true if the request named a stored server group. ``attempt`` is the
+    attempt in :class:`DecisionSeed`. ``together`` is true if the call had other requests, too.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -88,17 +88,17 @@ class Conditions:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Read the conditions that a decision stores."""
+        """Read the recorded conditions of a decision."""
         lists = {name: tuple(stored.get(name, ())) for name in ("left_out", "changes")}
         return cls(**{**stored, **lists})
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """State of the webhook notice that an earlier request would now fit.
+    """State of the webhook notice that a rejected request would now fit.
 
-    ``pending`` has digests of the webhook addresses that have not accepted the notice. After
-    ``ended_at`` the notice is not sent again.
+    ``decision`` is the uuid of the request's decision. ``pending`` has digests of the webhook
+    addresses that have not accepted the notice. After ``ended_at`` the notice is not sent again.
     """
 
     decision: str
@@ -109,12 +109,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSummary:
-    """A decision, with the fields that lists show.
+    """The fields of a decision that lists of decisions show.
 
-    ``places`` are in the order of the answer's selections. ``request_ids`` are the ids of the
-    request that was answered first, if it was sent repeatedly. ``kind`` distinguishes claims from
-    other runs. ``flavor`` is the name of the flavor, if it has one. ``stage`` and ``reason`` are
-    the name and the sentence of the stage that left no host, None after a selection.
+    ``places`` are in the order of the selections in the answer. If a request was sent repeatedly,
+    ``request_ids`` are the ids of the request that was answered first. ``kind`` is an item of
+    :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
+    ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
+    if hosts were selected.
     """
 
     uuid: str
@@ -135,8 +136,8 @@ class Decision(DecisionSummary):
     """A recorded answer of ``select_destinations``, or a recorded explanation.
 
     ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best``
-    are the first hosts that passed, with their weights, as in an explanation. ``conditions`` are
-    None in decisions of releases that did not record them.
+    has the passing hosts with the highest weights, as entries of ``hosts`` in an explanation.
+    ``conditions`` is None if the release that made the decision did not record conditions.
     """
 
     digest: str
@@ -149,8 +150,9 @@ class Decision(DecisionSummary):
     def iterate_chosen_amounts(
         self, uuids: Sequence[str]
     ) -> Iterator[tuple[tuple[str, str, str], int]]:
-        """Yield allocated amounts as ((uuid, provider, class), amount).
+        """Yield the allocated amounts of the selected hosts.
 
+        Yields ``((instance, provider, class), amount)``, with uuids of instance and provider.
         ``uuids`` are the instances in the order of the request.
         """
         for uuid, (best, *_) in zip(uuids, self.answer["selections"], strict=True):
@@ -161,7 +163,7 @@ class Decision(DecisionSummary):
 
 @dataclass(frozen=True, slots=True)
 class RecordedFunnel:
-    """The stages of a decision: shortened funnel and best hosts."""
+    """The recorded stages of a decision, and its hosts of highest weight."""
 
     funnel: Mapping[str, Any] | None
     best: Sequence[Mapping[str, Any]] = ()
@@ -169,11 +171,11 @@ class RecordedFunnel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionQuery:
-    """Conditions for a list of decisions, None for any value.
+    """The conditions that listed decisions meet (None: any value).
 
-    With both ``instance`` and ``host``, the decision must have placed this instance on this host.
-    ``request_id`` matches either id of the request. ``since`` is included and ``until`` excluded,
-    both in naive UTC.
+    If ``instance`` and ``host`` are set, the decision placed this instance on this host.
+    ``request_id`` matches the request's own id or its global id. ``since`` is inclusive and
+    ``until`` exclusive, in naive UTC.
     """
 
     outcome: str | None = None
@@ -192,9 +194,9 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """The number of decisions with a value ``name``, and of failed decisions.
+    """The number of decisions with an equal value, such as a flavor.
 
-    ``failed`` counts the decisions that found no host.
+    ``name`` is the value. ``failed`` is the number of these decisions that found no host.
     """
 
     name: str
@@ -217,8 +219,8 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 class Selection:
     """A host for an instance, as in the result of ``select_destinations``.
 
-    ``allocation_request`` has allocations and mappings, as in the body of ``PUT /allocations``. It
-    is None for a rebuild, which allocates nothing.
+    ``allocation_request`` has the keys ``allocations`` and ``mappings``, as in the body of ``PUT
+    /allocations``. It is None for a rebuild, which allocates nothing.
     """
 
     service_host: str
@@ -258,7 +260,10 @@ def _limit_as_json(limit: Any) -> Any:
 
 
 class DecisionLabels(NamedTuple):
-    """The labels of a decision in metrics, with the stage that left no host."""
+    """The labels of a decision in metrics.
+
+    ``stage`` and ``name`` are the family and the name of the stage that left no host, or empty.
+    """
 
     outcome: str
     policy: str
@@ -270,9 +275,8 @@ class DecisionLabels(NamedTuple):
 class SchedulingResult:
     """The answer to a request, its new decision, and its labels in metrics.
 
-    ``decision`` is the new decision. It is None for a repeated request, and for an explanation that
-    is not recorded. ``funnel`` has the counts of each stage. ``labels`` count the result in the
-    metrics, unless it is an explanation.
+    ``decision`` is None for a repeated request, and for an explanation that is not recorded.
+    ``funnel`` has the counts of each stage. ``labels`` is None if metrics do not count the result.
     """
 
     answer: Json
@@ -283,14 +287,14 @@ class SchedulingResult:
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """A difference between runs, with None for a missing or default value."""
+    """A value that differs between two runs (None: missing or default)."""
 
     what: str
     then: Any
     now: Any
 
 
-#: Comparable values of a run, by name.
+#: The values of a run that are compared with another run, by their names in differences.
 _Facts = Mapping[str, Any]
 
 
@@ -380,9 +384,9 @@ def _map_filters(run: Json) -> _Facts:
 
 
 def _map_counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
-    """Map each stage to its counts of hosts before and after.
+    """Map each stage to its numbers of hosts before and after.
 
-    Stages with the same name are numbered.
+    Keys begin with ``kind``. Further stages of the same name have a number in their key.
     """
     counts: dict[str, Any] = {}
     for stage in stages:
@@ -405,10 +409,7 @@ def _map_weighers(run: Json) -> _Facts:
 
 
 def _map_weights(run: Json) -> _Facts:
-    """Return the weights of each recorded host.
-
-    A weigher that gives no weight to any of these hosts is not listed.
-    """
+    """Return the weights of each recorded host, by weigher."""
     return {
         f"weights of {_format_node(host['host'], host['node'])}": {
             "weight": host["weight"],

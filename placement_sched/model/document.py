@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON documents and paths, and base classes of values for plugins."""
+"""JSON documents, JSON paths, and base classes of values for plugins."""
 
 import json
 import re
@@ -11,12 +11,12 @@ import orjson
 
 from placement_sched.limits import MAX_JSON_DEPTH
 
-#: A JSON object, and a read-only JSON object.
+#: A JSON object that may be changed, and a JSON object that is only read.
 Json = dict[str, Any]
 Document = Mapping[str, Any]
 #: A key of an object or an index of a list in a JSON path.
 PathStep = str | int
-#: Largest absolute value up to which a float represents every integer.
+#: Up to this absolute value, every integer has an exact float.
 _MAX_EXACT_INT = 2**53
 
 
@@ -58,7 +58,7 @@ def decode(text: str | bytes) -> Any:
 
 
 def with_whole_numbers(document: Any) -> Any:
-    """Return a JSON document with integral floats converted to ``int``."""
+    """Return a copy of a document with floats such as 4.0 as integers."""
     if isinstance(document, dict):
         return {key: with_whole_numbers(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -69,7 +69,7 @@ def with_whole_numbers(document: Any) -> Any:
 
 
 def is_larger(document: Any, limit: int) -> bool:
-    """Return whether a document has more than ``limit`` values and keys."""
+    """Return whether the values and keys of a document exceed ``limit``."""
     remaining, waiting = limit, [document]
     while waiting:
         value = waiting.pop()
@@ -88,7 +88,7 @@ def is_larger(document: Any, limit: int) -> bool:
 
 
 def is_deeper(document: Any, limit: int) -> bool:
-    """Return whether the nesting is deeper than ``limit`` levels."""
+    """Return whether lists and objects are nested over ``limit`` levels."""
     level = [value for value in (document,) if isinstance(value, dict | list)]
     for _ in range(limit):
         if not level:
@@ -105,7 +105,8 @@ def is_deeper(document: Any, limit: int) -> bool:
 def find_invalid_text(document: Any) -> tuple[str, list[PathStep]] | None:
     """Return a string that UTF-8 cannot encode, and its path, or None.
 
-    Command line arguments that are not UTF-8 contain such strings.
+    Command line arguments that are not in UTF-8 contain such strings. For a key of an object, the
+    path of the object is returned.
     """
     waiting: list[tuple[Any, list[PathStep]]] = [(document, [])]
     while waiting:
@@ -129,7 +130,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-#: A key that needs no quotes.
+#: A key that needs no quotes in a JSON path.
 _PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _STEP = re.compile(
     r"\['(?P<quoted>(?:[^'\\]|\\.)*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)"
@@ -151,7 +152,7 @@ def _format_step(step: PathStep) -> str:
 
 
 def split_json_path(path: str) -> tuple[PathStep, ...]:
-    """Split a JSON path, or the name of a query parameter, into steps."""
+    """Split a JSON path, or the name of a query parameter, into its steps."""
     return tuple(map(_read_step, _STEP.finditer(path)))
 
 
@@ -164,18 +165,17 @@ def _read_step(step: re.Match[str]) -> PathStep:
 
 
 def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
-    """Join the keys of a path without its positions, as ``add.count``."""
+    """Join the keys of a path to text such as ``add.count``, without indexes."""
     return separator.join(step for step in steps if isinstance(step, str))
 
 
 def find_name(
     steps: Sequence[PathStep], names: Mapping[str, str]
 ) -> tuple[str, Sequence[PathStep]] | None:
-    """Find the longest beginning of a path that has a name in ``names``.
+    """Find the name of the longest prefix of a path that has a name.
 
-    Returns the name and the remaining steps of the path, or None.
-
-    The keys of ``names`` are keys of a path, joined by dots.
+    ``names`` maps prefixes, as joined by :func:`join_keys`, to names. Returns the name and the
+    remaining steps of the path, or None if no prefix has a name.
     """
     for size in range(len(steps), 0, -1):
         if (name := names.get(join_keys(steps[:size]))) is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a run: stages, rejected hosts and passing hosts."""
+"""Explanations of scheduling runs: stages, rejected and passing hosts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,8 +15,8 @@ from placement_sched.model.verdict import SuggestedChange
 class EmptyStage:
     """The stage that left no host.
 
-    ``stage`` is the family of the stage, such as ``filters``. ``name`` is its name, and ``reason``
-    a sentence for operators.
+    ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
+    ``RamFilter``. ``reason`` is a sentence for operators.
     """
 
     stage: str
@@ -25,23 +25,23 @@ class EmptyStage:
 
     @property
     def kind(self) -> str:
-        """Return the stage's name without amounts, as a metric label."""
+        """Return the name of the stage without its details, as a metric label."""
         return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """Restrictions of the lists of hosts in an answer.
+    """The hosts that the lists in an answer show.
 
-    ``hosts`` restricts the lists to hosts or nodes with these names (None: all). ``max_rejected``
-    bounds each list of rejected hosts (0: unlimited).
+    ``hosts`` are the names of the shown hosts or nodes (None: all). ``max_rejected`` is the maximum
+    length of each list of rejected hosts (0: unlimited).
     """
 
     hosts: Collection[str] | None = None
     max_rejected: int = 100
 
     def shows(self, host: str, node: str) -> bool:
-        """Return whether the lists show this host or node."""
+        """Return whether the lists show a compute node (its host and its name)."""
         return self.hosts is None or host in self.hosts or node in self.hosts
 
 
@@ -52,8 +52,7 @@ EVERYTHING = ExplanationView(max_rejected=0)
 class Rejected:
     """A rejected host, with the reason.
 
-    ``changes`` are alternatives that avoid the rejection. They are determined only for reports on
-    single hosts.
+    Each change in ``changes`` avoids the rejection. Only reports on single hosts have changes.
     """
 
     host: str
@@ -68,10 +67,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilterReport:
-    """A request filter's result: whether it applied, changes, duration.
+    """The result of a request filter, with the changes that it made.
 
-    ``rejection`` is the reason if the filter rejected the whole request. Later request filters
-    still run.
+    If the filter rejected the whole request, ``rejection`` is the reason. Later request filters run
+    also after a rejection.
     """
 
     name: str
@@ -82,7 +81,7 @@ class RequestFilterReport:
 
     @property
     def words(self) -> str:
-        """Return the sentence about the rejected request."""
+        """Return the sentence about the rejection of the request."""
         return f"{self.name} rejected the request: {self.rejection}"
 
     def as_json(self) -> Json:
@@ -101,9 +100,10 @@ class RequestFilterReport:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A step of the candidate search, with the providers that it rejected.
+    """A constraint of the candidate search, and the hosts that it rejected.
 
-    ``option`` is the option that sets a limit, with the source of its value.
+    ``before`` and ``after`` are numbers of hosts. If the step is the limit of candidates,
+    ``option`` names the option that sets the limit, and the source of the option's value.
     """
 
     constraint: str
@@ -115,7 +115,7 @@ class StepReport:
 
     @property
     def label(self) -> str:
-        """Return constraint and detail as a single text."""
+        """Return the constraint and its detail as a single text."""
         return f"{self.constraint} {self.detail}".strip()
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
@@ -135,10 +135,10 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """Constraints that keep a search without candidates from finding hosts.
+    """Constraints without which a search would find hosts.
 
-    ``terms`` has each constraint as ``(constraint, detail)``. Without these constraints, the search
-    would find ``hosts`` hosts. ``roots`` are the uuids of the root providers of the hosts.
+    The search found no candidates. Without the constraints in ``terms``, pairs ``(constraint,
+    detail)``, it would find ``hosts`` hosts. ``roots`` are the uuids of their root providers.
     """
 
     terms: tuple[tuple[str, str], ...]
@@ -148,7 +148,7 @@ class NearMiss:
     def as_json(self) -> Json:
         """Return the near miss as an entry of ``nearest_misses``.
 
-        If it has several constraints, the others are listed under the key ``and``.
+        The key ``and``, if present, lists all constraints except the first.
         """
         first, *others = ({"constraint": kind, "detail": detail} for kind, detail in self.terms)
         return {**first, "hosts": self.hosts, **({"and": others} if others else {})}
@@ -156,10 +156,10 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class NearMisses:
-    """The nearest misses of a search: smallest sets of constraints to drop.
+    """The smallest sets of constraints without which a search finds hosts.
 
-    ``complete`` is false if the work limit was reached before all sets of this size were tried. The
-    misses in ``found`` are correct in any case.
+    ``complete`` is false if a limit of work ended the search before all sets of this size were
+    tried. The sets in ``found`` are correct in any case.
     """
 
     found: tuple[NearMiss, ...] = ()
@@ -167,14 +167,14 @@ class NearMisses:
 
     @classmethod
     def from_misses(cls, misses: Iterable[NearMiss], *, complete: bool = True) -> Self:
-        """Sort near misses by number of hosts, largest first."""
+        """Sort near misses by their number of hosts, largest first."""
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the JSON keys about near misses, or an empty object.
+        """Return the keys about near misses for a JSON object, maybe none.
 
-        ``nearest_misses_complete`` is present, and false, only if there may be more near misses
-        than are listed.
+        ``nearest_misses_complete`` is false if there may be more near misses than are listed. It is
+        absent otherwise.
         """
         misses = self.found[: view.max_rejected or None]
         keys: Json = {"nearest_misses": [miss.as_json() for miss in misses]} if misses else {}
@@ -183,7 +183,7 @@ class NearMisses:
         return keys
 
 
-#: The stage family of search steps in the funnel.
+#: The family of the steps of the candidate search.
 CANDIDATES = "allocation_candidates"
 #: The stage that rejects candidates whose providers are not known compute nodes.
 COMPUTE_NODES = "compute_nodes"
@@ -195,9 +195,10 @@ USED_UP = "room_left"
 class CandidatesReport:
     """Report on a candidate search: its query and the result of each step.
 
-    ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built.
-    ``providers`` is the number of root providers before the first step, ``hosts`` the number of
-    hosts found. ``fallback`` is the report of the second query, which requests pinned CPUs as VCPU.
+    ``query`` is the exact query string of ``GET /allocation_candidates``, or empty if no query was
+    built. ``providers`` is the number of root providers before the first step, and ``hosts`` the
+    number of hosts with candidates. ``fallback`` is the report of the second query, which requests
+    pinned CPUs as VCPU.
     """
 
     query: str
@@ -225,9 +226,9 @@ class CandidatesReport:
 
     @property
     def cut_words(self) -> str:
-        """Return the end of a sentence about hosts that a limit excluded.
+        """Return a sentence about hosts that the limit of candidates excluded.
 
-        The text is empty if no limit excluded hosts.
+        It continues another sentence. It is empty if the limit excluded no hosts.
         """
         for step in self.steps:
             if step.option is not None and step.before > step.after:
@@ -252,7 +253,7 @@ class CandidatesReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
-    """The counts of a host filter and the hosts that it rejected."""
+    """A host filter, with the numbers of hosts before and after it."""
 
     name: str
     before: int
@@ -280,7 +281,7 @@ class FilterReport:
 
 @dataclass(frozen=True, slots=True)
 class WeigherReport:
-    """A weigher with its multiplier, which aggregates may override."""
+    """A weigher and its configured multiplier (aggregates may override it)."""
 
     name: str
     multiplier: float
@@ -298,9 +299,9 @@ _IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
 
 
 def describe_hosts_without(hosts: int, constraints: Collection[str]) -> str:
-    """Return a sentence about hosts that fit only without these constraints.
+    """Return a sentence about hosts that fit only without constraints.
 
-    Such hosts may still fail a filter, since no filter was run on them.
+    ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
     """
     has_status = _IS_ENABLED in constraints
     without_status = [text for text in constraints if text != _IS_ENABLED]
@@ -329,10 +330,11 @@ def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldFit:
-    """Hosts that pass all but some stages, and a change that lets them pass.
+    """Hosts that pass all stages except some, and a change for them.
 
-    ``without`` are family and name of the stages. Each of ``hosts`` (labels) passes all other
-    stages. ``exact`` is false if there may be more such hosts, because some were not tested.
+    Each of ``hosts`` passes all stages except the stages in ``without``, pairs of family and name.
+    ``change`` would let the hosts pass. ``why`` is the end of a sentence about the hosts. If
+    ``exact`` is false, there may be more such hosts, because not all hosts were tested.
     """
 
     without: tuple[tuple[str, str], ...]
@@ -343,7 +345,7 @@ class WouldFit:
 
     @property
     def words(self) -> str:
-        """Return the sentence about these hosts."""
+        """Return the sentence about the hosts."""
         number = len(self.hosts)
         hosts = (
             self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
@@ -363,7 +365,7 @@ class WouldFit:
 
 
 def select_fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
-    """Return the entries with the fewest skipped stages, most hosts first."""
+    """Return the entries with the fewest failed stages, most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
     return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))
@@ -372,7 +374,7 @@ def select_fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
 FLAVOR, IMAGE = "flavor", "image"
 #: The stage families in the funnel.
 REQUEST_FILTERS, FILTERS = "request_filters", "filters"
-#: Names of the key's place in errors and logs.
+#: The names of extra specs and image properties in errors and logs.
 _PARTS = {FLAVOR: "flavor extra spec", IMAGE: "image property"}
 #: Maximum number of characters of a value in a message, because callers choose its length.
 _MAX_VALUE_CHARACTERS = 100
@@ -380,7 +382,7 @@ _MAX_VALUE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class IgnoredValue:
-    """An extra spec or property without effect, and its expected value."""
+    """An extra spec or image property that is ignored for its wrong value."""
 
     source: str
     key: str
@@ -396,7 +398,7 @@ class IgnoredValue:
 
     @property
     def rejection(self) -> str:
-        """Return the text of the error if ignored keys are rejected."""
+        """Return the text of the error that replaces the warning if configured."""
         name = f"{_PARTS[self.source]} {self.key!r}"
         return f"{name}: expected {self.expected}, got {_cut(repr(self.value))}"
 
@@ -407,9 +409,9 @@ class IgnoredValue:
 
 @dataclass(frozen=True, slots=True)
 class IneffectiveKey:
-    """A part of the request without effect, and the reason.
+    """A part of the request that has no effect, and the reason.
 
-    It is a hint, an extra spec, or the host at ``position`` in the list ``key``.
+    The part is a hint, an extra spec, or the host at ``position`` in the list ``key``.
     """
 
     key: str
@@ -428,7 +430,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and the number that fit on the hosts."""
+    """The number of requested instances, and how many fit at most."""
 
     instances: int
     at_most: int
@@ -442,7 +444,11 @@ class RoomReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
-    """A policy selector's result, with each matching aggregate's policy."""
+    """The result of a policy selector (plugin that chooses the policy).
+
+    The selector's criterion is the value of the request, or None if the request has no value.
+    ``matched`` has the name, uuid and scheduling policy of each matching aggregate.
+    """
 
     name: str
     asked: str | None = None
@@ -460,7 +466,7 @@ class SelectorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyReport:
-    """A request's scheduling policy, with the results of selectors."""
+    """The scheduling policy of a request, and the results of its selectors."""
 
     name: str
     selectors: tuple[SelectorReport, ...] = ()
@@ -488,12 +494,12 @@ class LaterInstanceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """All stages of a run with their counts, for the first instance.
+    """All stages of a run for the first instance, with numbers of hosts.
 
     ``policy`` is None without scheduling policies. ``states_age`` is the age in seconds of cached
     host states, or None if the driver does not cache host states. ``selected`` is true if every
-    instance found a host. ``warnings`` are ignored keys of flavor and image, unknown hosts, and
-    keys without effect.
+    instance found a host. ``warnings`` are keys of flavor, image and hints without effect, and
+    unknown hosts.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -510,7 +516,7 @@ class Funnel:
 
     @property
     def obstacle(self) -> EmptyStage | None:
-        """Return the stage that left no host, or None if all were placed."""
+        """Return the stage that left no host, or None if hosts were selected."""
         if self.selected:
             return None
         for report in self.request_filters:
@@ -573,11 +579,10 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """The weight of a host by a weigher.
+    """The weight that a weigher gives to a host.
 
-    ``raw`` is between minval and maxval of the weigher.
-
-    ``detail`` describes the amounts that lead to the weight, if the weigher describes them.
+    ``raw`` is the weight before normalization, between minval and maxval of the weigher. ``detail``
+    describes the amounts that lead to the weight, or is None.
     """
 
     raw: float
@@ -593,7 +598,7 @@ class WeightReport(NamedTuple):
 
 
 class HostReport(NamedTuple):
-    """A host that passed, with its total weight and each weigher's weight."""
+    """A passing host, with its total weight and the weight of each weigher."""
 
     host: str
     node: str
@@ -602,9 +607,9 @@ class HostReport(NamedTuple):
 
 
 def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
-    """Return the entries of ``hosts`` in the given order.
+    """Return the entries of the key ``hosts``, in the order of ``hosts``.
 
-    Hosts that share a weight share its JSON object, because there are few distinct weights.
+    Hosts with the same weight share its JSON object, because there are few distinct weights.
     """
     reports = [host for host in hosts if view.shows(host.host, host.node)]
     weights = {id(weight): weight for host in reports for weight in host.weights.values()}

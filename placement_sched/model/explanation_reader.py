@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of explanations, for the command line and the console."""
+"""Readers of explanations in JSON, for the command line and the console."""
 
 import re
 from collections import defaultdict
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 @dataclass(frozen=True, slots=True)
 class GroupedReason:
-    """A reason, its number of rejections, and the first rejected host."""
+    """A reason, its number of rejections, and a rejected host as an example."""
 
     count: int
     text: str
@@ -41,12 +41,12 @@ def group_reasons(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
 
 
 def format_node(host: str, node: str) -> str:
-    """Return the label of a node: its host, and its name if that differs."""
+    """Return the label of a node: its host, and its name if they differ."""
     return host if host == node else f"{host} ({node})"
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
-    """Merge reasons with equal words, giving a range for numbers that differ."""
+    """Merge reasons with equal words, and show numbers that differ as ranges."""
     columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
 
     def format_span(_match: re.Match[str]) -> str:
@@ -59,8 +59,8 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
 def iterate_stages(funnel: Json) -> Iterator[tuple[str, Json]]:
     """Yield the name and the report of each stage, in order.
 
-    The steps of the second search, for hosts that offer pinned CPUs as VCPU, follow the steps of
-    the first search.
+    The steps of the second search, which requests pinned CPUs as VCPU, follow the steps of the
+    first search.
     """
     candidates = funnel["allocation_candidates"]
     for step in candidates["steps"]:
@@ -77,9 +77,10 @@ def _format_step_label(step: Json) -> str:
 
 
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
-    """List each stage's name, with its report or None for each explanation.
+    """List the name of each stage, with its report in each explanation.
 
-    The steps of all searches come first, then the filters of all policies.
+    The report is None if an explanation lacks the stage. Steps of candidate searches come before
+    filters.
     """
     runs = [dict(iterate_stages(run["funnel"])) for run in explanations]
     filters = [report["name"] for run in explanations for report in run["funnel"]["filters"]]
@@ -88,10 +89,10 @@ def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | 
 
 
 def list_stage_reasons(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
-    """List each stage with its family, name and reasons for rejection.
+    """List the family, name and reasons for rejection of each stage.
 
-    ``verdict`` is an entry of the explanation's ``verdicts``. A reason without a name means that
-    only the first reason was determined. Later stages are then "not evaluated".
+    ``verdict`` is an entry of the explanation's ``verdicts``. If the name of a reason is empty,
+    only the first reason was determined, and the stages after it are "not evaluated".
     """
     reasons = verdict["reasons"]
     all_evaluated = all(reason["name"] for reason in reasons)
@@ -114,13 +115,13 @@ def describe_obstacle(explanation: Json) -> str:
 
 
 def count_passed(explanation: Json) -> int:
-    """Return the number of passing hosts, which need not all be listed."""
+    """Return the number of passing hosts, also if not all are listed."""
     counts = [stage["after"] for _, stage in iterate_stages(explanation["funnel"])]
     return counts[-1] if counts else len(explanation["hosts"])
 
 
 def with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Replace uuids by names in a text or a funnel, except in the query."""
+    """Replace uuids by ``names`` in a text or a funnel, except in the query."""
     if not names:
         return value
     if isinstance(value, str):
@@ -164,12 +165,12 @@ def _format_amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={amount}" for name, amount in sorted(resources.items()))
 
 
-#: Keys that the entries of an outline lack.
+#: Keys that the stages of an outline lack. An outline is recorded for a funnel that is too large.
 _OMITTED_KEYS: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
 def with_all_keys(funnel: Json) -> Json:
-    """Add missing keys of stages to a funnel that was recorded without lists."""
+    """Add keys that the stages of a funnel lack if it is an outline."""
     if not funnel.get("outline"):
         return funnel
     candidates = funnel["allocation_candidates"]

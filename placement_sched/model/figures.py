@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a cloud: hosts by state, capacity, usage and failover."""
+"""Figures of a cloud: hosts by state, capacity, usage, failover."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from typing import Any, Self
 from placement_sched.limits import MAX_METRIC_NAMES
 from placement_sched.model.document import Json
 
-#: Name of the sum of all zones or classes beyond the largest.
+#: Stands for all zones or resource classes except the largest, whose amounts are added up.
 OTHER = "other"
 
 #: Amounts by resource class and zone.
@@ -33,15 +33,15 @@ class CloudFigures:
 
     @property
     def free(self) -> ZonedAmounts:
-        """Return capacity minus usage, never below 0."""
+        """Return the capacity less the usage, at least 0."""
         return {
             key: max(capacity - self.used.get(key, 0), 0) for key, capacity in self.capacity.items()
         }
 
     def limit_names(self, limit: int = MAX_METRIC_NAMES) -> Self:
-        """Limit the number of zones and classes in the figures.
+        """Return figures with at most ``limit`` zones and resource classes.
 
-        All but the largest zones and classes are added up as :data:`OTHER`.
+        The amounts of all smaller zones and classes are added up as :data:`OTHER`.
         """
         sizes = Counter(self.capacity) + Counter(self.used)
         classes = _find_largest(((name, size) for (name, _), size in sizes.items()), limit)
@@ -82,8 +82,8 @@ def _find_largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
 class Reliability(StrEnum):
     """The reliability of the capacity for a flavor.
 
-    ``INEXACT`` is a lower bound. There is no number if every request for the flavor is rejected
-    (``REJECTED``), or if the flavor does not exist (``UNKNOWN``).
+    ``INEXACT`` capacity is a lower bound. There is no capacity if every request for the flavor is
+    rejected (``REJECTED``), or if the flavor does not exist (``UNKNOWN``).
     """
 
     EXACT = "exact"
@@ -94,16 +94,16 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlavorCapacity:
-    """The number of further instances of a flavor, in total and per zone."""
+    """The number of further instances of a flavor that fit, also per zone."""
 
     state: Reliability
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
     def limit_names(self, limit: int = MAX_METRIC_NAMES) -> Self:
-        """Limit the number of zones in the capacity.
+        """Return the capacity with at most ``limit`` zones.
 
-        All but the largest zones are added up as :data:`OTHER`.
+        The numbers of all smaller zones are added up as :data:`OTHER`.
         """
         ordered = sorted(self.zones, key=lambda name: (-self.zones[name], name))
         zones: Counter[str] = Counter()
@@ -138,15 +138,15 @@ class CapacityFigures:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The further instances of a flavor that leave enough failover capacity.
+    """The number of further instances that leave enough failover capacity.
 
-    With up to ``remaining`` further instances of the flavor, no failure of hosts leaves more
-    instances without a place than today. With more than ``at_most``, if it is not None, the failure
-    of ``domain`` does. If simulations found the numbers, they hold for instances of a single
-    request.
+    Up to ``remaining`` further instances of the flavor make no failure worse: a failure of hosts
+    leaves as many instances without a host as today. ``at_most`` is an upper bound of that number,
+    or None. If simulations found the numbers, they are for instances of a single request.
 
-    After ``at_most`` + 1 further instances, ``domain`` has ``instances`` of all flavors, and at
-    most ``placed`` of these instances find places if it fails.
+    ``domain`` is the failure domain whose failure gets worse with ``at_most`` + 1 instances. It
+    then has ``instances`` instances, and at most ``placed`` of them find hosts if it fails. If
+    ``domain`` is empty, ``at_most`` + 1 instances do not fit on the hosts.
     """
 
     flavor: str
@@ -158,7 +158,7 @@ class Allowance:
 
     @property
     def stuck(self) -> int:
-        """Return the minimum of instances without a host if ``domain`` fails."""
+        """Return how many instances at least find no host if ``domain`` fails."""
         return self.instances - self.placed
 
     def as_json(self) -> Json:
@@ -181,7 +181,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class FailoverResult:
-    """The last computed failover result: its answer, UTC time and allowances."""
+    """The latest failover report, its time, and allowances by flavor name."""
 
     answer: Json
     computed_at: datetime
@@ -189,7 +189,7 @@ class FailoverResult:
 
     @classmethod
     def from_answer(cls, answer: Json) -> Self:
-        """Read the result from the answer of a computation."""
+        """Read the result from the JSON object of a failover report."""
         entries = map(Allowance.from_json, answer["remaining"])
         allowances = {allowance.flavor: allowance for allowance in entries}
         return cls(answer, datetime.fromisoformat(answer["computed_at"]), allowances)
@@ -199,9 +199,9 @@ class FailoverResult:
         return max((now - self.computed_at).total_seconds(), 0.0)
 
     def subtract_instances(self, flavors: Iterable[str | None]) -> Self:
-        """Return a copy with ``at_most`` reduced by new instances of the flavors.
+        """Return a copy with ``at_most`` reduced by new instances.
 
-        ``flavors`` has the flavor of each new instance. ``remaining`` stays the same.
+        ``flavors`` has the flavor name of each new instance. ``remaining`` stays the same.
         """
         placed = Counter(flavors)
         allowances = {
@@ -213,7 +213,7 @@ class FailoverResult:
 
     @property
     def noun(self) -> str:
-        """Return the kind of the failing domains for messages, such as ``host``."""
+        """Return the noun for a failure domain, such as ``host`` or ``host set``."""
         within = self.answer["within"]
         if self.answer["host_failures"] > 1:
             return f"{within or 'host'} set"
@@ -224,10 +224,10 @@ _RESULT: ContextVar[FailoverResult | None] = ContextVar("the failover result", d
 
 
 def set_failover_result(result: FailoverResult | None) -> None:
-    """Set the result that filters of the current request read."""
+    """Set the failover result for the filters of the current request."""
     _RESULT.set(result)
 
 
 def get_failover_result() -> FailoverResult | None:
-    """Return the result for filters of the current request, or None."""
+    """Return the failover result for the current request, or None."""
     return _RESULT.get()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors under nova's attribute names, and sets of virtual CPUs.
+"""Flavors under nova's attribute names, and CPU sets such as ``0-3,^2,8``.
 
-Source of the text form of CPU sets, ``0-3,^2,8``: nova's documentation, "CPU topologies".
+Source of the syntax of CPU sets: nova's documentation, "CPU topologies".
 """
 
 import re
@@ -19,7 +19,7 @@ TRAIT_KEY = re.compile(r"trait(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<trait>.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor(NovaObjectDictCompat):
-    """The size of an instance: memory and swap in MB, disks in GB."""
+    """A flavor, with memory and swap in MB, and disks in GB."""
 
     name: str = ""
     vcpus: int = 0
@@ -38,12 +38,12 @@ class Flavor(NovaObjectDictCompat):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the flavor of a request's JSON object."""
+        """Read a flavor from its JSON object in a request."""
         values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
         extra_specs = document.get("extra_specs") or {}
         return cls(
             **values,
-            # The compute API represents no swap as the empty string.
+            # In the compute API, an empty string means no swap.
             swap=int(document.get("swap") or 0),
             extra_specs={key: str(value) for key, value in extra_specs.items()},
         )
@@ -66,7 +66,7 @@ class Flavor(NovaObjectDictCompat):
 
 
 class SizedByFlavor:
-    """Base class of objects with a flavor and its sizes, as in nova."""
+    """Base class of objects with the sizes of a flavor as attributes."""
 
     __slots__ = ()
 
@@ -99,16 +99,16 @@ _PLAIN = tuple(item.name for item in fields(Flavor) if item.name not in {"swap",
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse CPU numbers and ranges, less CPUs that ``^`` excludes.
+    """Parse CPU numbers and ranges, except CPUs after ``^``.
 
-    Raises :class:`ValueError`, with the invalid part, for an invalid text and for a text of more
-    than :data:`MAX_CPU_SET_CHARACTERS` characters.
+    Raises :class:`ValueError` for an invalid text, and for a text of more than
+    :data:`MAX_CPU_SET_CHARACTERS` characters.
     """
     if len(text) > MAX_CPU_SET_CHARACTERS:
         raise ValueError(
             f"it has {len(text)} characters, and at most {MAX_CPU_SET_CHARACTERS} are supported"
         )
-    # A bit per CPU, because each of a thousand parts may name all CPUs.
+    # Bits are faster than sets if each of a thousand parts names all CPUs.
     included = excluded = 0
     for part in filter(None, (part.strip() for part in text.split(","))):
         cpus = _parse_range(part)
@@ -122,9 +122,9 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def parse_cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
-    """Parse a CPU set like ``0-3,^2``.
+    """Parse a CPU set such as ``0-3,^2``.
 
-    Raises :class:`Invalid`, naming its ``source``, for an invalid text.
+    Raises :class:`Invalid` for an invalid text. The error names the ``source`` of the text.
     """
     try:
         return parse_cpus(text)
@@ -146,9 +146,9 @@ def list_cpus(flavor: Flavor) -> frozenset[int]:
 
 
 def parse_cpu_mask(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
-    """Parse a CPU mask, relative to all CPUs if it begins with ``^``.
+    """Parse a CPU mask. A mask such as ``^0`` has all other CPUs.
 
-    Raises :class:`Invalid`, naming its ``source``, for an invalid mask.
+    Raises :class:`Invalid` for an invalid mask. The error names the ``source`` of the mask.
     """
     cpus = parse_cpu_set(mask, source)
     if not mask.strip().startswith("^") or not list_cpus(flavor):

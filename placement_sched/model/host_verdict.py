@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts on hosts that the request of an explanation names."""
+"""Verdicts on the hosts that the request for an explanation names."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,10 @@ from placement_sched.model.verdict import SuggestedChange
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """A stage that rejects a host, with its family, its name and the reason.
+    """The reason why a stage rejects a host.
 
-    ``changes`` are alternatives, each of which avoids the rejection.
+    ``stage`` and ``name`` are family and name of the stage. Each change in ``changes`` avoids the
+    rejection.
     """
 
     stage: str
@@ -42,13 +43,14 @@ class RejectReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostVerdict:
-    """The verdict on a compute node that the request of an explanation names.
+    """The verdict on a compute node that the request names.
 
-    ``asked`` is the name in the request. A provider that is not a recorded compute node has its
-    name as ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` is the position among
-    ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the first
-    change of each reason, None if this was not tested. For an unknown name, ``did_you_mean`` has
-    similar names. Without similar names, ``there_are`` has all names if they are few.
+    ``asked`` is the name in the request. If the name is that of a provider without a compute node,
+    ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the position
+    among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the
+    first change of each reason, and None if this was not tested. For an unknown name,
+    ``did_you_mean`` has similar names. Without similar names, ``there_are`` has all names if they
+    are few.
     """
 
     asked: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images under nova's attribute names, and rows of the image API.
+"""Images in requests, and stored images of the image API.
 
 Source: Image API reference, "Images".
 """
@@ -160,8 +160,8 @@ READERS: Mapping[str, _Reader] = {
     "os_type": _build_enum_reader(("linux", "windows"), caseless=True),
 }
 
-#: Properties numbered per NUMA node from 0 without a gap, such as ``hw_numa_mem.0``. Their value is
-#: a list in the order of the nodes.
+#: Properties with a key per NUMA node, from 0 without a gap, such as ``hw_numa_mem.0``. Their value
+#: is a list in the order of the nodes.
 _NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _read_cpus, "hw_numa_mem": int}
 #: Property names of earlier releases. The current name wins if an image has both.
 LEGACY_NAMES: Mapping[str, str] = {
@@ -191,10 +191,10 @@ LEGACY_NAMES: Mapping[str, str] = {
 
 
 class ImageProperties:
-    """The set image properties, as ``properties.get("hw_architecture")``.
+    """The image properties that are set, under nova's names.
 
-    ``properties.hw_architecture`` raises ``AttributeError`` for a property that is not set.
-    ``"hw_architecture" in properties`` tests for it.
+    ``properties.get("hw_architecture")`` is None if the property is not set, whereas
+    ``properties.hw_architecture`` raises ``AttributeError``.
     """
 
     __slots__ = ("_values",)
@@ -215,7 +215,7 @@ class ImageProperties:
         return dict(self._values)
 
     def __getattr__(self, name: str) -> Any:
-        # Copying reads private names before ``_values`` is set.
+        # ``copy`` reads private names before ``_values`` is set.
         values = {} if name.startswith("_") else self._values
         try:
             return values[name]
@@ -241,11 +241,11 @@ class ImageProperties:
 def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
     """Convert glance's raw properties to nova's names and values.
 
-    Unknown names are omitted. Raises :class:`Invalid`, with the name of the property, for an
-    invalid value.
+    Unknown names are omitted. Raises :class:`Invalid` for an invalid value. The error names the
+    property.
     """
     values: dict[str, Any] = {}
-    # The VMware adapter type stands for a disk bus and the model of a SCSI bus.
+    # The VMware adapter type is a disk bus, or the model of a SCSI bus.
     if adapter := raw.get("vmware_adaptertype"):
         is_scsi = adapter != "ide"
         values["hw_disk_bus"] = "scsi" if is_scsi else adapter
@@ -270,9 +270,9 @@ def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
 
 
 def _read_per_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
-    """Return the values of a numbered property.
+    """Return the values of a property with a key per NUMA node.
 
-    All nodes together may have no more CPUs than a guest, because a CPU is on a single node.
+    The nodes may have at most :data:`MAX_CPUS` CPUs in total, because a CPU is on a single node.
     """
     values, cpus = [], 0
     for key in keys:
@@ -307,24 +307,24 @@ class _ImageFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image(_ImageFields, NovaObject):
-    """The image of an instance: min_ram in MB, min_disk in GB."""
+    """The image in a request."""
 
     id: str | None = None
     status: str | None = None
     visibility: str | None = None
     tags: tuple[str, ...] = ()
     properties: ImageProperties = field(default_factory=ImageProperties)
-    #: Traits of properties ``trait<suffix>:X=required``, which as in nova are in no request group.
+    #: Traits of properties ``trait<suffix>:X=required``. As in nova, no group requires them.
     suffixed_traits: frozenset[str] = frozenset()
     #: Traits of properties ``trait:X=preferred``, which nova ignores.
     preferred_traits: frozenset[str] = frozenset()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
-        """Return the image of a request's JSON object.
+        """Read an image from its JSON object in a request.
 
-        None is an image without properties. Raises :class:`~placement_sched.errors.Invalid`, with
-        the name of the property, for an invalid value.
+        Returns an image without properties for None. Raises
+        :class:`~placement_sched.errors.Invalid` for an invalid property.
         """
         if document is None:
             return cls()
@@ -348,7 +348,7 @@ class Image(_ImageFields, NovaObject):
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return the traits of ``trait:X=required`` properties."""
+        """Return the traits X of the properties ``trait:X=required``."""
         return frozenset(self.properties.get("traits_required", ()))
 
 
@@ -371,10 +371,10 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """The caller of the image API, who may be an administrator.
+    """The caller of the image API.
 
-    An administrator has access to all images. ``may_give`` are the restricted visibilities that the
-    caller may set.
+    An administrator has access to all images. ``may_give`` has the visibilities that API policy
+    rules restrict and that the caller may set.
     """
 
     project_id: str
@@ -386,8 +386,8 @@ class Viewer:
 class StoredImage(_ImageFields):
     """A stored image.
 
-    Without data, the sizes are None. ``properties`` are all properties that are not fields, such as
-    ``trait:CUSTOM_LICENSED``. ``id`` is the primary key, None before the image is stored.
+    The sizes are None if the image has no data. ``properties`` are additional properties, such as
+    ``trait:CUSTOM_LICENSED``. ``id`` is the primary key, or None before the image is stored.
     """
 
     uuid: str
@@ -410,7 +410,7 @@ class StoredImage(_ImageFields):
         return self.visibility in {PUBLIC, COMMUNITY} or self.is_owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
-        """Return the image as a request spec contains it."""
+        """Return the JSON object of the image for a request spec."""
         return {name: getattr(self, name) for name in _PLAIN} | {
             "id": self.uuid,
             "tags": sorted(self.tags),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances: the record, the plugins' view, and the server status.
+"""Instances as recorded and as plugins see them, statuses, and cells.
 
 Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).
 """
@@ -22,7 +22,7 @@ from placement_sched.model.request_spec import RequestSpec
 class Instance:
     """A recorded instance, with the flavor and image of its request.
 
-    The metadata are None unless they were read.
+    ``metadata`` and ``system_metadata`` are None if they were not read.
     """
 
     uuid: str
@@ -55,8 +55,8 @@ class InstanceMetadata(NamedTuple):
 class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     """An instance of a host state: recorded, or placed by this request.
 
-    ``flavor`` is None, and the sizes 0, if the record has no flavor or only the id of a deleted
-    flavor. The metadata are read on first use.
+    If the record has no flavor, or only the id of a deleted flavor, ``flavor`` is None and the
+    sizes are 0. The metadata are read on first use.
     """
 
     uuid: str
@@ -80,10 +80,10 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     def from_record(
         cls, record: Instance, read_metadata: Callable[[str], InstanceMetadata] | None = None
     ) -> Self:
-        """Build the entry of a recorded instance.
+        """Build the instance of a host state from a recorded instance.
 
         ``read_metadata`` maps the uuid of an instance to its metadata. The flavor is parsed on
-        first use, as hosts may have thousands of instances.
+        first use, because hosts may have thousands of instances.
         """
         instance = cls.__new__(cls)
         values = dict(zip(_RECORD_FIELDS, _read_fields(record), strict=True))
@@ -91,7 +91,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         return instance
 
     def __getattr__(self, name: str) -> Any:
-        """Return the flavor of a record on first use."""
+        """Parse the flavor of the record on the first access to ``flavor``."""
         if name != "flavor":
             raise AttributeError(f"'Instance' object has no attribute {name!r}")
         document: Mapping[str, Any] = vars(self).get("_flavor") or {}
@@ -101,7 +101,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @classmethod
     def from_request_spec(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
-        """Build the entry of an instance that a request places on a host."""
+        """Build the instance of a host state that a request places there."""
         return cls(
             uuid=uuid,
             host=host,
@@ -140,12 +140,12 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
-        """Return the user's metadata, empty for instances of this request."""
+        """Return the user's metadata, empty for an instance of this request."""
         return self._all_metadata.metadata
 
     @property
     def system_metadata(self) -> Mapping[str, str | None]:
-        """Return nova's system metadata, empty for instances of this request."""
+        """Return nova's system metadata, empty for an instance of this request."""
         return self._all_metadata.system_metadata
 
     @property
@@ -155,7 +155,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def instance_type_id(self) -> int | str | None:
-        """Return the id of the flavor, under the name in old plugins."""
+        """Return the id of the flavor, under the name that old plugins use."""
         return None if self.flavor is None else self.flavor.id
 
 
@@ -177,7 +177,7 @@ _MIGRATES = {"migrating": "MIGRATING"}
 _RESIZES = dict.fromkeys(
     ("resize_prep", "resize_migrating", "resize_migrated", "resize_finish"), "RESIZE"
 )
-#: The status by vm state, and its changes by task state.
+#: The server status for each vm state, and the statuses that replace it for task states.
 STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "active": (
         "ACTIVE",
@@ -211,7 +211,7 @@ class NovaCell:
     """A recorded cell, with times in naive UTC.
 
     ``read_at`` is the time of the last answer of the cell's database. ``away_since`` is the start
-    of the current outage, or None. ``failure`` is the driver's error message.
+    of the current outage, or None. ``failure`` is the error message of the database driver.
     """
 
     uuid: str

@@ -21,19 +21,19 @@ ZONE = "^[^:]*$"
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
 #: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
-#: A consumer uuid in the Placement API, which need not be a valid UUID.
+#: A consumer uuid in the Placement API. It need not be a valid UUID.
 LIKE_UUID = "^[0-9a-fA-F-]{36}$"
 #: An image id in an image property.
 UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
 
-#: Maximum work of a search for similar names, in products of lengths, since a comparison takes time
-#: in proportion to the product: about 17,000 comparisons of names of fifteen letters.
+#: Maximum work of a search for similar names. The work of a comparison is the product of the
+#: lengths of both names: the limit allows about 17,000 comparisons of names of fifteen letters.
 _MAX_COMPARISON_WORK = 4_000_000
 _CANONICAL = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def is_printable(text: str) -> bool:
-    """Return whether ``text`` is printable, including spaces of all kinds."""
+    """Return whether all characters of ``text`` are printable or spaces."""
     return all(letter.isprintable() or category(letter) == "Zs" for letter in text)
 
 
@@ -70,13 +70,13 @@ PERCENT_METRICS = frozenset(name for name in MONITOR_METRICS if name.endswith("p
 def read_uuid(value: object) -> str | None:
     """Return a UUID in lower case with hyphens, or None for an invalid UUID.
 
-    A UUID may be in upper case, without hyphens, in braces and after ``urn:uuid:``.
+    The UUID may be in upper case, without hyphens, in braces or after ``urn:uuid:``.
     """
     if isinstance(value, str) and _CANONICAL.fullmatch(value):  # the most frequent form
         return value
     try:
         parsed = uuid.UUID(value)  # type: ignore[arg-type]
-        # Python accepts underscores and 0x in integers, and so in UUIDs.
+        # Python parses UUIDs as integers, and so accepts underscores and 0x.
         is_literal = parsed.hex in value.replace("-", "").lower()  # type: ignore[attr-defined]
     except (AttributeError, TypeError, ValueError):
         return None
@@ -86,8 +86,8 @@ def read_uuid(value: object) -> str | None:
 def canonicalize_uuid(uuid: str) -> str:
     """Return the stored spelling of a consumer or provider uuid.
 
-    A valid UUID is in lower case with hyphens. A :data:`LIKE_UUID` text that is not a UUID is only
-    lower-cased.
+    The spelling of a valid UUID is in lower case with hyphens. Any other text is only converted to
+    lower case.
     """
     return read_uuid(uuid) or uuid.lower()
 
@@ -95,9 +95,9 @@ def canonicalize_uuid(uuid: str) -> str:
 def find_nearest(
     name: str, names: Iterable[str], limit: int = 1, *, alike: float = 0.6
 ) -> tuple[str, ...]:
-    """Return at most ``limit`` similar names, most similar first.
+    """Return at most ``limit`` names similar to ``name``, best first.
 
-    ``alike`` is the minimum similarity from 0 to 1, ignoring case. Names of similar length are
+    ``alike`` is the minimum similarity, from 0 to 1, ignoring case. Names of similar length are
     compared first, until :data:`_MAX_COMPARISON_WORK` is used up.
     """
     by_length = sorted(set(names), key=lambda text: (abs(len(text) - len(name)), text))
@@ -109,7 +109,7 @@ def find_nearest(
         if remaining < 0:
             break
         folded.set_seq1(candidate.lower())
-        # Each is an upper bound of the next, and cheaper.
+        # Each ratio is an upper bound of the next ratio, and cheaper to compute.
         bounds = (folded.real_quick_ratio, folded.quick_ratio, folded.ratio)
         if all(bound() >= alike for bound in bounds):
             ratio = folded.ratio()
@@ -122,7 +122,7 @@ def find_nearest(
 
 
 def format_suggestion(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
-    """Return the end of a message that suggests names, or an empty text."""
+    """Return the end of a message that suggests names, empty without names."""
     all_shown = " or ".join(map(shown, names))
     return f". Did you mean {all_shown}?" if all_shown else ""
 
@@ -143,7 +143,7 @@ _ROUTES = {
 
 
 def list_if_few(existing: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names, or nothing above :data:`MAX_LISTED_NAMES`."""
+    """Return the sorted names, or () above :data:`MAX_LISTED_NAMES` names."""
     names = sorted(set(existing))
     return tuple(names) if len(names) <= MAX_LISTED_NAMES else ()
 
@@ -156,8 +156,8 @@ def suggest_names(
 ) -> str:
     """Return the end of a message about an unknown name.
 
-    The text suggests the similar names in ``near``. Without similar names, it lists
-    the names in ``there_are``. Without names there, it refers to a command or route that lists all.
+    The text suggests the similar names in ``near``. If ``near`` is empty, the text lists the names
+    in ``there_are``. If both are empty, it refers to a command or route that lists all names.
     """
     if suggestion := format_suggestion(near, shown):
         return suggestion
@@ -176,7 +176,7 @@ def suggest_name(
 ) -> str:
     """Return the end of a message about a name that is not in ``existing``.
 
-    ``noun`` is in the singular. ``alike`` has the same meaning as in :func:`find_nearest`.
+    ``noun`` is the kind of the name, in the singular. :func:`find_nearest` describes ``alike``.
     """
     names = set(existing)
     if not names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of plans, whose moves nova carries out, with their states."""
+"""Runs of plans, and their moves, which nova carries out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from placement_sched.model.document import Json
 
-#: Sources of the moves of a run.
+#: The kinds of plans: for simulated changes of the cloud, to rebalance hosts, and to drain hosts.
 PLAN, REBALANCE, DRAIN = "plan", "rebalance", "drain"
 KINDS = (PLAN, REBALANCE, DRAIN)
 
@@ -19,14 +19,14 @@ METHODS = (LIVE, COLD)
 #: States of a move.
 PLANNED, STARTED, DONE, FAILED, SKIPPED = "planned", "started", "done", "failed", "skipped"
 MOVE_STATES = (PLANNED, STARTED, DONE, FAILED, SKIPPED)
-#: States of a move that does not change any more.
+#: The states that a move never leaves.
 FINAL_STATES = (DONE, SKIPPED)
 
-#: Further states of a run: it has an executor, or its executor was interrupted.
+#: Further states of a run: a process executes it, or its execution was interrupted.
 RUNNING, STOPPED = "running", "stopped"
 RUN_STATES = (RUNNING, DONE, FAILED, STOPPED)
 
-#: Keys of a move in JSON that are not the names of its attributes.
+#: JSON keys of a move that differ from the names of the attributes.
 _KEYS = {"source": "from", "target": "to"}
 
 
@@ -34,8 +34,8 @@ _KEYS = {"source": "from", "target": "to"}
 class RunMove:
     """The move of an instance within the run of a plan.
 
-    ``decision`` is the uuid of the decision about the last check of the move. ``error`` is a
-    sentence if the move failed or was skipped. Times are naive UTC.
+    ``decision`` is the uuid of the decision that the last check of the move recorded. ``error`` is
+    a sentence if the move failed or was skipped. Times are naive UTC.
     """
 
     instance: str
@@ -68,7 +68,7 @@ class RunMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRunSummary:
-    """A run as lists show it, with the number of moves in each state."""
+    """The fields of a run that lists show, with move counts by state."""
 
     uuid: str
     kind: str

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preferences for traits and domains, and the spread of server groups.
+"""Preferred traits, and the spread of server groups over domains.
 
 The extra specs have a namespace of their own, ``scheduler:``, because nova's API validates the
 values of ``trait:X``. Images name preferred traits as ``trait:X=preferred``.
 
-The rule for the spread is the rule of Kubernetes' pod topology spread constraints: the skew of a
-domain is its number of members after the placement, less the smallest number of members of any
-eligible domain.
+The rule for the spread is the rule of Kubernetes' pod topology spread constraints. The skew of a
+domain is its number of group members after the placement, less the smallest number of members of
+any eligible domain.
 """
 
 import re
@@ -55,9 +55,9 @@ class TraitPreferences:
         )
 
     def check(self, known: Collection[str]) -> None:
-        """Reject a preference for an unknown trait.
+        """Reject preferences for unknown traits.
 
-        Raises :class:`Invalid`, with the nearest name.
+        Raises :class:`Invalid`, with a suggestion of a similar trait.
         """
         for name, path in (*self.preferred.items(), *self.avoided.items()):
             if name not in known:
@@ -68,8 +68,8 @@ class TraitPreferences:
 def find_trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | None:
     """Return the traits that flavor and image prefer or avoid, or None.
 
-    Raises :class:`Invalid` if a name is not the name of a trait, or if a trait is both preferred
-    and avoided.
+    Raises :class:`Invalid` for a name that no trait may have, and for a trait that is both
+    preferred and avoided.
     """
     specs = flavor.extra_specs
     if not (_PREFER in specs or _AVOID in specs or image.preferred_traits):
@@ -104,7 +104,7 @@ class SpreadRequest:
 
     The domains are the values of the metadata key ``key`` of aggregates. If ``is_hard``, hosts that
     exceed ``max_skew`` are rejected. Otherwise domains with few members are preferred. ``path`` is
-    the JSON path of the key.
+    the JSON path of the hint or extra spec that has ``key``.
     """
 
     key: str
@@ -129,8 +129,8 @@ def find_spread_request(
 ) -> SpreadRequest | None:
     """Return how a request spreads its server group, or None if it does not.
 
-    A hint overrides its extra spec. The mode is hard if a maximum skew is set, and soft otherwise,
-    unless the request names it. Raises :class:`Invalid` for an invalid value.
+    A hint overrides its extra spec. Without a mode, the spread is hard if a maximum skew is set,
+    and soft otherwise. Raises :class:`Invalid` for an invalid value.
     """
     key = _find_setting(SPREAD_BY, extra_specs, hints)
     if key is None:
@@ -166,9 +166,9 @@ def _find_setting(
 class Spread:
     """The members of a server group by domain, while instances are placed.
 
-    ``members`` counts the members without the instances of the request, until they are placed.
-    ``eligible`` are the domains that are compared for the smallest number of members. ``own`` has
-    the present host of each instance of the request that has a host.
+    ``members`` counts members by domain. It counts an instance of the request only after the
+    instance was placed. ``eligible`` are the domains that are compared for the smallest number of
+    members. ``own`` has the present host of each instance of the request that has a host.
     """
 
     request: SpreadRequest
@@ -178,7 +178,7 @@ class Spread:
     own: Mapping[str, str] = field(default_factory=dict)
 
     def with_members(self, members_by_host: Mapping[str, int]) -> Self:
-        """Return a copy with the members counted on these hosts."""
+        """Return a copy with the members by domain, from the members by host."""
         members: Counter[str] = Counter()
         for host, number in members_by_host.items():
             for domain in self.domains_by_host.get(host, ()):
@@ -192,15 +192,15 @@ class Spread:
         return replace(self, members={**self.members, **added})
 
     def count_members(self, host: str) -> int | None:
-        """Count the members in the domain of a host, None without a domain.
+        """Return the number of members in the domain of a host.
 
-        For a host in several domains, the largest number counts.
+        The largest number counts if the host is in several domains. None means no domain.
         """
         counts = (self.members.get(domain, 0) for domain in self.domains_by_host.get(host, ()))
         return max(counts, default=None)
 
     def find_emptiest(self) -> tuple[int, str] | None:
-        """Return the smallest number of members of a domain, with the domain."""
+        """Return the fewest members of any eligible domain and this domain."""
         return min(
             ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None
         )

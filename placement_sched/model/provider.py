@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers: inventories, traits, allocations, capacity."""
+"""Resource providers, and their inventories, traits and allocations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 class Provider(NamedTuple):
     """A resource provider, with the ``id`` of its row.
 
-    It is a tuple, because lists have thousands of providers and tuples are created ten times as
+    It is a tuple, because lists have thousands of providers, and tuples are created ten times as
     fast as dataclasses.
     """
 
@@ -43,7 +43,7 @@ class ResourceClass:
 class Trait(NamedTuple):
     """A trait, with the ``id`` of its row.
 
-    It is a tuple, because providers have dozens of traits and tuples are created ten times as fast
+    It is a tuple, because providers have dozens of traits, and tuples are created ten times as fast
     as dataclasses.
     """
 
@@ -56,10 +56,10 @@ class Trait(NamedTuple):
 #: A provider with this trait serves all trees that have a provider in any of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
-#: Minimum used share of a nearly full and of a full resource, in percent.
+#: A resource is nearly full, or full, if at least this percentage of its capacity is used.
 NEARLY_FULL, FULL = 85, 95
 
-#: The largest integer in the tables, and so the largest amount of a request.
+#: The largest integer that the tables can store, and so the largest amount of a request.
 MAX_INT = 0x7FFFFFFF
 #: The largest ratio, because the tables store single-precision floats.
 MAX_FLOAT = 3.40282e38
@@ -81,12 +81,12 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """Return the allocatable total: unreserved total times the ratio."""
+        """Return the amount that can be allocated, including overcommit."""
         return compute_capacity(self.total, self.reserved, self.allocation_ratio)
 
 
 def compute_capacity(total: int, reserved: int, allocation_ratio: float) -> int:
-    """Return the total that can be allocated from an inventory."""
+    """Return the capacity of an inventory, including overcommit."""
     return int((total - reserved) * allocation_ratio)
 
 
@@ -116,7 +116,7 @@ INSTANCE_TYPE = "INSTANCE"
 
 
 class Generation(Enum):
-    """Special values for the generation of a consumer in a claim."""
+    """Value of a claim whose consumer may have any generation."""
 
     UNCHECKED = "unchecked"
 
@@ -129,8 +129,8 @@ Amounts = Mapping[str, int]
 class Consumer:
     """The owner of allocations.
 
-    A ``consumer_type`` of None is ``unknown`` in the API. The fields except ``uuid`` are None if a
-    very old database has allocations without a consumer record.
+    The API shows a ``consumer_type`` of None as ``unknown``. If a very old database has allocations
+    without a consumer record, all fields except ``uuid`` are None.
     """
 
     uuid: str
@@ -142,7 +142,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """``used`` units of a provider's resource class that a consumer has."""
+    """The amount ``used`` that a consumer has of a provider's resource class."""
 
     consumer: Consumer
     provider_uuid: str
@@ -154,11 +154,11 @@ class Allocation:
 
 
 class ProviderAllocation(NamedTuple):
-    """An allocation from a provider, with its consumer and class.
+    """An allocation in the list of a provider's allocations.
 
     It is a tuple, because a provider may have thousands of allocations. ``generation`` is the
-    generation of the consumer. ``updated_at`` is the time of creation if the allocation was never
-    changed.
+    generation of the consumer. If the allocation was never changed, ``updated_at`` is the time of
+    its creation.
     """
 
     consumer: str
@@ -169,17 +169,17 @@ class ProviderAllocation(NamedTuple):
 
     @property
     def created_at(self) -> datetime | None:
-        """The time of the latest change, since the time of creation is not stored."""
+        """Return ``updated_at``, because lists do not read the creation time."""
         return self.updated_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerClaim:
-    """The new allocations of a consumer, or none to delete the consumer.
+    """The new allocations of a consumer. Without any, it is deleted.
 
-    ``allocations`` has the amounts by class for each provider uuid. If ``consumer_type`` is None,
-    the type of an existing consumer is not changed. ``generation`` is the generation that the
-    caller read, None for a new consumer, or :data:`UNCHECKED`.
+    ``allocations`` maps the uuid of each provider to its amounts by resource class. If
+    ``consumer_type`` is None, the type of an existing consumer is not changed. ``generation`` is
+    the consumer generation that the caller read, None for a new consumer, or :data:`UNCHECKED`.
     """
 
     consumer: str
@@ -193,8 +193,8 @@ class ConsumerClaim:
 def can_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
     """Return whether a usage may change from ``current`` to ``amount``.
 
-    ``other_usage`` is the usage of all other consumers. Above the capacity a change may only reduce
-    the usage, so that an instance can leave or shrink on a host whose inventory was reduced (as
-    OpenStack placement does since 14.0.0).
+    ``other_usage`` is the usage of all other consumers. If the usage exceeds the capacity, it may
+    only be reduced. An instance can thus leave a host whose inventory was reduced, or shrink there,
+    as in OpenStack placement since 14.0.0.
     """
     return amount <= current or other_usage + amount <= inventory.capacity

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request specs, under the attribute names of nova's plugins."""
+"""Request specs, under nova's attribute names."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +25,8 @@ from placement_sched.model.preferences import Spread
 class Destination(NovaObject):
     """The requested host, node, cell and placement aggregates.
 
-    Each item of ``aggregates`` is a comma-joined list of uuids, and a host must be in an aggregate
-    of each item. A host must be in none of ``forbidden_aggregates``.
+    Each item of ``aggregates`` has uuids joined by commas, and a host must be in at least 1 of the
+    aggregates of each item. A host must not be in any aggregate of ``forbidden_aggregates``.
     """
 
     host: str | None = None
@@ -50,7 +50,7 @@ class Destination(NovaObject):
     def only_cell(self) -> str | None:
         """Return the uuid of the only allowed cell, or None if all are allowed.
 
-        If a move to another cell is allowed, the requested cell is only preferred.
+        The requested cell is only preferred if moves to other cells are allowed.
         """
         return (
             canonicalize_uuid(self.cell) if self.cell and not self.allow_cross_cell_move else None
@@ -62,7 +62,7 @@ class Destination(NovaObject):
         return canonicalize_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
-        """Return a copy that requires any of the aggregates."""
+        """Return a copy that also requires at least 1 of the aggregates."""
         return replace(self, aggregates=(*self.aggregates, ",".join(uuids)))
 
     def forbidding(self, uuids: Iterable[str]) -> Self:
@@ -75,7 +75,7 @@ class Destination(NovaObject):
     def forbidden(self) -> frozenset[str]:
         """Return the uuids of the forbidden aggregates in canonical spelling.
 
-        Items of ``forbidden_aggregates`` may be comma-joined and in any spelling.
+        An item of ``forbidden_aggregates`` may have several uuids, in any spelling.
         """
         return frozenset(
             canonicalize_uuid(uuid)
@@ -86,7 +86,7 @@ class Destination(NovaObject):
 
 @dataclass(frozen=True, slots=True)
 class TriedHost(NovaObject):
-    """A host of an earlier attempt, with nova's attribute names."""
+    """A compute node of an earlier attempt, under nova's attribute names."""
 
     host: str
     hypervisor_hostname: str
@@ -101,7 +101,7 @@ class Retry(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the attempts of a request's JSON object."""
+        """Read the attempts from their JSON object in a request spec."""
         hosts = tuple(TriedHost(host, node) for host, node in document.get("hosts") or ())
         return cls(num_attempts=document.get("num_attempts") or 0, hosts=hosts)
 
@@ -126,7 +126,7 @@ class RequestLevelParams:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the parameters of a request's JSON object.
+        """Read the parameters from their JSON object in a request spec.
 
         Raises :class:`Invalid` if a trait is both required and forbidden.
         """
@@ -146,8 +146,8 @@ class RequestLevelParams:
 class RequestedGroup(NovaObject):
     """A requested group of resources, under the names of nova's RequestGroup.
 
-    ``requester_id`` becomes the suffix of the group. A provider must be in an aggregate of each
-    tuple of ``aggregates`` and in none of ``forbidden_aggregates``.
+    ``requester_id`` becomes the suffix of the group. A provider must be in at least 1 aggregate of
+    each tuple of ``aggregates``, and in no aggregate of ``forbidden_aggregates``.
     """
 
     requester_id: str | None = None
@@ -158,19 +158,19 @@ class RequestedGroup(NovaObject):
     forbidden_aggregates: frozenset[str] = frozenset()
     in_tree: str | None = None
     use_same_provider: bool = True
-    #: The part of the request or flavor that the group was derived from, if it is not from
+    #: The part of the request or flavor that the group comes from, or None if the group is in
     #: ``requested_resources``.
     source: str | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the group of an item of ``requested_resources``."""
+        """Read a group from an item of ``requested_resources``."""
         return cls(
             requester_id=document.get("requester_id"),
             resources=dict(document.get("resources") or {}),
             required_traits=frozenset(document.get("required_traits") or ()),
             forbidden_traits=frozenset(document.get("forbidden_traits") or ()),
-            # Alternatives are a comma-joined string or a list.
+            # Alternative aggregates are a list, or a string with uuids joined by commas.
             aggregates=tuple(
                 tuple(item.split(",") if isinstance(item, str) else item)
                 for item in document.get("aggregates") or ()
@@ -198,9 +198,9 @@ class RequestedGroup(NovaObject):
 
 #: The default type of a port (Networking API, "Port binding").
 NORMAL = "normal"
-#: The type of ports served by another processor, such as a SmartNIC.
+#: The type of ports that a SmartNIC or DPU serves.
 REMOTE_MANAGED = "remote-managed"
-#: Values of nova's API in place of a network id: let neutron choose, or attach to none.
+#: Values of nova's API in place of a network id: allocate a network, or attach no network.
 _NETWORK_KEYWORDS = frozenset({"auto", "none"})
 
 
@@ -217,9 +217,9 @@ class Port:
 class NetworkRequest:
     """A requested network or existing port.
 
-    The last three fields come from the caller or from neutron, and are None if unknown.
-    ``subnet_ids`` are the subnets of the port's fixed IPs. ``segments`` are the segments of a
-    routed network, and a host must reach any of them. Other networks have no segments.
+    ``vnic_type``, ``subnet_ids`` and ``segments`` come from the caller or from neutron, and are
+    None if unknown. ``subnet_ids`` are the subnets of the port's fixed IPs. A host must reach at
+    least 1 of ``segments``, the segments of a routed network. Other networks have no segments.
     """
 
     network_id: str | None = None
@@ -235,7 +235,7 @@ class NetworkRequest:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the network of an item of ``requested_networks``, treating null as absent.
+        """Read an item of ``requested_networks``, treating null as absent.
 
         The attributes of a port may have neutron's names.
         """
@@ -254,23 +254,23 @@ class NetworkRequest:
 
     @property
     def named_network(self) -> str | None:
-        """Return the network's id, or None if the request names no network."""
+        """Return the id of the network, or None if the request has no such id."""
         return None if self.network_id in _NETWORK_KEYWORDS else self.network_id
 
     @property
     def is_open(self) -> bool:
-        """Return whether neither a network nor a port is named."""
+        """Return whether the request names no network, port or subnet."""
         return not (self.named_network or self.port_id or self.subnet_id)
 
     @property
     def label(self) -> str:
-        """Return the subnet, or else the network or port, for messages."""
+        """Return a name for messages: subnet, or else network, or else port."""
         if self.subnet_id:
             return f"subnet {self.subnet_id}"
         return f"network {self.named_network}" if self.named_network else f"port {self.port_id}"
 
     def with_port(self, port: Port) -> Self:
-        """Return a copy with missing attributes of the port from neutron."""
+        """Return a copy completed with the attributes of the port in neutron."""
         return replace(
             self,
             network_id=port.network_id,
@@ -279,7 +279,7 @@ class NetworkRequest:
         )
 
     def with_segments(self, segments: tuple[str, ...]) -> Self:
-        """Return a copy for hosts that reach any of these segments."""
+        """Return a copy with the segments of its network."""
         return replace(self, segments=_canonicalize_uuids(segments))
 
 
@@ -310,14 +310,13 @@ _MAX_CACHED_PARTS = 32
 class RequestSpec(SizedByFlavor):
     """A request for a number of equal instances.
 
-    ``instance_uuid`` is the current instance, see :meth:`with_instance`. ``instance_uuids``, in
-    lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
-    lists of strings. ``spread`` has the members of the server group by failure domain, if the
-    request spreads them. Filters of Icehouse to Liberty can read a request spec like
-    ``filter_properties``, the dictionary that preceded request specs:
-    ``filter_properties.get("instance_type")["memory_mb"]``. The key ``config_options`` is missing,
-    because it cannot be provided. Sources: nova's developer
-    documentation of the time, and nova 34 observed.
+    ``instance_uuid`` is the instance that is being placed. ``instance_uuids``, in lower case with
+    hyphens, is empty if the caller named no instances. ``scheduler_hints`` has lists of strings.
+    ``spread`` has the members of the server group by failure domain, if the request spreads them.
+    Filters of Icehouse to Liberty can read a request spec as the dictionary ``filter_properties``,
+    which preceded request specs: ``filter_properties.get("instance_type")["memory_mb"]``. The key
+    ``config_options`` is always missing. Sources: nova's developer documentation of these releases,
+    and the observed behaviour of nova 34.
     """
 
     flavor: Flavor
@@ -352,7 +351,7 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def hardware(self) -> RequestedHardware:
-        """Return the requested hardware, cached for all copies."""
+        """Return the requested hardware, cached for this request."""
         hardware = self._hardware
         if (
             hardware is None
@@ -366,8 +365,7 @@ class RequestSpec(SizedByFlavor):
     def read_once(self, part: RequestPart, read: Callable[[RequestPart], T]) -> T:
         """Return ``read(part)``, called once for all copies of the request.
 
-        This avoids reading a list of thousands of items for each host, each instance or each
-        filter.
+        A list of thousands of items is thus not read again for each host, instance or filter.
         """
         key = read, id(part)
         entry = self._kept.get(key)
@@ -383,14 +381,14 @@ class RequestSpec(SizedByFlavor):
         self._kept.clear()
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
-        """Return the only value of a hint, or the list of several values."""
+        """Return the value of a hint, or a list if it has several values."""
         values = self.scheduler_hints.get(name)
         if values is None:
             return default
         return values[0] if len(values) == 1 else values
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a key of ``filter_properties``."""
+        """Return the value of a key of ``filter_properties``, or ``default``."""
         make = _FILTER_PROPERTIES.get(name)
         value = None if make is None else make(self)
         return default if value is None else value
@@ -428,7 +426,7 @@ class RequestSpec(SizedByFlavor):
         }
 
     def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
-        """Return the part of ``filter_properties`` in nova's current request spec."""
+        """Return the keys of ``filter_properties`` that current nova has."""
         values = {name: make(self) for name, make in _NOVA_FILTER_PROPERTIES.items()}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -438,7 +436,7 @@ class RequestSpec(SizedByFlavor):
         return self.scheduler_hints.get(REBUILD_HINT) == ["rebuild"]
 
     def with_group_member_on(self, host: str) -> Self:
-        """Return a copy with the current instance in its server group on ``host``."""
+        """Return a copy whose group has the current instance on ``host``."""
         group = self.instance_group
         if group is None:
             return self
@@ -457,7 +455,7 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def _context(self) -> RequestContext:
-        """Return the context of the request (nova's name, used by plugins)."""
+        """Return the request context, under nova's name, for plugins."""
         owner = self.user_id, self.project_id
         entry = self._kept.get("context")
         if entry is None or entry[0] != owner:
@@ -522,7 +520,7 @@ def _build_list_maker(name: str) -> _Maker:
     return lambda spec: list(getattr(spec, name)) or None
 
 
-#: The keys of ``filter_properties`` in nova's current request spec. None is left out.
+#: The keys of ``filter_properties`` that current nova has. Keys with the value None are left out.
 _NOVA_FILTER_PROPERTIES: Mapping[str, _Maker] = {
     "scheduler_hints": lambda spec: _map_hints(spec) or None,
     **{name: _build_list_maker(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
@@ -538,7 +536,7 @@ _NOVA_FILTER_PROPERTIES: Mapping[str, _Maker] = {
 #: All keys of ``filter_properties`` for filters.
 _FILTER_PROPERTIES: Mapping[str, _Maker] = {
     **_NOVA_FILTER_PROPERTIES,
-    # Always set: filters wrote limits, and read hints without a test.
+    # Always set, because old filters write limits, and read hints without a test.
     "scheduler_hints": _map_hints,
     "limits": _map_limits,
     "context": attrgetter("_context"),
@@ -553,9 +551,9 @@ _FILTER_PROPERTIES: Mapping[str, _Maker] = {
 def parse_request_spec(document: Document) -> RequestSpec:
     """Read a request spec from a JSON object that conforms to its schema.
 
-    The caller must have replaced names of stored objects by the objects: raises :class:`Invalid`
-    for a server group given by name, and :class:`NotFound` for a flavor or image given by name.
-    Also raises :class:`Invalid` for an invalid image property and a repeated instance.
+    The caller must have replaced names of stored objects by the objects. Raises :class:`Invalid`
+    for the name of a server group, and :class:`NotFound` for the name of a flavor or image. Also
+    raises :class:`Invalid` for an invalid image property and a repeated instance.
     """
     uuids = tuple(map(canonicalize_uuid, document.get("instance_uuids") or ()))
     if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):

@@ -13,15 +13,14 @@ class RequestStats:
     """Statistics of a request.
 
     ``statements`` counts SQL statements, and ``retries`` the transactions that were restarted
-    because of a concurrent writer. A claim is an attempt to allocate. It succeeds, or fails because
-    of a faster claim or because of missing capacity. ``claims_retried`` counts repeated claims,
-    ``conflicts`` the conflicts with concurrent writes by kind, and ``pool_timeouts`` the number of
-    times that no connection was free.
+    because of a concurrent writer. ``claims_won`` counts claims that allocated, and ``claims_lost``
+    claims that failed because of a faster claim or missing capacity. ``claims_retried`` counts
+    repetitions of claims, ``conflicts`` the conflicts of writes by kind, such as missing capacity,
+    and ``pool_timeouts`` how often no database connection was free.
 
-    ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
-    seconds of each stage of scheduling, also if the request failed. ``result`` is the result of
-    scheduling, which the handler of the request sets. ``other_results`` are the results of other
-    requests in the same call.
+    ``candidates`` is the number of allocation candidates, or None without a search. ``stages`` has
+    the seconds of each stage of scheduling, also if the request failed. The handler of the request
+    sets ``result``. ``other_results`` are the results of other requests in the same call.
     """
 
     statements: int = 0
@@ -41,7 +40,7 @@ _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")
 
 
 def get_request_stats() -> RequestStats:
-    """Return the statistics of the current request, or of the thread."""
+    """Return the statistics of the current request, or start statistics."""
     stats = _CURRENT.get(None)
     return begin_stats() if stats is None else stats
 

@@ -8,7 +8,7 @@ from placement_sched.errors import ConcurrentUpdate
 
 T = TypeVar("T")
 
-#: Default number of attempts: few writers change the same rows at the same time.
+#: Default number of attempts. It suffices, because few writers change the same rows concurrently.
 MAX_ATTEMPTS = 10
 
 
@@ -24,7 +24,7 @@ def call_with_retries(
 
     An exception of type ``on`` causes another attempt. After the last attempt, or if ``when``
     returns false for the exception, the exception is raised. ``between`` is called before each
-    further attempt with the number of the attempt, from 1 on, for example to pause.
+    further attempt with the number of failed attempts, for example to pause.
     """
     for number in range(1, times):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of shadow evaluation: nova's choice, our choice, and a verdict."""
+"""Results of shadow evaluation: nova's hosts compared with our hosts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ VERDICTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowResult:
-    """The verdict on an instance of an evaluated request.
+    """The comparison of nova's host and our host for an instance.
 
     ``position`` is the index of the instance in the request. ``detail`` has the facts that the
     verdict is derived from, and its reason. ``request_ids``, ``flavor`` and ``created_at`` come

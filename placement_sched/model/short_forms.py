@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and changes in the short forms of options and form fields."""
+"""Parsers of the short texts in command options and form fields."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,9 +10,9 @@ import orjson
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, decode
 
-#: The name of each value in errors: ``{"zone": "--zone"}``.
+#: The names of values in errors, such as ``{"zone": "--zone"}``.
 Labels = Mapping[str, str]
-#: The value of each part of a request body, by its keys joined by dots.
+#: The form field for each part of a request body. Keys are the keys of the part, joined by dots.
 FORM_FIELD_BY_PATH = {
     "request_spec.num_instances": "count",
     "request_spec.instance_uuids": "count",
@@ -30,7 +30,7 @@ FORM_FIELD_BY_PATH = {
     "request_spec.ignore_hosts": "ignore_hosts",
     "flavors": "flavor",
 }
-#: Defaults of a flavor that is described by its sizes.
+#: Defaults for a flavor that is given by its sizes.
 _FLAVOR_DEFAULTS = {
     "name": "typed",
     "vcpus": 1,
@@ -44,11 +44,11 @@ _FLAVOR_DEFAULTS = {
 def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
     """Build a request spec from the values of a form.
 
-    :data:`FORM_FIELD_BY_PATH` has the names. A value that is None, empty or missing is not set.
-    ``flavor`` is the id or name of a stored flavor. Otherwise ``vcpus``, ``ram`` (MiB) and ``disk``
-    (GiB) describe a flavor. ``image`` is the id or name of a stored image. Otherwise
-    ``image_properties`` describe an image. ``labels`` are the names of values in errors. Raises
-    :class:`Invalid` for values that exclude each other.
+    :data:`FORM_FIELD_BY_PATH` has the names of the values. A value may be None, empty or missing.
+    ``flavor`` is the id or name of a stored flavor. Without it, ``vcpus``, ``ram`` (MiB) and
+    ``disk`` (GiB) describe a flavor. ``image`` is the id or name of a stored image. Without it,
+    ``image_properties`` describe an image. Raises :class:`Invalid` for values that exclude each
+    other, with their names in ``labels``.
     """
     optional = {
         "availability_zone": values.get("zone"),
@@ -88,7 +88,7 @@ def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
     """Parse ``KEY=VALUE`` texts.
 
-    Raises :class:`Invalid` for a text without ``=``.
+    Raises :class:`Invalid` for a text without a key or without ``=``.
     """
     return dict(_split_pair(text, label) for text in texts)
 
@@ -96,7 +96,7 @@ def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
 def parse_hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
     """Parse ``KEY=VALUE`` texts as hints, with a list for a repeated key.
 
-    Raises :class:`Invalid` for a text without ``=``.
+    Raises :class:`Invalid` for a text without a key or without ``=``.
     """
     values_by_key: dict[str, list[str]] = {}
     for key, value in (_split_pair(text, label) for text in texts):
@@ -127,7 +127,7 @@ FORMS = (
     "drain=HOST,... | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
     "inventory=HOST:CLASS=TOTAL | aggregate=NAME:+HOST,-HOST,KEY=VALUE"
 )
-#: Out-of-range numbers are rejected later, together with the numbers of JSON documents.
+#: The schema of the request rejects numbers that are out of range.
 _COUNTED = re.compile(r"(?P<like>.+?)(?:\*(?P<count>-?[0-9]{1,30}))?")
 _INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>-?[0-9]{1,30})")
 #: Characters with a meaning in short forms. Names that contain them need the JSON form.
@@ -137,7 +137,7 @@ _MARKS = re.compile(r"[,*\s]")
 def parse_change(text: str, label: str) -> Json:
     """Parse a change in its short form or as JSON.
 
-    ``label`` names it in errors. Raises :class:`Invalid` for any other text.
+    ``label`` is the name of the text in errors. Raises :class:`Invalid` for any other text.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -177,7 +177,7 @@ def _parse_aggregate(text: str, arguments: str, label: str) -> Json:
 def shorten_change(kind: str, hosts: Iterable[str]) -> str:
     """Return the short form of a change of hosts (``drain``, ``remove``).
 
-    It is JSON if a name contains a separator. :func:`parse_change` parses it.
+    The result is JSON if a name contains a separator. :func:`parse_change` parses both forms.
     """
     names = list(hosts)
     if any(_MARKS.search(name) for name in names):
@@ -186,7 +186,7 @@ def shorten_change(kind: str, hosts: Iterable[str]) -> str:
 
 
 def shorten_addition(like: str, count: str) -> str:
-    """Return the short form of adding ``count`` hosts like a host."""
+    """Return the short form, or JSON, of adding hosts like a host."""
     if _MARKS.search(like) and count.isdecimal():
         return _as_json({"add": {"like": like, "count": int(count)}})
     return f"add={like}*{count}"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rejections of hosts and requests.
 
-Conflicts (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins
-(:class:`~placement_sched.errors.PluginFailed`) are exceptions instead.
+A rejection is a value, not an exception. Exceptions are for conflicts with concurrent requests
+(:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins
+(:class:`~placement_sched.errors.PluginFailed`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,8 +18,8 @@ class Rejection:
     """The reason for rejecting a host or request, for operators.
 
     ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
-    units of the sentence. ``of_one`` and ``of_several`` complete the sentences "the host would fit,
-    but" and "hosts would fit, but" for hosts with the same rejection.
+    units of ``reason``. If a rejection is all that keeps a host from fitting, ``of_one`` completes
+    the sentence "the host would fit, but". ``of_several`` does so for several hosts.
     """
 
     reason: str
@@ -32,9 +33,9 @@ class Rejection:
 class SuggestedChange:
     """A change of the cloud, or of the request, that avoids a rejection.
 
-    ``action`` is an identifier for programs, ``words`` a sentence for operators, ``values`` are the
-    parameters of the action. For a test of the change, ``host`` has new attributes of the host
-    state, and ``spec`` is the new :class:`~placement_sched.model.request_spec.RequestSpec`.
+    ``action`` is an identifier for programs, ``words`` is a sentence for operators, and ``values``
+    are the parameters of the action. For a test of the change, ``host`` has new attributes of the
+    host state, and ``spec`` is the new :class:`~placement_sched.model.request_spec.RequestSpec`.
     """
 
     action: str
@@ -45,7 +46,7 @@ class SuggestedChange:
 
     @property
     def may_be_tried(self) -> bool:
-        """Return whether the change can be tested on a host or request."""
+        """Return whether the change can be tested in a scheduling run."""
         return bool(self.host) or self.spec is not None
 
     def as_json(self) -> Json:
@@ -53,5 +54,5 @@ class SuggestedChange:
         return {"action": self.action, "words": self.words, **self.values}
 
 
-#: The changes that each let a rejected host pass.
+#: Changes. Each change lets a rejected host pass.
 SuggestedChanges = Iterable[SuggestedChange]

@@ -20,19 +20,19 @@ from placement_sched.model.image import CHOICES, Image
 
 
 def format_flavor_source(key: str, prefix: str = "hw") -> str:
-    """Return an extra spec's name for errors."""
+    """Return the name of an extra spec for errors."""
     return f"flavor extra spec '{prefix}:{key}'"
 
 
 def format_image_source(key: str, prefix: str = "hw") -> str:
-    """Return an image property's name for errors."""
+    """Return the name of an image property for errors."""
     return f"image property '{prefix}_{key}'"
 
 
 def check_allowed(value: str, allowed: Collection[str], source: str) -> str:
-    """Return ``value`` if it is among ``allowed``.
+    """Return ``value`` if it is in ``allowed``.
 
-    Raises :class:`Invalid`, naming its ``source``, for any other value.
+    Raises :class:`Invalid` for any other value. The error names the ``source`` of the value.
     """
     if value not in allowed:
         raise Invalid(f"{source}: expected {' or '.join(allowed)}, got {value!r}")
@@ -43,8 +43,8 @@ def check_allowed(value: str, allowed: Collection[str], source: str) -> str:
 class FlavorImage:
     """Base class of hardware requests, with a flavor and an image.
 
-    Methods, and properties of subclasses, raise :class:`Invalid`, with the keys, for an invalid
-    value and for values that contradict each other.
+    Methods, and properties of subclasses, raise :class:`Invalid` for an invalid value and for
+    values that contradict each other. The error names the extra specs and image properties.
     """
 
     flavor: Flavor
@@ -57,12 +57,12 @@ class FlavorImage:
         return get("hw_firmware_type") == "uefi" and bool(get("hw_firmware_stateless"))
 
     def get_values(self, key: str, prefix: str = "hw") -> tuple[str | None, Any]:
-        """Return the values of flavor and image, None for an unset value."""
+        """Return the values of a key in flavor and image (None: not set)."""
         by_flavor = self.flavor.extra_specs.get(f"{prefix}:{key}")
         return by_flavor, self.image.properties.get(f"{prefix}_{key}")
 
     def find_source(self, key: str, prefix: str = "hw") -> str:
-        """Return the name of the extra spec or property that takes effect."""
+        """Return the name of the extra spec or image property that is used."""
         by_flavor, by_image = self.get_values(key, prefix)
         in_flavor = by_flavor or by_image is None
         return format_flavor_source(key, prefix) if in_flavor else format_image_source(key, prefix)
@@ -70,7 +70,7 @@ class FlavorImage:
     def build_conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
         """Build the error for contradicting values in flavor and image.
 
-        ``rule`` is the violated rule, as the end of the message.
+        ``rule`` is the end of the message: the rule that the values violate.
         """
         by_flavor, by_image = self.get_values(key, prefix)
         return Invalid(
@@ -79,10 +79,10 @@ class FlavorImage:
         )
 
     def find_agreed_value(self, key: str, prefix: str = "hw") -> str | None:
-        """Return the agreed value of flavor and image, or None if neither sets it.
+        """Return the value in flavor, image or both, or None without a value.
 
-        Raises :class:`Invalid` for two different values, and for a value that the image property
-        cannot have.
+        Raises :class:`Invalid` if flavor and image have different values, and for a value that the
+        image property cannot have.
         """
         by_flavor, by_image = self.get_values(key, prefix)
         if by_flavor and by_image and by_flavor != by_image:
@@ -92,7 +92,7 @@ class FlavorImage:
         return check_allowed(value, CHOICES[f"{prefix}_{key}"], self.find_source(key, prefix))
 
     def find_agreed_flag(self, key: str) -> bool | None:
-        """Return the boolean of flavor and image, or None if both are unset.
+        """Return the boolean in flavor, image or both, or None without a value.
 
         An extra spec that is not a boolean is false.
         """
@@ -106,21 +106,21 @@ class FlavorImage:
 
 
 def define_agreed_value(key: str, prefix: str = "hw") -> "cached_property[str | None]":
-    """Define a cached property for the agreed value of flavor and image."""
+    """Define a cached property for :meth:`FlavorImage.find_agreed_value`."""
     return cached_property(lambda request: request.find_agreed_value(key, prefix))
 
 
 def define_agreed_flag(key: str) -> "cached_property[bool]":
-    """Define a cached property for the agreed boolean of flavor and image."""
+    """Define a cached property for a boolean, False if it is not set."""
     return cached_property(lambda request: bool(request.find_agreed_flag(key)))
 
 
 DEDICATED, SHARED, MIXED = "dedicated", "shared", "mixed"
 PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
-#: Image policies that contradict the policy of the flavor.
+#: The CPU policies of an image that contradict the CPU policy of the flavor.
 _FORBIDDEN_IMAGE_POLICIES = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}
 
-#: Amounts of CPUs, for the flavor as a whole or for a numbered group.
+#: Extra specs with an amount of CPUs, for the request as a whole or for a numbered group.
 _AMOUNT = re.compile(r"resources(?:[1-9][0-9]*)?:(?P<name>VCPU|PCPU)")
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 _TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{_HYPERTHREADING}")
@@ -132,7 +132,7 @@ _POLICY = f"{format_flavor_source('cpu_policy')} or {format_image_source('cpu_po
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinning:
-    """The CPUs to pin and the policies for them, each None if it is not set."""
+    """The virtual CPUs to pin, and the CPU policies (None: not set)."""
 
     cpu_policy: str | None
     thread_policy: str | None
@@ -141,18 +141,18 @@ class Pinning:
 
     @property
     def is_requested(self) -> bool:
-        """Return whether any CPU is to be pinned."""
+        """Return whether the CPU policy pins any virtual CPU."""
         return self.cpu_policy in (DEDICATED, MIXED)
 
 
 class RequestedCPUs(FlavorImage):
-    """The CPU requests of flavor and image, each read once."""
+    """The CPU requests of flavor and image, cached after the first access."""
 
     @cached_property
     def policy(self) -> str | None:
         """Return the CPU policy: ``dedicated``, ``shared``, ``mixed`` or None.
 
-        The policy of the flavor takes precedence. An image may not pin more CPUs than the flavor.
+        The flavor's policy overrides the image's policy, which may not pin more CPUs.
         """
         by_flavor, by_image = self._read_policies("cpu_policy")
         if by_flavor and by_image in _FORBIDDEN_IMAGE_POLICIES.get(by_flavor, ()):
@@ -165,7 +165,8 @@ class RequestedCPUs(FlavorImage):
     def thread_policy(self) -> str | None:
         """Return the CPU thread policy: prefer, isolate, require or None.
 
-        A flavor's ``prefer`` overrides any policy of the image. Otherwise both must be equal.
+        A flavor's ``prefer`` overrides the image's policy. Other policies must be equal if flavor
+        and image have a policy.
         """
         by_flavor, by_image = self._read_policies("cpu_thread_policy")
         if by_flavor not in (None, PREFER) and by_image and by_image != by_flavor:
@@ -180,7 +181,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def dedicated(self) -> frozenset[int] | None:
-        """Return the CPUs of ``hw:cpu_dedicated_mask``, or None if unset.
+        """Return the CPUs of ``hw:cpu_dedicated_mask``, or None without a mask.
 
         The mask must name some but not all CPUs.
         """
@@ -200,7 +201,7 @@ class RequestedCPUs(FlavorImage):
     def realtime(self) -> frozenset[int] | None:
         """Return the real-time CPUs, or None unless ``hw:cpu_realtime`` is true.
 
-        The image's mask overrides the flavor's mask. Without a mask all CPUs run in real time,
+        The image's mask overrides the flavor's mask. Without a mask all CPUs are real-time CPUs,
         which requires an emulator threads policy.
         """
         flavor = self.flavor
@@ -228,11 +229,11 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def pinning(self) -> Pinning:
-        """Return the CPUs to pin, after a check of all CPU requests.
+        """Return the CPUs to pin, after checking all CPU requests.
 
         Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
-        ``shared``. Without a thread policy, a required trait HW_CPU_HYPERTHREADING means
-        ``require``, and a forbidden trait means ``isolate``.
+        ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means
+        ``require`` if it is required, and ``isolate`` if it is forbidden.
         """
         policy, threads = self._derive_policy(), self._derive_thread_policy()
         emulator, masked, realtime = self.emulator_threads, self.dedicated, self.realtime
@@ -259,7 +260,7 @@ class RequestedCPUs(FlavorImage):
 
     @property
     def needs_sibling_threads(self) -> bool:
-        """Return whether flavor or image require sibling threads for pinned CPUs."""
+        """Return whether flavor or image require sibling threads for pinning."""
         threads = self.get_values("cpu_thread_policy")
         return DEDICATED in self.get_values("cpu_policy") and REQUIRE in threads
 
@@ -304,9 +305,9 @@ class RequestedCPUs(FlavorImage):
         return {"forbidden": ISOLATE, "required": REQUIRE}.get(requirement, self.thread_policy)
 
     def _sum_amounts(self, name: str) -> tuple[int, str]:
-        """Sum the amounts of a class in all groups, and name the keys that request it.
+        """Sum the amounts of a resource class over all request groups.
 
-        Invalid values are ignored.
+        Returns the sum and the names of its extra specs. Invalid values are ignored.
         """
         total, keys = 0, []
         for key, value in self.flavor.extra_specs.items():

@@ -11,13 +11,13 @@ from typing import Any, Self
 
 from placement_sched.limits import MAX_NUMA_CANDIDATES, MAX_NUMA_STEPS
 
-#: Page size keywords, in place of a size in KiB.
+#: nova's numbers for the page size keywords, in place of a size in KiB.
 PAGES_SMALL, PAGES_LARGE, PAGES_ANY = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMAPagesTopology:
-    """The memory pages of a size (in KiB) in a NUMA node."""
+    """The memory pages of a NUMA node that have the same size (in KiB)."""
 
     size_kb: int
     total: int
@@ -37,19 +37,19 @@ class NUMAPagesTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkMetadata:
-    """The networks near to NUMA nodes, or the networks of an instance."""
+    """The networks near to a NUMA node, or the networks of an instance."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the networks of a JSON object."""
+        """Read the networks from their JSON object."""
         physnets = frozenset(document.get("physnets") or ())
         return cls(physnets=physnets, tunneled=bool(document.get("tunneled")))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON object of the networks."""
+        """Return the JSON object that :meth:`from_document` reads."""
         return {"physnets": sorted(self.physnets), "tunneled": self.tunneled}
 
 
@@ -57,8 +57,8 @@ class NetworkMetadata:
 class NUMACell:
     """A NUMA node of a host, with memory in MB.
 
-    ``cpuset`` are the shared CPUs, ``pcpuset`` the CPUs for pinning (a host may have CPUs in both).
-    ``siblings`` are the threads of each core. Derived values are cached, because many requests read
+    ``cpuset`` are the shared CPUs, and ``pcpuset`` the CPUs for pinning. A CPU may be in both sets.
+    ``siblings`` has the threads of each core. Derived values are cached, because many requests use
     the same report.
     """
 
@@ -91,14 +91,14 @@ class NUMACell:
 
     @cached_property
     def free_siblings(self) -> tuple[frozenset[int], ...]:
-        """Return the threads of each core that are free for pinning, if any."""
+        """Return the threads of each core that are free for pinning, maybe none."""
         return tuple(threads & self.free_pcpus for threads in self.siblings)
 
     @cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Return the free threads of each core with a free thread.
+        """Return the free threads of each core that has a free thread.
 
-        Without reported cores each CPU is a core.
+        If the host reports no cores, each CPU is a core.
         """
         if not self.siblings:
             return tuple((cpu,) for cpu in sorted(self.free_pcpus))
@@ -120,14 +120,14 @@ class NUMACell:
         return any(len(threads) > 1 for threads in self.siblings)
 
     def find_pages(self, size_kb: int) -> NUMAPagesTopology | None:
-        """Return the node's memory pages of a size in KiB, or None."""
+        """Return the pages of a size in KiB, or None without such pages."""
         return next((pages for pages in self.mempages if pages.size_kb == size_kb), None)
 
     def can_fit_pagesize(self, pagesize: int, memory: int, use_free: bool = True) -> bool:
         """Return whether ``memory`` (KiB) fits into whole pages of this size.
 
-        With ``use_free`` it must fit into the free pages, else into all pages. Raises
-        :class:`ValueError` for a size without pages on the node.
+        With ``use_free``, only free pages count. Raises :class:`ValueError` if the node has no
+        pages of this size.
         """
         pages = self.find_pages(pagesize)
         if pages is None:
@@ -137,9 +137,7 @@ class NUMACell:
 
 
 class NUMATopology:
-    """The NUMA nodes of a host.
-
-    An object without nodes is false.
+    """The NUMA nodes of a host. An object without nodes is false.
 
     A report is parsed on first access to its nodes, which most requests never need.
     """
@@ -179,7 +177,7 @@ class NUMATopology:
 class ReportedTopology(dict[str, Any]):
     """The stored JSON object of a NUMA topology, parsed once for all requests.
 
-    ``schemas/node_report.py`` has added the missing keys of the report.
+    It has all keys, because ``schemas/node_report.py`` added the keys that the report lacked.
     """
 
     __slots__ = ("topology",)
@@ -191,10 +189,10 @@ class ReportedTopology(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMATopologyLimits:
-    """Limits for a host's NUMA nodes: allocation ratios and networks.
+    """Limits for the use of a host's NUMA nodes.
 
-    With ``packing`` the most used nodes are tried first, else the least used. The limits of a
-    selection in JSON omit ``packing``.
+    ``network_metadata`` has the requested networks. With ``packing`` the most used nodes are tried
+    first, otherwise the least used nodes. The JSON object in a selection omits ``packing``.
     """
 
     cpu_allocation_ratio: float
@@ -203,7 +201,7 @@ class NUMATopologyLimits:
     packing: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the limits in a selection."""
+        """Return the JSON object for the limits of a selection."""
         network = self.network_metadata
         return {
             "cpu_allocation_ratio": self.cpu_allocation_ratio,
@@ -214,11 +212,11 @@ class NUMATopologyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceNUMACell:
-    """A NUMA node of an instance.
+    """A NUMA node of an instance, with memory in MB.
 
-    ``cpuset`` are its floating virtual CPUs, ``pcpuset`` its pinned virtual CPUs. ``memory`` is in
-    MB. ``pagesize`` is in KiB, or :data:`PAGES_SMALL`, :data:`PAGES_LARGE` or :data:`PAGES_ANY`, or
-    None or 0 for any pages.
+    ``cpuset`` are its floating virtual CPUs, and ``pcpuset`` its pinned virtual CPUs. ``pagesize``
+    is in KiB, or :data:`PAGES_SMALL`, :data:`PAGES_LARGE` or :data:`PAGES_ANY`. None or 0 means
+    that no page size is requested.
     """
 
     id: int
@@ -249,8 +247,8 @@ class InstanceNUMACell:
 class FittedNUMACell(InstanceNUMACell):
     """A NUMA node of an instance, placed on the host's node ``id``.
 
-    ``cpu_pinning`` maps pinned virtual CPUs to CPUs of the host, ``cpuset_reserved`` are the host's
-    CPUs for the emulator's threads alone. ``pagesize`` is a size, never a keyword.
+    ``cpu_pinning`` maps pinned virtual CPUs to CPUs of the host. ``cpuset_reserved`` are CPUs of
+    the host that only the emulator's threads use. ``pagesize`` is a size, never a keyword.
     """
 
     cpu_pinning: Mapping[int, int] = field(default_factory=dict)
@@ -258,13 +256,13 @@ class FittedNUMACell(InstanceNUMACell):
 
     @property
     def host_cpus(self) -> frozenset[int]:
-        """Return the CPUs of the host that are reserved for this node."""
+        """Return the CPUs of the host that only this node of the instance uses."""
         return self.cpuset_reserved.union(self.cpu_pinning.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceNUMATopology:
-    """The NUMA nodes of an instance and the policy of its emulator threads.
+    """The NUMA nodes of an instance, and its emulator threads policy.
 
     An object without nodes is false.
     """
@@ -274,7 +272,7 @@ class InstanceNUMATopology:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the topology of a request spec's ``numa_topology``."""
+        """Read the topology from ``numa_topology`` of a request spec."""
         cells = document["cells"]
         return cls(
             cells=tuple(map(InstanceNUMACell.from_document, cells, range(len(cells)))),
@@ -286,7 +284,7 @@ class InstanceNUMATopology:
 
     @property
     def cpu_policy(self) -> str | None:
-        """Return the CPU policy that all nodes have in common."""
+        """Return the CPU policy, which is the same for all nodes."""
         return self.cells[0].cpu_policy if self.cells else None
 
     @property
@@ -295,14 +293,14 @@ class InstanceNUMATopology:
         return self.emulator_threads_policy == "isolate"
 
 
-#: Minimum number of steps per host, which allows for the first arrangement.
+#: Minimum number of steps per host, so that at least the first arrangement is checked.
 MIN_STEPS = 50
-#: Steps for checking a set of nodes against devices and networks.
+#: Cost, in steps, of checking a set of NUMA nodes against devices and networks.
 STEPS_PER_CHECK = 10
 
 
 class FitBudget:
-    """The work that arrangement searches may do, for all hosts of a request."""
+    """The steps that the NUMA searches of a request may take on all hosts."""
 
     def __init__(self, steps: int | None = None) -> None:
         """Allow ``steps`` steps, by default :data:`MAX_NUMA_STEPS`."""
@@ -310,12 +308,12 @@ class FitBudget:
         self._here, self._candidates = MIN_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all arrangements were tried.
         self.gave_up = False
-        #: Whether the last search found that not all items can have a place at once.
+        #: Whether the last search proved that the instance's nodes do not all fit at once.
         self.has_no_room = False
 
     @property
     def remaining(self) -> int:
-        """Return the number of remaining steps for this host."""
+        """Return the number of steps that remain for the current host."""
         return max(self._left, self._here)
 
     def start_host(self) -> None:
@@ -323,9 +321,9 @@ class FitBudget:
         self._here = MIN_STEPS
 
     def start_candidate(self) -> bool:
-        """Return whether a further candidate may be tried.
+        """Return whether a further allocation candidate may be tried.
 
-        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`MIN_STEPS` steps.
+        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`MIN_STEPS` steps each.
         """
         if self._candidates:
             self._candidates -= 1
@@ -333,7 +331,7 @@ class FitBudget:
         return self.remaining > 0
 
     def consume(self, steps: int) -> None:
-        """Subtract the cost of a search."""
+        """Subtract the steps of a search from the budget."""
         self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
 
 
@@ -346,18 +344,18 @@ def find_arrangement(
 ) -> tuple[int, ...] | None:
     """Return the first arrangement of items that ``accepts`` allows.
 
-    Returns the place of each item, or None without such an arrangement. The items are the NUMA
-    nodes of an instance, and the places the NUMA nodes of a host. ``places`` has the places that
-    fit each item, best first, and is iterated repeatedly. Earlier items get their best places
-    first. ``accepts`` must depend neither on the order of places nor on the choice among places of
-    equal ``kinds``. Without ``kinds`` all places differ.
+    The items are the NUMA nodes of an instance, and the places the NUMA nodes of a host. An
+    arrangement has a different place for each item. Returns None without such an arrangement.
+    ``places`` has the places that fit each item, best first, and is iterated repeatedly. Earlier
+    items get their best places first. The result of ``accepts`` must be the same for another order
+    of the places, and for other places of equal ``kinds``. Without ``kinds`` all places differ.
 
-    The kinds of the places already used determine whether the remaining items fit. Therefore, each
-    such combination is tried only once, and the number of attempts does not grow with the factorial
-    of the nodes (nova's bug 1978372). After an item was left without a place, the search checks in
-    advance that all remaining items have a place. If the search gives up, the result is None, and
-    ``effort.gave_up`` is true. Each call of ``accepts`` after the first costs ``steps_per_check``
-    steps.
+    The kinds of the used places determine whether the remaining items fit. Therefore, each
+    combination of kinds is tried only once, and the number of attempts does not grow with the
+    factorial of the nodes (nova's bug 1978372). Once an item found no free place, the search checks
+    before each further step that all remaining items can have a place. If the budget ``effort`` is
+    used up, the result is None, and ``effort.gave_up`` is true. Each call of ``accepts`` after the
+    first costs ``steps_per_check`` steps.
     """
     return _Search(places, accepts, kinds, effort or FitBudget(), steps_per_check).run()
 
@@ -376,7 +374,7 @@ class _Search:
         self._next_costs, self._steps_per_check = STEPS_PER_CHECK, steps_per_check
         self._steps = effort.remaining
         self._hopeless: set[tuple[int, ...]] = set()
-        # Whether an item was left without a place, and whether the items cannot all have a place.
+        # Whether an item ever found no free place, and whether the items cannot all have a place.
         self._is_tight = self._has_no_room = False
 
     def run(self) -> tuple[int, ...] | None:
@@ -388,7 +386,7 @@ class _Search:
         return arrangement
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
-        # Kinds are not computed before the first failure, because most hosts have no failure.
+        # Kinds are computed only after the first failure, because most hosts have no failure.
         if self._hopeless and self._list_kinds(used) in self._hopeless:
             return None
         is_complete = len(used) == len(self._places)
@@ -418,13 +416,13 @@ class _Search:
                 has_free = True
                 yield place
         if not has_free and not self._is_tight:
-            # Most hosts are never full enough for checking ahead to pay off.
+            # On most hosts an item always finds a place, so that this check would only cost time.
             self._is_tight = True
             self._has_no_room = not self._can_place_all(())
 
     def _can_place_all(self, used: Sequence[int]) -> bool:
-        """Return whether all remaining items can get different places (augmenting paths)."""
-        items: dict[int, int] = {}
+        """Return whether all remaining items can get different places."""
+        items: dict[int, int] = {}  # a bipartite matching, extended by augmenting paths
 
         def assign_place(item: int, visited: set[int]) -> bool:
             for place in self._fitting[item]:
@@ -448,9 +446,9 @@ class _Search:
 
     @cached_property
     def _classes(self) -> Mapping[int, int]:
-        """Number the places by kind.
+        """Map places to numbers of their kind.
 
-        Places of the same kind that fit the same items get the same number.
+        Places of the same kind that fit the same items have the same number.
         """
         fits: dict[int, list[int]] = {}
         for item, places in enumerate(self._places):

@@ -30,7 +30,7 @@ _PAGE_KEYWORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAG
 
 @dataclass(frozen=True, slots=True)
 class PinnedCPUs:
-    """The host's CPUs for pinned virtual CPUs and for the emulator's threads."""
+    """Host CPUs by pinned virtual CPU, and CPUs for the emulator's threads."""
 
     cpus: Mapping[int, int]
     reserved: frozenset[int]
@@ -45,8 +45,9 @@ def fit_cell(
     limits: numa.NUMATopologyLimits | None = None,
     reserved: int = 0,
 ) -> FittedNUMACell | str:
-    """Fit an instance's NUMA node to a host's, or return the shortage.
+    """Fit a NUMA node of an instance to a NUMA node of a host.
 
+    Returns the fitted node, or a description of the resource that the host's node lacks.
     ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
     if shortage := find_memory_shortage(host, cell, limits):
@@ -77,9 +78,9 @@ def fit_cell(
 def find_memory_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Describe missing memory under the allocation ratio, or return None.
+    """Describe missing memory with overcommit, or return None.
 
-    For nodes with dedicated CPUs the ratio is ignored, see :func:`find_plain_memory_shortage`.
+    Memory is not overcommitted with dedicated CPUs, see :func:`find_plain_memory_shortage`.
     """
     if limits is None or cell.cpu_policy == DEDICATED:
         return None
@@ -91,11 +92,10 @@ def find_memory_shortage(
 
 
 def find_plain_memory_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
-    """Describe missing memory in the smallest pages, or return None.
+    """Describe missing memory for a node without a page size, or return None.
 
-    This function is for instances without a page size. An instance never gets more than the total
-    memory of the host's node, and with pinned CPUs only free memory. A node without reported pages
-    has plain memory.
+    The memory is in the smallest pages, if the host reports pages. An instance never gets more than
+    the total memory of the host's node. With pinned CPUs it gets only free memory.
     """
     is_pinned = cell.cpu_policy in (DEDICATED, MIXED)
     size = find_smallest_page(host)
@@ -111,10 +111,10 @@ def find_plain_memory_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | 
 
 
 def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
-    """Return the size of pages to use in KiB, or why no free pages are suitable.
+    """Return the page size to use in KiB, or why no page size is suitable.
 
-    Among the sizes of a keyword the largest sufficient size is chosen. The instance's node must
-    have a page size or keyword.
+    The instance's node must have a page size or a keyword. For a keyword, the largest size with
+    enough free pages is chosen.
     """
     keyword = _PAGE_KEYWORDS.get(cell.pagesize or 0)
     pages_text = f"pages of {cell.pagesize} KiB" if keyword is None else f"{keyword} pages"
@@ -137,7 +137,7 @@ def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
 
 
 def find_smallest_page(host: NUMACell) -> int | None:
-    """Return the smallest page size of a node in KiB."""
+    """Return the smallest page size of a node in KiB, or None without pages."""
     return min((pages.size_kb for pages in host.mempages), default=None)
 
 
@@ -146,7 +146,7 @@ def find_shared_cpu_shortage(
 ) -> str | None:
     """Describe missing shared CPUs, or return None.
 
-    An instance never gets more shared CPUs than the node has.
+    Even with overcommit, an instance never gets more shared CPUs than the node has.
     """
     requested, total = len(cell.cpuset), len(host.cpuset)
     if requested > total:
@@ -162,7 +162,7 @@ def find_shared_cpu_shortage(
 
 
 def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
-    """Pin the CPUs of a NUMA node, or return why it is impossible.
+    """Pin the CPUs of an instance's NUMA node, or return why it fails.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, a node without
     pinned CPUs is accepted if it has shared CPUs, needs no CPUs for the emulator's threads, and
@@ -197,10 +197,10 @@ def _format_pages(host: NUMACell, size: int, *, free: bool) -> str:
 def _pin_isolated(
     host: NUMACell, cell: InstanceNUMACell, cores: Sequence[Sequence[int]], reserved: int
 ) -> PinnedCPUs | str:
-    """Pin each CPU to a thread of a separate free core.
+    """Pin each CPU to a separate core whose threads are all free.
 
-    As in nova this requires equal sets of shared and dedicated CPUs, as on hosts before Train.
-    Other hosts with several threads per core do not support this policy.
+    As in nova, a host with several threads per core supports this policy only if its shared and its
+    dedicated CPUs are the same, as on hosts before Train.
     """
     if host.cpuset != host.pcpuset:
         return "thread policy isolate requested, cores have several threads"
@@ -227,7 +227,7 @@ def _choose_cpus(
 ) -> Sequence[int] | None:
     """Choose the host's CPUs for pinning, full cores first, or return None.
 
-    Single threads are used last. With ``siblings_only`` they are not used.
+    Cores with a single free thread are used last, or never with ``siblings_only``.
     """
     for threads in range(max(map(len, cores), default=0), 1 if siblings_only else 0, -1):
         full = (core[:threads] for core in cores if len(core) >= threads)
@@ -254,9 +254,9 @@ def select_fitting_candidates(
 ) -> Sequence[_AllocationCandidate] | Rejection | None:
     """Return the allocation candidates that fit, or the rejection of the host.
 
-    Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
-    without PCI devices. The result is None if the instance fits regardless of the candidate.
-    ``effort`` is the work budget for all hosts of a request.
+    Candidates differ in their providers of PCI devices. Returns None if the instance fits and the
+    candidate does not matter, because ``devices`` or ``candidates`` is None. ``effort`` is the
+    budget of steps for all hosts of the request.
     """
     effort = effort or FitBudget()
     effort.start_host()
@@ -290,8 +290,8 @@ def fit_to_host(
 ) -> tuple[FittedNUMACell, ...] | Rejection:
     """Place the instance's NUMA nodes on a host, or return a rejection.
 
-    Each node of the instance is placed on a different node of the host. Without ``limits``, memory
-    and shared CPUs may be overcommitted without limit.
+    Each node of the instance is placed on a different node of the host. Without ``limits``, the
+    overcommit of memory and shared CPUs is not limited.
     """
     placements = _prepare_placements(host, instance, limits, devices)
     return (
@@ -307,7 +307,7 @@ def _note_incomplete_search(rejection: Rejection) -> Rejection:
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
-    """Return a copy of a host's NUMA nodes, less the resources of an instance."""
+    """Return a copy of a host's NUMA nodes, with an instance's usage added."""
     by_id = {cell.id: cell for cell in fitted}
     return numa.NUMATopology(
         _add_usage(cell, by_id[cell.id]) if cell.id in by_id else cell for cell in host.cells
@@ -316,10 +316,10 @@ def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> num
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The fit of an instance's node on each node of a host, evaluated on demand.
+    """The nodes of a host that fit an instance's node, evaluated on demand.
 
     ``reserved`` is the number of CPUs for the emulator's threads. ``fits`` maps the index of a
-    host's node to the fit, and is shared by nodes with equal requests.
+    host's node to whether it fits. Nodes of the instance with equal requests share ``fits``.
     """
 
     cell: numa.InstanceNUMACell
@@ -357,9 +357,9 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Placements:
-    """A host's nodes in the order of trial, with the fits of the instance's nodes.
+    """A host's NUMA nodes, best first, and their fits by instance node.
 
-    ``networks`` are the requested networks that the host has at certain nodes.
+    ``networks`` are the requested networks that the host reports near to NUMA nodes.
     """
 
     cells: Sequence[NUMACell]
@@ -378,7 +378,7 @@ class _Placements:
             counts = (lambda _: None) if devices is None else devices.build_node_key()
             return [(counts(cell.id), *_match_networks(cell, self.networks)) for cell in self.cells]
 
-        # Two requests for devices cost about a step.
+        # Checking two requests for devices costs about as much as a step.
         steps_per_check = STEPS_PER_CHECK + (0 if devices is None else len(devices.requests) // 2)
         arrangement = find_arrangement(self.rows, is_near, list_kinds, effort, steps_per_check)
         if arrangement is not None:
@@ -402,8 +402,8 @@ class _Placements:
     ) -> Callable[[], Rejection] | None:
         """Return a builder of the rejection if devices or networks are too far.
 
-        Returns None if the distances from the nodes are allowed. Only the first builder is called,
-        although hundreds of sets of nodes may be tried.
+        Returns None if they are near enough to the nodes. A builder saves time, because hundreds of
+        sets of nodes may be tried, and only the first rejection is built.
         """
         if devices is not None and not devices.can_serve(self._list_fitted_cells(places)):
             return lambda: reject_far_devices(devices.near, len(devices.requests))
@@ -444,11 +444,11 @@ def sort_cells(
     *,
     packing: bool = False,
 ) -> Sequence[NUMACell]:
-    """Sort the host's nodes: least used first, or most used first with ``packing``.
+    """Sort the host's nodes: least used first, or last with ``packing``.
 
     Nodes with PCI devices come first for an instance that requests devices, and last for other
-    instances. Then the usage of CPUs is compared, then the usage of memory. The order is unchanged
-    if every node is needed.
+    instances. The usage of CPUs counts before the usage of memory. If the instance needs every
+    node, the order is unchanged.
     """
     if len(host) <= len(instance):
         return host.cells
@@ -467,7 +467,7 @@ def sort_cells(
 def bind_to_nodes(
     host: numa.NUMATopology, requested: numa.NetworkMetadata | None
 ) -> numa.NetworkMetadata:
-    """Return the requested networks that the host has at certain nodes."""
+    """Return the requested networks that the host reports near to nodes."""
     if requested is None:
         return numa.NetworkMetadata()
     available = _merge_networks(host.cells)
@@ -518,7 +518,7 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
 
 
 def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
-    """Build the rejection of a host that has fewer NUMA nodes than the instance."""
+    """Build the rejection of a host with fewer NUMA nodes than requested."""
     requested, available = len(instance), len(host)
     has = f"the host has {available}" if available else "the host reports no NUMA topology"
     return Rejection(
@@ -527,7 +527,7 @@ def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology
 
 
 def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
-    """Build the rejection of a host with PCI devices far from the fitting nodes."""
+    """Build the rejection of a host with devices far from fitting nodes."""
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
     return Rejection(
         f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "

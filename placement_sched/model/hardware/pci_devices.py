@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free PCI devices of a host, in pools of similar devices.
 
-A pool has devices at the same location. Source: nova's documentation, "Attaching physical PCI
-devices to guests", and nova 34's ``PciDeviceStats`` observed.
+A pool has devices near to the same NUMA node. Sources: nova's documentation, "Attaching physical
+PCI devices to guests", and the observed behaviour of nova 34's ``PciDeviceStats``.
 """
 
 from collections import Counter
@@ -30,8 +30,8 @@ Pools = Sequence[Pool]
 class ReportedPool(Pool):
     """A reported pool, with a ``kind`` that pools of similar devices share.
 
-    The kind consists of all items except :data:`_PER_HOST_KEYS`. It is None if they are not
-    hashable. A request is matched once per kind, even with ten thousand hosts.
+    The kind consists of all items except :data:`_PER_HOST_KEYS`, or is None if the items are not
+    hashable. With kinds, a request is compared once per kind instead of once per pool.
     """
 
     __slots__ = ("kind",)
@@ -43,7 +43,7 @@ class ReportedPool(Pool):
 
     @classmethod
     def from_report(cls, pool: Mapping[str, Any]) -> Self:
-        """Convert a pool of a report."""
+        """Build a pool from its JSON object in a report."""
         try:
             kind = frozenset(item for item in pool.items() if item[0] not in _PER_HOST_KEYS)
             return cls(pool, _KINDS.setdefault(kind, kind))
@@ -51,27 +51,27 @@ class ReportedPool(Pool):
             return cls(pool)
 
 
-#: The provider uuids of an allocation candidate by the suffix of the request group.
+#: The uuids of the providers of an allocation candidate, by the suffix of their request group.
 Mappings = Mapping[str, Sequence[str]]
 
-#: Device types that require a request for this type.
+#: Device types that are used only for a request for this type.
 _EXPLICIT_TYPES = ("type-PF", "vdpa")
 #: Keys that differ between pools of similar devices.
 _PER_HOST_KEYS = frozenset({"count", "rp_uuid"})
 #: Interned kinds, so that equal kinds are the same object.
 _KINDS: WeakValueDictionary[Hashable, Hashable] = WeakValueDictionary()
-#: Maximum number of keys that are read from a pool by key instead of by iteration.
+#: Up to this number of requested keys, key look-ups are faster than iterating over a pool.
 _MAX_KEY_LOOKUPS = 16
 
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """A device request on a host.
+    """A PCI request, and the conditions for its devices on a host.
 
-    ``cells`` are the ids of the host's NUMA nodes for the instance. If there are none, the distance
-    of devices does not matter. ``sockets`` has the socket of each NUMA node of the host.
-    ``providers`` has the number of devices that placement allocates from each resource provider. If
-    it is empty, any pool may be used.
+    ``cells`` are the ids of the host's NUMA nodes for the instance. If it is empty, devices may be
+    near to any node. ``sockets`` maps the NUMA nodes of the host to their sockets. ``providers``
+    has the number of devices that placement allocates from each resource provider. If it is empty,
+    any pool may be used.
     """
 
     request: InstancePCIRequest
@@ -90,7 +90,7 @@ class DeviceRequest:
         return self.request.numa_policy or "legacy"
 
     def list_values(self, key: str) -> list[Any]:
-        """Return the value of ``key`` in each spec of the request, or None."""
+        """Return the value of ``key`` in each spec (None: the spec lacks it)."""
         return [spec.get(key) for spec in self.request.spec]
 
 
@@ -99,9 +99,9 @@ def count_devices_by_provider(
 ) -> Counter[str]:
     """Count the devices that placement allocates from each provider.
 
-    The group of each device is named ``<request_id>-<number>``. Without mappings, ``rp_uuids`` of
-    the request's first spec are used, as written by nova after the selection of hosts. Placement
-    does not track the devices of ports.
+    The request group of each device has the suffix ``<request_id>-<number>``. Without mappings, the
+    providers are read from ``rp_uuids`` of the first spec, which nova sets after the selection of
+    hosts. The result is empty for ports, because placement does not track their devices.
     """
     if request.source == InstancePCIRequest.NEUTRON_PORT:
         return Counter()
@@ -119,9 +119,9 @@ def count_devices_by_provider(
 
 
 def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> InstancePCIRequests:
-    """Write the devices' providers into ``rp_uuids``, as nova does.
+    """Return requests with the providers in ``rp_uuids``, as in nova.
 
-    This records which devices were allocated, for later evaluation with other candidates.
+    :func:`count_devices_by_provider` then counts the same devices without mappings.
     """
     updated = []
     for request in requests.requests:
@@ -134,8 +134,9 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
 def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     """Return the pools without the devices for a request, or None.
 
-    Returns None if there are too few suitable devices. Matching pools are used in their order, near
-    pools first, and only the pools of providers that placement names. Empty pools are left out.
+    Returns None if there are too few suitable devices, or if placement names providers but a
+    provider has several pools. Matching pools are used in their order, near pools first. Empty
+    pools are left out.
     """
     fitting = pools
     for _, keep in _STEPS:
@@ -159,7 +160,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
 def find_shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
     """Return a rejection if the pools lack devices for a request, or None.
 
-    The reason has the number of devices that remain after each step.
+    The reason has the number of devices that remain after each filter in :data:`_STEPS`.
     """
     fitting, steps = pools, [f"{count_devices(pools)} free"]
     for name, keep in _STEPS:
@@ -210,7 +211,7 @@ def _build_rejection(demand: DeviceRequest, steps: Iterable[str], has: int) -> R
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
-    """Yield each used pool and the number of its devices that are used."""
+    """Yield the pools to use, each with the number of devices to use."""
     for pool in pools:
         used = min(count, pool["count"])
         count -= used
@@ -229,15 +230,15 @@ def _subtract_devices(pool: Pool, number: int) -> list[Pool]:
 
 
 def _is_split(pools: Pools) -> bool:
-    """Return whether the choice is ambiguous because a provider has several pools."""
+    """Return whether a provider has several pools, so that none is chosen."""
     uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
     return len(set(uuids)) < len(uuids)
 
 
 def _matches_any(pool: Pool, request: InstancePCIRequest) -> bool:
     """Return whether the devices of a pool match any spec of the request."""
-    # The cache pays off, because there are far more pools than kinds, and a request may have more
-    # keys than a pool.
+    # A cache saves time, because there are far more pools than kinds. A request may have more keys
+    # than a pool.
     named, matches = request.named, request.match_cache
     if len(named) <= _MAX_KEY_LOOKUPS:
         values: Hashable = tuple(map(pool.get, named))
@@ -325,7 +326,7 @@ def _format_providers(demand: DeviceRequest) -> str:
     return f"of the allocation candidate's providers ({providers})"
 
 
-#: The steps: the description of the remaining devices, and the filter.
+#: The filters of pools, each with the function that describes the remaining devices.
 _STEPS: tuple[
     tuple[Callable[[DeviceRequest], str], Callable[[Pools, DeviceRequest], Pools]], ...
 ] = (
@@ -343,7 +344,7 @@ Cells = Sequence[InstanceNUMACell] | None
 
 
 class ReportedPools:
-    """The pools of a host's report, parsed on demand for all requests."""
+    """The pools of a host's report, parsed on first access."""
 
     def __init__(
         self, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
@@ -358,7 +359,7 @@ class ReportedPools:
 
     @cached_property
     def free(self) -> int:
-        """Return the number of devices."""
+        """Return the number of free devices in the report."""
         return count_devices(self._reported)
 
     @cached_property
@@ -371,16 +372,17 @@ class ReportedPools:
 class PciPools:
     """The PCI pools of a host, less the devices of the current request.
 
-    ``provider_mapping`` in its methods comes from an allocation candidate. With ``numa_cells`` the
-    NUMA policies of the requests apply. The reported pools are shared by all requests and never
-    change: the first access to :attr:`pools` makes a copy, and an allocation makes new pools.
+    In its methods, ``provider_mapping`` comes from an allocation candidate, and the NUMA policies
+    of the PCI requests apply only with ``numa_cells``. All scheduling requests share the reported
+    pools, which never change: the first access to :attr:`pools` copies them, and an allocation
+    creates new pools.
     """
 
     __slots__ = ("_left", "_own", "_reported")
 
     def __init__(self, reported: ReportedPools) -> None:
         self._reported = reported
-        # Set once a plugin has accessed the pools, since it may have changed them.
+        # The copy for plugins, which may change it. None before a plugin accesses the pools.
         self._own: list[Pool] | None = None
         self._left: Pools | None = None
 
@@ -388,19 +390,19 @@ class PciPools:
     def from_report(
         cls, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
     ) -> Self:
-        """Create the pools from a report."""
+        """Build the pools from a report."""
         return cls(ReportedPools(pools, numa_topology))
 
     @property
     def pools(self) -> list[Pool]:
-        """Return the pools as dicts with ``count`` and common properties."""
+        """Return a copy of the pools as dictionaries, which plugins may change."""
         if self._own is None:
             self._own = [dict(pool) for pool in self.now]
         return self._own
 
     @property
     def free(self) -> int:
-        """Return the number of remaining devices."""
+        """Return the number of free devices."""
         untouched = self._own is None and self._left is None
         return self._reported.free if untouched else count_devices(self.now)
 
@@ -410,17 +412,17 @@ class PciPools:
     def support_requests(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> bool:
-        """Return whether the host has the devices for all requests together."""
+        """Return whether the free devices suffice for all requests together."""
         steps = self._serve_in_order(requests, provider_mapping, numa_cells)
         return all(remaining is not None for _, _, remaining in steps)
 
     def apply_requests(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> None:
-        """Allocate the devices of the requests.
+        """Allocate devices for the requests.
 
         Raises :class:`~placement_sched.errors.Conflict` if there are too few devices. As in nova,
-        devices of earlier requests in the list remain allocated.
+        the devices for earlier requests in the list then remain allocated.
         """
         for pools, demand, remaining in self._serve_in_order(
             requests, provider_mapping, numa_cells
@@ -436,7 +438,7 @@ class PciPools:
     def select_candidates(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]] | Rejection:
-        """Return the candidates whose devices are free, or the rejection."""
+        """Return the candidates with free devices, or the host's rejection."""
         supported = [
             item for item in candidates if self.support_requests(requests, item["mappings"])
         ]
@@ -458,10 +460,10 @@ class PciPools:
     def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
-        """Return a function that maps node ids to keys for comparing nodes.
+        """Return a function that maps the id of a NUMA node to its key.
 
         The result of :meth:`support_requests` is equal for nodes with equal keys. The key has the
-        requested devices of the node. It includes the node itself if several requests compete for
+        matching devices of the node. It includes the node itself if several requests compete for
         its devices, because the devices of the first request then depend on the order of the pools.
         """
         pairs = [(item, count_devices_by_provider(item, provider_mapping)) for item in requests]
@@ -494,9 +496,9 @@ class PciPools:
     def _serve_in_order(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
     ) -> Iterator[tuple[Pools, DeviceRequest, list[Pool] | None]]:
-        """Yield the pools before each request, its demand, and the pools after it.
+        """Yield the pools before each request, its demand, and the pools after.
 
-        If the devices do not suffice, the pools after are None, and the iteration ends.
+        If the devices do not suffice, None replaces the pools after, and the iteration ends.
         """
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
@@ -511,7 +513,7 @@ class PciPools:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """PCI devices of a host, with requests and a candidate's providers.
+    """PCI devices of a host, PCI requests, and a candidate's providers.
 
     ``stats`` is ``host_state.pci_stats``: :class:`PciPools`, or a plugin's replacement.
     """
@@ -522,7 +524,7 @@ class Devices:
 
     @property
     def near(self) -> Counter[int]:
-        """Count the devices near each NUMA node."""
+        """Count the free devices near each NUMA node."""
         counts: Counter[int] = Counter()
         for pool in self.stats.now if isinstance(self.stats, PciPools) else self.stats.pools:
             if pool.get("numa_node") is not None:
@@ -530,14 +532,14 @@ class Devices:
         return counts
 
     def can_serve(self, cells: Sequence[InstanceNUMACell]) -> bool:
-        """Return whether all requested devices are available near the NUMA nodes."""
+        """Return whether the free devices near the NUMA nodes suffice."""
         requests = self.requests
         return not requests or bool(self.stats.support_requests(requests, self.mapping, cells))
 
     def build_node_key(self) -> Callable[[int], Hashable]:
-        """Return a function that maps node ids to keys for :meth:`can_serve`.
+        """Return a function that maps the id of a NUMA node to its key.
 
-        See :class:`PciPools`. With a plugin's replacement each node has its own key.
+        The result of :meth:`can_serve` is equal for nodes with equal keys.
         """
         if not self.requests:
             return lambda _node: None
@@ -549,7 +551,7 @@ class Devices:
 def build_devices(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Combine the PCI devices of a host with requests.
+    """Combine the PCI devices of a host with PCI requests.
 
     Returns None if ``stats`` has no device pools.
     """

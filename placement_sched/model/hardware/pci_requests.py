@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI requests of instances, and aliases for devices in flavors.
+"""PCI requests of instances, and the PCI aliases that flavors name.
 
 Sources: nova's documentation, "Attaching physical PCI devices to guests", "PCI tracking in
 Placement", "Extra Specs" (``pci_passthrough:alias``, ``hw:pci_numa_affinity_policy``) and
@@ -25,7 +25,7 @@ from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import CHOICES
 
-#: The keys of a spec that concern the provider and are checked by placement.
+#: The keys of a spec that placement checks. The comparison with pools ignores them.
 OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
 _ID = re.compile("[0-9a-fA-F]{4}")
 _ANY = re.compile(r".*", re.DOTALL)
@@ -47,9 +47,9 @@ _VALUES = {
 class Alias:
     """A PCI alias: a name for devices that match any of ``specs``.
 
-    The alias has a NUMA affinity policy. A spec has ``vendor_id``, ``product_id``, ``dev_type``,
-    ``capability_type``, ``live_migratable`` (``true`` or ``false``), ``resource_class`` and
-    ``traits``, as far as the alias sets them.
+    ``numa_policy`` is the NUMA affinity policy. A spec may have ``vendor_id``, ``product_id``,
+    ``dev_type``, ``capability_type``, ``live_migratable`` (``true`` or ``false``),
+    ``resource_class`` and ``traits``.
     """
 
     name: str
@@ -60,9 +60,10 @@ class Alias:
 def parse_aliases(texts: Sequence[str], *, in_placement: bool) -> Mapping[str, Alias]:
     """Parse the lines of ``[pci] alias``, each a JSON object.
 
-    Lines with the same name are alternatives. With ``in_placement`` (``[filter_scheduler]
-    pci_in_placement``) alternatives are not allowed, and a resource class may replace the ids.
-    Raises :class:`~placement_sched.errors.ConfigurationError` with the line and the problem.
+    Lines with the same name are alternatives. ``in_placement`` is ``[filter_scheduler]
+    pci_in_placement``. If it is true, alternatives are not allowed, and a resource class may
+    replace vendor and product id. Raises :class:`~placement_sched.errors.ConfigurationError` with
+    the line, or the name of the alias, and the problem.
     """
     aliases: dict[str, Alias] = {}
     for alias in map(_parse_alias, texts):
@@ -97,7 +98,7 @@ def _parse_alias(text: str) -> Alias:
 
 
 def _iterate_device_properties(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the properties of a device under their names in device pools."""
+    """Yield the device properties of an alias, under their names in pools."""
     for key, value in spec.items():
         if key == "live_migratable":
             try:
@@ -149,8 +150,8 @@ _ID_NAMESPACE = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
 class InstancePCIRequest(NovaObject):
     """A request for ``count`` devices, each matching any of ``spec``.
 
-    ``requester_id`` is the port for the devices, and then the alias name is None. ``numa_policy``
-    is ``required``, ``legacy``, ``preferred`` or ``socket``.
+    A request for a port has the id of the port as ``requester_id`` and no ``alias_name``.
+    ``numa_policy`` is ``required``, ``legacy``, ``preferred`` or ``socket``.
     """
 
     FLAVOR_ALIAS: ClassVar[int] = 0
@@ -165,7 +166,7 @@ class InstancePCIRequest(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the PCI request of a JSON object."""
+        """Read a PCI request from its JSON object."""
         values: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
         values["spec"] = tuple(values["spec"] or ())
         return cls(**values)
@@ -177,21 +178,21 @@ class InstancePCIRequest(NovaObject):
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Return the keys of the specs that name properties of devices."""
+        """Return the keys of the specs that are compared with device pools."""
         return frozenset().union(*self.spec) - OF_PLACEMENT
 
     @cached_property
     def match_cache(self) -> dict[Hashable, bool]:
         """Return the cache of comparisons: whether devices match the request.
 
-        Keys are the kind of a pool, or the devices' values of the keys :attr:`named`. The cache is
-        filled while pools are compared, because many hosts have similar pools.
+        A key is the kind of a pool, or the pool's values of the keys in :attr:`named`. The cache is
+        filled while pools are compared. It saves time, because many hosts have similar pools.
         """
         return {}
 
     @cached_property
     def described(self) -> str:
-        """Describe the required properties of the devices for messages."""
+        """Describe the requested properties of the devices for messages."""
         specs = (
             ", ".join(f"{key} {value}" for key, value in spec.items() if key not in OF_PLACEMENT)
             for spec in self.spec
@@ -199,7 +200,7 @@ class InstancePCIRequest(NovaObject):
         return " or ".join(specs)
 
     def is_live_migratable(self) -> bool:
-        """Return whether every matching device can move with a running instance."""
+        """Return whether all specs require devices that can be live-migrated."""
         return all(spec.get("live_migratable") == "true" for spec in self.spec)
 
 
@@ -207,16 +208,17 @@ class InstancePCIRequest(NovaObject):
 class InstancePCIRequests(NovaObject):
     """All PCI requests of an instance.
 
-    As in nova, the object is true even without requests.
+    As in nova, an object without requests is true.
     """
 
     requests: tuple[InstancePCIRequest, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the requests of a request spec's ``pci_requests``.
+        """Read the requests from ``pci_requests`` of a request spec.
 
-        Raises :class:`Invalid` for more requests or keys than can be matched quickly.
+        Raises :class:`Invalid` for more than :data:`MAX_PCI_REQUESTS` requests, or more than
+        :data:`MAX_PCI_SPEC_KEYS` keys in their specs.
         """
         requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
         json_path = "$.request_spec.pci_requests.requests"
@@ -238,9 +240,9 @@ def build_pci_requests(
 ) -> tuple[InstancePCIRequest, ...]:
     """Build a PCI request from each ``alias:count`` of the flavor, in order.
 
-    ``affinity_policy`` of flavor and image overrides the policy of the aliases. Ids are
-    deterministic, so that a repeated request is equal. Raises :class:`Invalid`, naming the extra
-    spec, for an alias that is not configured and for an invalid count.
+    ``affinity_policy`` is the policy of flavor and image, which overrides the policies of aliases.
+    Ids are deterministic, so that a repeated request is equal. Raises :class:`Invalid` for an alias
+    that is not configured and for an invalid count.
     """
     value = flavor.extra_specs.get(_KEY)
     parts = [] if value is None else value.split(",")
@@ -252,8 +254,8 @@ def build_pci_requests(
 def build_placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
     """Return the resource class and the traits of a device in placement.
 
-    Names are normalized as placement requires. Raises :class:`Invalid` for a request with several
-    specs, or with a spec that does not identify the device.
+    Names are normalized as placement requires. Raises :class:`Invalid` unless the request has a
+    single spec, with a resource class or with vendor and product id.
     """
     if len(request.spec) != 1:
         raise Invalid(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hardware requests of a flavor and an image, including NUMA nodes.
 
-Pinned CPUs, page sizes and persistent memory require NUMA nodes, a single node if no number is set.
+Pinned CPUs, a page size or persistent memory imply a single NUMA node if no number is requested.
 Source: nova's documentation, "CPU topologies" ("Customizing instance NUMA placement policies"),
 "Huge pages" and "Attaching virtual persistent memory to guests".
 """
@@ -49,12 +49,12 @@ _SECRET_SECURITY = ("user", "host", "deployment")
 
 
 class RequestedDevices(FlavorImage):
-    """The device and firmware requests of flavor and image, each read once.
+    """The device and firmware requests of flavor and image.
 
-    Each property is None, False or empty if nothing is requested.
+    A property is None, False or empty if flavor and image do not request it.
     """
 
-    #: The mode of the physical address width.
+    #: The mode of the guest's physical address width (``hw:maxphysaddr_mode``).
     address_mode = define_agreed_value("maxphysaddr_mode")
     secure_boot = define_agreed_value("secure_boot", "os")
     #: The model of the sound device.
@@ -69,14 +69,14 @@ class RequestedDevices(FlavorImage):
 
     @property
     def device_profile(self) -> str | None:
-        """Return the name of the cyborg device profile in the flavor."""
+        """Return the name of the flavor's cyborg device profile, or None."""
         return self.flavor.extra_specs.get("accel:device_profile")
 
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
         """Map the resource class of each ``hw:pmem`` label to its amount.
 
-        The amount is the number of namespaces with this label.
+        The amount is the number of times that ``hw:pmem`` has the label.
         """
         labels = self.flavor.extra_specs.get("hw:pmem", "").split(",")
         return Counter(
@@ -89,7 +89,7 @@ class RequestedDevices(FlavorImage):
     def tpm_traits(self) -> tuple[str, ...]:
         """Return the traits for model and version of the requested TPM.
 
-        A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
+        A model without a version requests no TPM. The CRB model needs version 2.0.
         """
         version = self.find_agreed_value("tpm_version")
         if version is None:
@@ -104,7 +104,7 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def tpm_secret_security(self) -> str | None:
-        """Return the security policy of the TPM's secret, or None without a TPM.
+        """Return the security policy of the TPM's secret, None without a TPM.
 
         The policy is ``user`` (the default), ``host`` or ``deployment``.
         """
@@ -123,7 +123,7 @@ _PAGE_KEYWORDS = {"small": PAGES_SMALL, "large": PAGES_LARGE, "any": PAGES_ANY}
 
 @dataclass(frozen=True, slots=True)
 class EncryptionModel:
-    """A model of memory encryption, and its further requirements."""
+    """A model of memory encryption: its trait and its requirements."""
 
     trait: str
     locks_memory: bool = False
@@ -131,7 +131,7 @@ class EncryptionModel:
     no_video: bool = False
 
 
-#: The models by name in extra spec and property. The first is the default.
+#: The encryption models by their names in extra spec and property. The first is the default.
 _MODELS = {
     "amd-sev": EncryptionModel(trait="HW_CPU_X86_AMD_SEV", locks_memory=True),
     "amd-sev-es": EncryptionModel(trait="HW_CPU_X86_AMD_SEV_ES", locks_memory=True),
@@ -141,14 +141,15 @@ _MODELS = {
 
 
 class RequestedMemory(FlavorImage):
-    """The memory requests of flavor and image, each read once."""
+    """The memory requests of flavor and image."""
 
     @cached_property
     def page_size(self) -> float | None:
         """Return the page size in KiB, a page size keyword, or None.
 
         Keywords are :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and :data:`PAGES_ANY`. A size in
-        kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.
+        kilobits may be a fraction of KiB. An image may set a page size only if the flavor has
+        ``large`` or ``any``.
         """
         by_flavor, by_image = self.get_values(_SIZE)
         size = _parse_page_size(by_flavor, format_flavor_source(_SIZE)) if by_flavor else None
@@ -163,7 +164,7 @@ class RequestedMemory(FlavorImage):
     def is_locked(self) -> bool | None:
         """Return whether memory is locked against swapping, or None if not set.
 
-        Some models of memory encryption also lock memory. An explicit lock requires a page size.
+        Some encryption models lock memory, too. ``hw:locked_memory`` requires a page size.
         """
         locked = self.find_agreed_flag("locked_memory")
         if locked and not any(self.get_values(_SIZE)):
@@ -177,7 +178,7 @@ class RequestedMemory(FlavorImage):
     def encryption(self) -> EncryptionModel | None:
         """Return the requested model of memory encryption, or None.
 
-        The image's firmware, machine type and video model must support it.
+        The image's firmware, machine type and video model must support the encryption model.
         """
         if not self.find_agreed_flag(_ENCRYPTION):
             return None
@@ -206,7 +207,7 @@ def _check_image(request: FlavorImage, model: EncryptionModel, requested: str) -
 
 
 def _parse_page_size(text: str, source: str) -> float:
-    """Parse a page size: a keyword, a number of KiB, or a number with a unit."""
+    """Parse a page size: keyword, number of KiB, or number with a unit."""
     if text in _PAGE_KEYWORDS:
         return _PAGE_KEYWORDS[text]
     try:
@@ -240,7 +241,7 @@ def _parse_node_count(request: FlavorImage) -> int | None:
 
 
 def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
-    """Return the share of each NUMA node in CPUs and memory: explicit or equal."""
+    """Return the CPUs and memory of each NUMA node: explicit or equal shares."""
     flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", parse_cpu_set)
     memory = _read_per_node(request, "numa_mem", _parse_memory)
     if cpus is None and memory is None:
@@ -263,7 +264,7 @@ def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
 def _read_per_node(
     request: FlavorImage, key: str, read: Callable[[str, str], Any]
 ) -> Sequence[Any] | None:
-    """Read the values of flavor or image for nodes 0, 1 and so on, or None."""
+    """Read values numbered by NUMA node from flavor or image, or return None."""
     extra_specs = request.flavor.extra_specs
     keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
     names_in_flavor = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
@@ -313,8 +314,8 @@ def _check_cpus(flavor: Flavor, by_node: Sequence[frozenset[int]]) -> None:
 class RequestedHardware(FlavorImage):
     """All hardware requests of a flavor and an image.
 
-    Each value is read on first access and cached. A request with explicit NUMA nodes is therefore
-    never rejected for the NUMA keys of its flavor.
+    Each value is read on first access and cached. A request spec with a NUMA topology is therefore
+    never rejected for the NUMA extra specs of its flavor.
     """
 
     @cached_property
@@ -336,8 +337,7 @@ class RequestedHardware(FlavorImage):
     def numa_topology(self) -> InstanceNUMATopology | None:
         """Return the NUMA nodes of the instance, or None if none are requested.
 
-        Raises :class:`Invalid`, with the keys, for invalid or contradicting values, even if no
-        nodes are requested.
+        Raises :class:`Invalid` for invalid or contradicting values, even if no nodes are requested.
         """
         pinning, nodes, size = self.cpus.pinning, _parse_node_count(self), self.memory.page_size
         self.memory.is_locked  # noqa: B018 - checked even if no node is requested
@@ -362,5 +362,5 @@ class RequestedHardware(FlavorImage):
         return InstanceNUMATopology(cells=tuple(cells), emulator_threads_policy=threads)
 
     def build_pci_requests(self, aliases: Mapping[str, Alias]) -> tuple[InstancePCIRequest, ...]:
-        """Build the requests for the devices of the flavor's aliases."""
+        """Build the PCI requests for the aliases of the flavor."""
         return build_pci_requests(self.flavor, self.devices.pci_affinity_policy, aliases)

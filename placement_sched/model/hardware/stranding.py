@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stranded resources: free amounts of hosts that flavors cannot use.
 
-As many instances of a flavor as fit are placed on a host. The amounts that remain free are stranded
-for this flavor, as in a capacity report. A flavor with NUMA nodes fits as often as its nodes fit on
-different nodes of the host.
+The stranded amounts for a flavor are the amounts that remain free after as many instances of the
+flavor as fit are placed on the host. An instance with NUMA nodes fits if its nodes fit on different
+nodes of the host.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,23 +39,24 @@ from placement_sched.model.verdict import Rejection
 
 Amounts = NDArray[np.float64]
 
-#: Extra specs that request amounts which hosts do not report.
+#: Prefixes of extra specs that request amounts which host states do not have.
 _UNREPORTED = ("resources", "accel:device_profile", "hw:pmem")
-#: The first classes of a host, and of a NUMA node. PCPU, pages and devices follow.
+#: The first columns of hosts and of NUMA nodes. PCPU, pages and devices follow.
 _OF_HOST = ("VCPU", "MEMORY_MB", "DISK_GB")
 _OF_NODE = ("VCPU", "MEMORY_MB")
-#: Maximum number of cached hosts, then the cache is cleared. An entry takes some hundred bytes.
+#: Maximum number of cached hosts. Above it the cache is cleared. An entry has some hundred bytes.
 _MAX_CACHED = 100_000
-#: Policies that require a device near to a NUMA node of the instance.
+#: NUMA affinity policies that require a device near to a NUMA node of the instance.
 _NEAR = ("legacy", "required")
 
 
 class FreeAmounts(NamedTuple):
-    """The free amounts of hosts, by the classes of a :class:`FlavorTable`.
+    """The free amounts of hosts, in the columns of a :class:`FlavorTable`.
 
-    ``hosts`` has a row for each host. ``nodes`` has the amounts of each NUMA node of each host, 0
-    beyond the last node. Classes that are false in ``limited`` do not limit a host and are never
-    stranded there. For example, a host that reports no disk may use shared storage.
+    ``hosts`` has a row for each host. ``nodes`` has a matrix for each host, with a row for each
+    NUMA node, filled up with rows of 0. A class that is false in ``limited`` does not limit the
+    host and is never stranded there. For example, a host that reports no disk may use shared
+    storage.
     """
 
     hosts: Amounts
@@ -63,14 +64,14 @@ class FreeAmounts(NamedTuple):
     limited: NDArray[np.bool_]
 
     def subtract(self, demand: Sequence[int]) -> "FreeAmounts":
-        """Subtract these amounts of the first classes on each host."""
+        """Return free amounts less the amounts of an instance on each host."""
         hosts = self.hosts.copy()
         hosts[:, : len(demand)] -= demand
         return self._replace(hosts=np.maximum(hosts, 0.0))
 
 
 class FlavorAmounts(NamedTuple):
-    """The amounts of a flavor by class, in total and on its NUMA nodes."""
+    """The amounts of a flavor: in total, per NUMA node, and its node count."""
 
     total: Mapping[str, int]
     node: Mapping[str, int]
@@ -78,7 +79,10 @@ class FlavorAmounts(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Free amounts of each NUMA node of a host, and its CPUs for pinning."""
+    """The NUMA nodes of a host: their ids and free amounts.
+
+    ``pcpus`` is the number of CPUs for pinning that are not shared. ``pinned`` of them are pinned.
+    """
 
     ids: Sequence[int]
     rows: Sequence[Sequence[int]]
@@ -87,7 +91,7 @@ class _Nodes(NamedTuple):
 
 
 _NO_NODES = _Nodes((), (), 0, 0)
-#: Nodes by the id of their topology, which the entry keeps alive, and the CPU allocation ratio.
+#: Nodes by ``id()`` of their topology and by CPU allocation ratio. The entry keeps the topology.
 _NodesByTopology = dict[tuple[int, float | None], tuple[NUMATopology, _Nodes]]
 _values_of = attrgetter(
     *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "vcpus_total"),
@@ -97,11 +101,12 @@ _values_of = attrgetter(
 
 @dataclass(frozen=True)
 class FlavorTable:
-    """The amounts of a cloud's flavors, in columns over classes.
+    """The amounts of a cloud's flavors, with a column for each class.
 
-    Flavors of equal amounts count once. ``devices`` has a PCI request for each class of devices,
-    and ``pages`` the page size or keyword of each class of pages. ``cache`` has the NUMA nodes of
-    hosts by the instance placed on them (None: no instance).
+    Classes are resource classes, page sizes and PCI aliases. Flavors with equal amounts count once.
+    ``pages`` has the page size or keyword of each class of pages, and ``devices`` a PCI request for
+    each alias. ``cache`` has the NUMA nodes of hosts by the instance that was placed on them (None:
+    no instance).
     """
 
     flavors: Sequence[FlavorAmounts]
@@ -111,9 +116,9 @@ class FlavorTable:
 
     @classmethod
     def from_flavors(cls, flavors: Iterable[Flavor], aliases: Mapping[str, Alias]) -> "FlavorTable":
-        """Build the table of all flavors whose amounts hosts report.
+        """Build the table of flavors.
 
-        Disabled and invalid flavors are left out.
+        Disabled and invalid flavors, and flavors with :data:`_UNREPORTED` amounts, are left out.
         """
         table = cls(())
         amounts = (table._build_amounts(flavor, aliases) for flavor in flavors)
@@ -149,7 +154,7 @@ class FlavorTable:
         return FlavorAmounts(total, node, len(topology or ()))
 
     def _build_node_amounts(self, topology: InstanceNUMATopology) -> dict[str, int]:
-        """Return the amounts of each NUMA node, or of the largest node."""
+        """Return the largest amounts of any NUMA node of the instance."""
         node = {
             "VCPU": max(len(cell.cpuset) for cell in topology.cells),
             "PCPU": max(len(cell.pcpuset) for cell in topology.cells)
@@ -171,28 +176,28 @@ class FlavorTable:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Return the counted classes, page sizes and devices of a host."""
+        """Return the names of the columns of hosts."""
         return (*_OF_HOST, "PCPU", *self.pages, *self.devices)
 
     @cached_property
     def node_classes(self) -> tuple[str, ...]:
-        """Return the classes of NUMA nodes."""
+        """Return the names of the columns of NUMA nodes."""
         return (*_OF_NODE, "PCPU", *self.pages, *self.devices)
 
     @cached_property
     def totals(self) -> Amounts:
-        """Return the amounts of each flavor by class."""
+        """Return the total amounts, with a row for each flavor."""
         return _build_rows((flavor.total for flavor in self.flavors), self.classes)
 
     @cached_property
     def units(self) -> Amounts:
-        """Return for each class the mean amount of the flavors that use the class."""
+        """Return the mean amount of each class over the flavors that use it."""
         users = np.maximum((self.totals > 0).sum(axis=0), 1)
         units: Amounts = np.maximum(self.totals.sum(axis=0) / users, 1.0)
         return units
 
     def count_fits(self, free: FreeAmounts) -> Amounts:
-        """Count how many instances of each flavor alone fit on each host."""
+        """Count the instances that fit on each host, for each flavor alone."""
         fits: Amounts = np.full((len(free.hosts), len(self.flavors)), np.inf)
         _limit(fits, free.hosts, self.totals, free.limited)
         for count, (numbers, amounts) in self._by_node_count.items():
@@ -204,7 +209,7 @@ class FlavorTable:
 
     @cached_property
     def _by_node_count(self) -> Mapping[int, tuple[Sequence[int], Amounts]]:
-        """Map a number of NUMA nodes to its flavors, with the amounts of each node."""
+        """Map node counts to the indexes of flavors and their amounts per node."""
         places: dict[int, list[int]] = {}
         for place, flavor in enumerate(self.flavors):
             if flavor.nodes:
@@ -218,10 +223,10 @@ class FlavorTable:
         }
 
     def compute_stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
-        """Compute each host's stranded amounts by class, mean and minimum.
+        """Compute the mean and the minimum stranded amounts of each host.
 
-        The first array has the mean over the flavors, the second the amounts that remain whichever
-        flavor fills the host.
+        The first array has the mean over all flavors, and the second array the minimum, the amounts
+        that remain whichever flavor fills the host. Columns are classes.
         """
         fits = self.count_fits(free)
         mean = free.hosts - fits @ self.totals / len(self.flavors)
@@ -238,11 +243,11 @@ class FlavorTable:
         *,
         is_cached: bool = True,
     ) -> FreeAmounts:
-        """Read the free amounts of host states after overcommit, less an instance.
+        """Read the free amounts of host states, less an instance on each host.
 
-        ``demand`` are the instance's virtual CPUs, memory in MB and disk in GB, and ``instance`` is
-        its NUMA topology, if any, placed on each host as in a claim. The nodes of temporary host
-        states should not be cached.
+        Free amounts include overcommit. ``demand`` has the instance's virtual CPUs, memory in MB
+        and disk in GB, and ``instance`` is its NUMA topology, or None. Set ``is_cached`` to false
+        for temporary host states, whose nodes should not be cached.
         """
         columns = np.array([_values_of(host) for host in hosts], dtype=np.float64).T
         cpu_ratio, ram_ratio, disk_ratio, cpus, ram, disk, cpus_used, free_ram, free_disk = columns
@@ -265,7 +270,7 @@ class FlavorTable:
         return FreeAmounts(np.maximum(free, 0.0), np.maximum(of_nodes, 0.0), limited)
 
     def _stack_nodes(self, nodes: Sequence[_Nodes]) -> Amounts:
-        """Return the rows of all nodes of all hosts, without devices."""
+        """Return an array of hosts, nodes and classes, without devices."""
         width = max((len(near.ids) for near in nodes), default=0)
         filler = [[0] * (len(_OF_NODE) + 1 + len(self.pages))]
         rows = [[*near.rows, *filler * (width - len(near.rows))] for near in nodes]
@@ -274,7 +279,7 @@ class FlavorTable:
     def _with_devices(
         self, hosts: Sequence[Any], nodes: Sequence[_Nodes], free: Amounts, of_nodes: Amounts
     ) -> Amounts:
-        """Write the free devices into ``free``, and return ``of_nodes`` with columns of devices."""
+        """Write free devices into ``free``, and append columns to ``of_nodes``."""
         near: Amounts = np.zeros((*of_nodes.shape[:2], len(self.devices)))
         for number, host in enumerate(hosts):
             ids = nodes[number].ids if nodes else ()
@@ -292,7 +297,7 @@ class FlavorTable:
     def _list_nodes(
         self, hosts: Sequence[Any], instance: InstanceNUMATopology | None, *, is_cached: bool
     ) -> list[_Nodes]:
-        """Return the nodes of each host, cached because many requests share a report."""
+        """Return the NUMA nodes of each host, cached for further requests."""
         if sum(map(len, self.cache.values())) > _MAX_CACHED:
             self.cache.clear()
         cache = self.cache.setdefault(instance, {}) if is_cached else {}
@@ -325,7 +330,7 @@ def _get_pools(host: Any) -> Pools:
 
 
 def _place(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
-    """Return NUMA nodes with an instance, unchanged if it does not fit."""
+    """Return the host's NUMA nodes, with the instance added if it fits."""
     limits = host.limits.get("numa_topology")
     fitted = fit_to_host(host.numa_topology, instance, limits)
     topology: NUMATopology = host.numa_topology
@@ -343,7 +348,7 @@ def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int
         ]
         for cell in cells
     ]
-    # Before Train the same CPUs were shared and pinned.
+    # Before Train, CPUs for pinning were also shared.
     pcpus = sum(len(cell.pcpuset - cell.cpuset) for cell in cells)
     pinned = sum(len(cell.pinned_cpus - cell.cpuset) for cell in cells)
     return _Nodes(tuple(cell.id for cell in cells), rows, pcpus, pinned)
@@ -352,7 +357,7 @@ def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int
 def _limit(
     fits: Amounts, free: Amounts, amounts: Amounts, limited: NDArray[np.bool_] | None = None
 ) -> None:
-    """Limit ``fits`` to the quotients of the free amounts and each row of amounts."""
+    """Limit ``fits`` to the free amounts divided by each row of ``amounts``."""
     for number, column in enumerate(amounts.T):
         users = column > 0
         if not users.any():
@@ -367,9 +372,9 @@ def _limit(
 def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
     """Count the instances that fit if each needs ``count`` different nodes.
 
-    ``on_nodes`` has the number of the instances' nodes that fit on each node of a host. For each
-    ``skip`` below ``count``: even if ``skip`` nodes of every instance are on the ``skip`` largest
-    nodes of the host, the other nodes of the host must hold the remaining nodes of the instances.
+    ``on_nodes`` has the number of instance nodes that fit on each node of a host. An instance has
+    at most ``skip`` nodes on the ``skip`` largest nodes of a host. The other host nodes must hold
+    its remaining nodes. The result is the minimum over all ``skip`` below ``count``.
     """
     if on_nodes.shape[1] < count:
         return np.zeros((len(on_nodes), *on_nodes.shape[2:]))
@@ -381,7 +386,7 @@ def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
 
 
 def _sum_free_pages(cell: NUMACell, size: int) -> int:
-    """Return the free memory in pages of a size or keyword, in MB."""
+    """Return the free memory in MB, in pages of a size or keyword."""
     smallest = min((pages.size_kb for pages in cell.mempages), default=0)
     return sum(
         pages.free_kb // 1024
