@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of the formats that JSON Schemas name, and errors of documents."""
+"""Readers of the formats in JSON Schemas, and errors in documents."""
 
 import json
 import re
@@ -19,15 +19,15 @@ from placement_sched.model.names import canonicalize_uuid, read_uuid
 T = TypeVar("T")
 
 _LIKE_UUID = re.compile(names.LIKE_UUID)
-#: No host reports an earlier time, and MariaDB's earliest date is only a little earlier.
+#: No host reports an earlier time, and MariaDB cannot store much earlier times.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
 
 
 class DocumentError(Exception):
-    """An invalid value in a document, with the keys that lead to it.
+    """An invalid value in a document, and the keys that lead to it.
 
-    With ``at_key``, the last key itself is invalid, not its value. ``fault`` is the error as data
-    if the value does not match a schema.
+    With ``at_key``, the last key itself is invalid, not its value. If the value does not match a
+    schema, ``fault`` has the error as data.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ def prefix_errors(*keys: PathStep) -> Iterator[None]:
 
 
 def show_value(value: Any) -> str:
-    """Format a value as JSON for a message, shortened, with text in single quotes."""
+    """Format a value for a message: shortened JSON, text in single quotes."""
     if isinstance(value, str):
         return shorten(repr(value), MAX_VALUE_CHARACTERS)
     return shorten(json.dumps(value, ensure_ascii=False, default=repr), MAX_VALUE_CHARACTERS)
 
 
 def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
-    """Convert a value with a reader.
+    """Convert a value with a function such as :func:`parse_uuid`.
 
-    Raises :class:`Invalid` with the JSON path of the value.
+    Raises :class:`Invalid` for an invalid value, whose JSON path is ``json_path``.
     """
     try:
         return reader(value)
@@ -89,20 +89,20 @@ def parse_uuid(value: Any) -> str:
 def normalize_uuid(text: str) -> str:
     """Convert a UUID to the stored spelling, and keep any other text.
 
-    For UUIDs in paths: no stored UUID equals a text that is not a UUID, and the answer is 404.
+    A text in a path that is not a UUID equals no stored UUID, so that the answer is 404.
     """
     return read_uuid(text) or text
 
 
 def format_seconds(moment: datetime | None) -> str | None:
-    """Format a time as in the responses for servers and images."""
+    """Format a time as the compute and image APIs do, or return None."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_datetime(value: Any) -> datetime:
-    """Parse an ISO 8601 time to naive UTC without fractions.
+    """Parse an ISO 8601 time to naive UTC without fractions of seconds.
 
-    The default zone is UTC.
+    A time without a zone is in UTC.
     """
     try:
         parsed = datetime.fromisoformat(value)
@@ -135,10 +135,10 @@ def _find_member(members: Collection[str], aliases: Mapping[str, str], value: st
     return aliases.get(name, name)
 
 
-#: The reader of each format. Readers raise :class:`DocumentError`.
+#: The function that converts values of each format, or raises :class:`DocumentError`.
 READERS: Mapping[str, Callable[[str], Any]] = {
     "uuid": parse_uuid,
-    # The same as for POST /placement/allocations.
+    # As for POST /placement/allocations, a consumer uuid need not be a valid UUID.
     "consumer-uuid": lambda value: (
         canonicalize_uuid if _LIKE_UUID.fullmatch(value) else parse_uuid
     )(value),
@@ -168,7 +168,7 @@ def _has_format(reader: Callable[[str], Any], value: object) -> bool:
     return True
 
 
-#: The check of each format for JSON Schema validators.
+#: The function that checks values of each format, for JSON Schema validators.
 CHECKS: Mapping[str, Callable[[object], bool]] = {
     name: partial(_has_format, reader) for name, reader in READERS.items()
 }

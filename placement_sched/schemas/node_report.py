@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compute node reports: their schema, defaults and parsing.
 
-The keys are the fields of nova's ComputeNode, and in addition ``reserved`` and ``inventories``.
-Structured values are accepted in every form that nova stores.
+The keys are the fields of nova's ComputeNode, and ``reserved`` and ``inventories`` in addition.
+Lists and objects are accepted in every form that nova stores.
 """
 
 import json
@@ -33,23 +33,23 @@ from placement_sched.schemas.parts import (
 )
 from placement_sched.schemas.validation import Conversion, Reader
 
-#: Key of the fields of a serialised nova object (oslo.versionedobjects).
+#: The key that has the fields of a serialised nova object (oslo.versionedobjects).
 _NOVA_DATA = "nova_object.data"
-#: The keyword of a schema that also allows such objects, with the schema of plain objects.
+#: Keyword of a schema that also accepts serialised nova objects. Its value is the plain schema.
 NOVA_OBJECT = "x-nova"
-#: Metrics have 64 bits, because CPU times are in nanoseconds.
+#: The largest metric. Metrics have 64 bits, because CPU times are in nanoseconds.
 _MAX_METRIC = 2**63 - 1
 #: Whole numbers. More digits are outside of every accepted range.
 _DIGITS = re.compile("[0-9]{1,19}")
-#: Statistics that host states use as numbers.
+#: The keys of ``stats`` that host states use as numbers.
 _COUNTED = ("num_instances", "io_workload", "failed_builds")
-#: Keys whose values may be the JSON string that nova stores.
+#: Keys whose values may also be JSON strings, as nova stores them.
 _STRINGS = ("metrics", "numa_topology")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """Values for missing keys of a report: the time (naive UTC) and allocation ratios."""
+    """Values for missing keys: the time (naive UTC) and allocation ratios."""
 
     now: datetime
     cpu_allocation_ratio: float = 4.0
@@ -59,14 +59,14 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A parsed report: a compute node (version 0), and whether to update inventories."""
+    """A parsed report: node of version 0, and whether to update inventories."""
 
     node: ComputeNode
     inventories: bool
 
 
 def _build_nova_object_schema(inner: Json) -> Json:
-    """Build the schema of a plain object, or of nova's object around it."""
+    """Build the schema of a plain object or a serialised nova object."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
     return {"if": wrapped, "then": within, "else": inner, NOVA_OBJECT: inner}
@@ -96,7 +96,7 @@ _METRIC_VALUE: Json = {"type": "integer", "minimum": -_MAX_METRIC, "maximum": _M
 _METRIC = build_object_schema(
     {
         "name": {"type": "string", "format": "monitor-metric"},
-        # Converted separately, because the range depends on the name.
+        # Checked by _read_metric, because the range depends on the name.
         "value": {"type": ["integer", "number"]},
         "numa_membw_values": make_nullable(build_map_schema(_LABEL, _METRIC_VALUE)),
         "source": make_nullable(parts.TEXT),
@@ -147,7 +147,7 @@ _HV_SPEC: Json = {
     **dict.fromkeys(("minItems", "maxItems"), 3),
 }
 
-#: A report with decoded JSON strings.
+#: A report whose JSON strings are decoded.
 REPORT: Json = build_object_schema(
     {
         "uuid": parts.UUID,
@@ -176,8 +176,8 @@ REPORT: Json = build_object_schema(
     *("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"),
 )
 
-#: A report as sent: the uuid may be in the path, these values may also be JSON strings, and numbers
-#: in ``stats`` may be text.
+#: A report in a request: the uuid may be in the URL, values of the keys in ``_STRINGS`` may be JSON
+#: strings, and numbers in ``stats`` may be text.
 SENT_REPORT: Json = {
     **REPORT,
     "required": [name for name in REPORT["required"] if name != "uuid"],
@@ -201,19 +201,16 @@ _DEFAULTS: Json = {
 
 
 def parse(document: Any, defaults: Defaults, json_path: str = "$") -> NodeReport:
-    """Parse ``document``, decoded JSON at the JSON path ``json_path``.
+    """Parse a report from decoded JSON, whose JSON path is ``json_path``.
 
-    Raises :class:`Invalid` with the JSON path of a value that is unknown, has a wrong type or is
-    out of range.
+    Raises :class:`Invalid` for an unknown key, and for a value that has a wrong type or is out of
+    range.
     """
     return read(partial(read_report, defaults=defaults), document, json_path)
 
 
 def read_report(document: Any, defaults: Defaults) -> NodeReport:
-    """Parse a document.
-
-    Raises :class:`DocumentError`.
-    """
+    """Parse a report like :func:`parse`, but raise :class:`DocumentError`."""
     body = _report_reader(_decode_strings(document))
     inventories: bool = body.pop("inventories", True)
     local_gb = body.get("local_gb", 0)
@@ -221,7 +218,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
         **_DEFAULTS,
         "version": 0,
         "free_ram_mb": body["memory_mb"] - body.get("memory_mb_used", 0),
-        # null is preserved: an unknown value does not mean that all is free.
+        # A null in the report remains None, because an unknown amount is not a free amount.
         "free_disk_gb": local_gb - body.get("local_gb_used", 0),
         **body,
         "last_seen_up": body.get("last_seen_up") or defaults.now,
@@ -244,7 +241,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
 
 
 def parse_numa_topology(value: Any) -> ReportedTopology | None:
-    """Convert a NUMA topology in any form of nova to ``{"cells": [...]}`` with all keys."""
+    """Convert a NUMA topology from any form of nova to cells with all keys."""
     return _complete_topology(
         _topology_reader(_parse_json(value) if isinstance(value, str) else value)
     )
@@ -269,10 +266,7 @@ def _decode_strings(document: Any) -> Any:
 
 
 def _parse_json(text: str, *keys: str) -> Any:
-    """Parse a JSON string with orjson.
-
-    Python's parser accepts NaN.
-    """
+    """Parse a JSON string with orjson, because Python's parser accepts NaN."""
     try:
         value = orjson.loads(text)
     except ValueError:
@@ -285,7 +279,7 @@ def _parse_json(text: str, *keys: str) -> Any:
 def _format_cpu_info(value: Any) -> str:
     """Convert ``cpu_info`` to the JSON string that nova stores.
 
-    An empty string means no information.
+    An empty string is converted to an empty object.
     """
     if value in (None, ""):
         return "{}"
@@ -305,10 +299,10 @@ def _read_list(convert: Callable[[Json], Json], body: Json, key: str) -> tuple[J
 
 
 def _read_metric(metric: Json) -> Json:
-    """Read a metric with an integer value, with values per NUMA node, or with both.
+    """Read a metric with a value, with values per NUMA node, or with both.
 
-    nova-compute stores percentages as fractions with a decimal point: 1.0 is 100. As in nova, the
-    product is truncated (0.29 becomes 28), so that hosts are weighed equally.
+    nova-compute stores percentages as fractions: 1.0 is 100. The percentage is truncated (0.29
+    becomes 28) as in nova, so that hosts have the same weights as in nova.
     """
     metric = dict(metric)
     if metric.get("timestamp") is not None:
@@ -325,7 +319,7 @@ def _read_metric(metric: Json) -> Json:
 
 
 def _read_pool(document: Json) -> Json:
-    """Read a pool, and give it all tags as keys, whether or not they are in ``tags``."""
+    """Read a pool, and move its ``tags`` to the keys of the pool, as text."""
     pool = {"numa_node": None, **document}
     tags = pool.pop("tags", None) or {}
     if duplicates := sorted(tags.keys() & pool.keys()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the schemas of requests: names, amounts, flavors, images and simulated changes.
+"""Parts of request schemas: names, amounts, flavors, images, changes.
 
 Sources: compute, image and placement API references.
 """
@@ -37,10 +37,10 @@ AMOUNT: Json = {"type": "integer", "minimum": 0, "maximum": MAX_INT}
 COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
 #: Parameters of a page of a list: at most ``limit`` entries after the entry ``marker``.
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
-#: A property. glance stores text of up to 65 535 bytes. Other clients also send JSON numbers,
-#: booleans and null.
+#: An image property in a request spec. glance stores text of up to 65 535 bytes, but clients also
+#: send numbers, booleans and null.
 _PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
-#: Properties that nova stores as lists of objects, with their old and new names.
+#: Old and new names of the image properties that nova stores as lists of objects.
 _LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
 _SIZE: Json = {"type": ["integer", "null"], "minimum": 0}
 _SHORT_TEXT: Json = {"type": "string", "maxLength": 255}
@@ -53,7 +53,7 @@ DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "
 FLAVOR_ID: Json = {**_NAMED, "pattern": names.FLAVOR_ID}
 #: Bandwidth multiplier of a flavor.
 RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLOAT}
-#: A key and a value of extra specs and metadata.
+#: Keys and values of extra specs and metadata.
 KEY: Json = {"pattern": names.KEY}
 VALUE: Json = _SHORT_TEXT
 HOST: Json = {**_NAMED, "pattern": names.HOST}
@@ -64,10 +64,10 @@ GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
 #: A tag of an image.
 TAG: Json = {**_SHORT_TEXT, "format": "printable-name"}
 IMAGE_PROPERTY_NAME: Json = PRINTABLE_NAME
-#: A property of an image. The maximum length is the length in glance's table on MariaDB.
+#: A property of a stored image. The maximum length is that of glance's column on MariaDB.
 IMAGE_PROPERTY: Json = {"type": "string", "maxLength": 65535}
 _IMAGE_ID: Json = {"type": ["null", "string"], "pattern": names.UUID}
-#: Properties that refer to other images.
+#: Image properties that are ids of other images.
 IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}
 IMAGE_FIELDS: Json = {
     "name": {"type": ["null", "string"], "maxLength": 255},
@@ -90,12 +90,12 @@ INVENTORY: Json = {
     "step_size": COUNT,
 }
 PROVIDER_NAME: Json = {"type": "string", "maxLength": 200}
-#: A project or user of a consumer.
+#: The project or user id of a consumer.
 OWNER: Json = _NAMED
 
 
 def build_object_schema(properties: Json, *required: str) -> Json:
-    """Build the schema of an object with only these keys."""
+    """Build the schema of an object that may have no other keys."""
     return {
         "type": "object",
         "properties": properties,
@@ -105,19 +105,19 @@ def build_object_schema(properties: Json, *required: str) -> Json:
 
 
 def build_map_schema(names: Json, values: Json) -> Json:
-    """Build the schema of an object with arbitrary keys."""
+    """Build the schema of an object from schemas of its keys and values."""
     return {"type": "object", "propertyNames": names, "additionalProperties": values}
 
 
 def build_list_schema(items: Json, **limits: Any) -> Json:
-    """Build the schema of a list."""
+    """Build the schema of a list, with limits such as ``maxItems``."""
     return {"type": "array", "items": items, **limits}
 
 
 def make_nullable(schema: Json) -> Json:
-    """Extend a schema by null.
+    """Return a copy of a schema that also accepts null.
 
-    Errors inside the value keep their path.
+    With ``anyOf`` instead, errors inside the value would lose their paths.
     """
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     extended: Json = {**schema, "type": [*kinds, "null"]}
@@ -127,11 +127,11 @@ def make_nullable(schema: Json) -> Json:
 
 
 def make_object_or_id(schema: Json) -> Json:
-    """Build the schema of an object itself, or of a stored object's id or name."""
+    """Build the schema of an object, or of a stored object's id or name."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 
-#: nova's Flavor: memory and swap in MB, disks in GB. In the compute API, "" means no swap.
+#: nova's flavor, with memory and swap in MB, and disks in GB. An empty ``swap`` means no swap.
 FLAVOR: Json = build_object_schema(
     {
         "id": {"type": ["string", "integer", "null"]},
@@ -153,7 +153,7 @@ FLAVOR: Json = build_object_schema(
 )
 
 
-#: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as stored.
+#: glance's image, with ``min_ram`` in MB, ``min_disk`` in GB, and properties as glance stores them.
 IMAGE: Json = build_object_schema(
     {
         **dict.fromkeys(("id", "name", "status", "visibility", "owner"), NULLABLE_TEXT),
@@ -176,7 +176,7 @@ IMAGE: Json = build_object_schema(
 
 _CHANGED_HOSTS = build_list_schema(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
-#: The schema of each kind of change, by its key.
+#: The schema of each kind of simulated change, by its key.
 CHANGE_KINDS: Json = {
     "drain": _CHANGED_HOSTS,
     "remove": _CHANGED_HOSTS,
@@ -209,7 +209,7 @@ CHANGE_KINDS: Json = {
     ),
 }
 
-#: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
+#: A list of simulated changes. The error for an unknown key suggests the nearest valid key.
 CHANGES: Json = make_nullable(
     build_list_schema(
         {"type": "object", "properties": CHANGE_KINDS, "minProperties": 1, "maxProperties": 1},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of documents by JSON Schemas, with messages for their faults."""
+"""Validation of documents with JSON Schemas, and messages about faults."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice, repeat
@@ -13,25 +13,25 @@ from placement_sched.model import names
 from placement_sched.model.document import Json, PathStep, build_json_path, is_larger
 from placement_sched.schemas.formats import CHECKS, READERS, DocumentError, show_value
 
-#: Maximum number of values and keys of a document for which all faults are compared, because
-#: jsonschema_rs collects all of them first.
+#: Maximum number of values and keys of a document whose faults are all collected and compared. The
+#: error for a larger document is its first fault.
 MAX_COMPARED = 1000
 #: Maximum number of faults that are compared.
 MAX_FAULTS = 100
 #: Maximum length of the problem in a message (characters).
 _MAX_PROBLEM_LENGTH = 400
-#: Maximum number of unknown keys that an error names as data, and with suggestions.
+#: Maximum number of unknown keys in the data of an error, and of unknown keys with suggestions.
 _MAX_UNKNOWN_KEYS = 10
 _MAX_SUGGESTED = 3
 
-#: A fault in an error and in responses of the scheduler API: its ``problem`` in words and its
-#: JSON ``path``. A fault of a schema also has ``keyword``, ``value`` (as text), ``expected`` and,
-#: if a key is unknown, ``suggestion``.
+#: A fault as data, in errors and in responses of the scheduler API: the ``problem`` in words and
+#: the JSON ``path``. If a value does not match a schema, ``keyword``, ``value`` (as text),
+#: ``expected`` and, for an unknown key, ``suggestion`` are added.
 FaultData = Mapping[str, Any]
 
 _COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
 _SINGULAR = {"characters": "character", "items": "item", "properties": "property"}
-#: The phrases of the library jsonschema, by keyword.
+#: The phrases of the Python library jsonschema, by keyword of the schema.
 _PHRASES = {
     "minimum": "{value} is less than the minimum of {expected!r}",
     "maximum": "{value} is greater than the maximum of {expected!r}",
@@ -51,7 +51,7 @@ _NOUNS = {
     "object": "an object",
     "string": "a string",
 }
-#: The problem of a text that does not match a pattern.
+#: Descriptions of a text that does not match a pattern, by pattern.
 _PATTERNS = {
     "^[^\\x00-\\x1f\\x7f]*$": "has control characters",
     "^[A-Z0-9_]+$": "is not a valid name (A-Z, 0-9, _)",
@@ -63,7 +63,7 @@ _PATTERNS = {
     names.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
     names.UUID: "is not a uuid",
 }
-#: Plain descriptions, by keyword.
+#: Descriptions in plain words, by keyword of the schema.
 _PLAIN = {
     "required": "{expected!r} is required",
     "format": "{value} is not a {expected}",
@@ -71,18 +71,19 @@ _PLAIN = {
 }
 #: Converts a valid value.
 Conversion = Callable[[Any], Any]
-#: Builds the conversion for a schema with a custom keyword, from the value of the keyword.
+#: Builds the conversion for a schema with a custom keyword. The arguments are the value of the
+#: keyword, and a function that builds the conversion of another schema.
 Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion]
-#: Marks a schema whose values, including nested values, are not converted.
+#: Keyword of a schema whose nested values are not converted.
 AS_GIVEN = "x-as-given"
 
 
 class Fault(NamedTuple):
     """A value of a document that does not match its schema.
 
-    ``keys`` lead to the value. ``keyword`` is the violated keyword of ``schema``. ``expected`` is
-    the value of the keyword. For ``required`` it is the missing key, and for
-    ``additionalProperties`` the unknown keys.
+    ``keys`` lead to the value. ``keyword`` is the violated keyword of ``schema``, and ``expected``
+    its value. For the keyword ``required``, ``expected`` is the missing key. For
+    ``additionalProperties``, it has the unknown keys.
     """
 
     keys: tuple[PathStep, ...]
@@ -97,7 +98,7 @@ class Fault(NamedTuple):
     alternatives: "tuple[Fault, ...]" = ()
 
     def as_data(self) -> dict[str, Any]:
-        """Convert the fault to data for front ends."""
+        """Convert the fault to :data:`FaultData`."""
         data = {
             "path": shorten(build_json_path(self.keys), MAX_VALUE_CHARACTERS),
             "keyword": self.keyword,
@@ -124,10 +125,10 @@ class Schema:
         self.is_valid = self._compiled.is_valid
 
     def check(self, document: Any, words: str) -> None:
-        """Reject an invalid document.
+        """Raise :class:`Invalid` for an invalid document.
 
-        Raises :class:`Invalid`, whose message begins with ``words``. It names the problem, the JSON
-        path and the keyword of the schema.
+        The message begins with ``words``, and has the problem, the JSON path and the violated
+        keyword of the schema.
         """
         if self.is_valid(document) or not (fault := find_most_helpful(self.find_faults(document))):
             return
@@ -140,7 +141,7 @@ class Schema:
         )
 
     def find_faults(self, document: Any) -> Iterator[Fault]:
-        """Yield the faults of a document, or the first fault of a large document."""
+        """Yield the faults of a document, or only the first of a large document."""
         if not is_larger(document, MAX_COMPARED):
             for error in islice(self._compiled.iter_errors(document), MAX_FAULTS):
                 yield _build_fault(error, document, self.definition)
@@ -154,8 +155,7 @@ class Schema:
 def find_most_helpful(faults: Iterable[Fault]) -> Fault | None:
     """Return the fault that jsonschema's ``best_match`` would choose.
 
-    OpenStack placement returns the message of the fault that this function of the library
-    jsonschema chooses.
+    OpenStack placement answers with the message of this fault. Returns None without faults.
     """
     fault = max(faults, key=_rank, default=None)
     while fault is not None and fault.alternatives:
@@ -209,7 +209,7 @@ def _find_schema(root: Json, path: Iterable[PathStep]) -> Json:
 
 
 def resolve_reference(root: Json, reference: str) -> Json:
-    """Return the part of a schema that a ``$ref`` refers to."""
+    """Return the part of a schema that the value of a ``$ref`` refers to."""
     schema: Any = root
     for step in reference.removeprefix("#/").split("/"):
         schema = schema[step]
@@ -217,9 +217,10 @@ def resolve_reference(root: Json, reference: str) -> Json:
 
 
 def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
-    """Find the value of an error, and return the keys to it and the value.
+    """Return the keys that lead to the value of an error, and the value.
 
-    jsonschema_rs reports the key "1" as the index 1, and sorts the keys of the value.
+    The error itself is not exact: jsonschema_rs reports the key "1" as the index 1, and sorts the
+    keys of the value.
     """
     keys: list[PathStep] = []
     value = document
@@ -235,7 +236,7 @@ def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
 
 
 def format_phrase(fault: Fault, value: str) -> str:
-    """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
+    """Describe a fault in the words of OpenStack placement (jsonschema's).
 
     ``value`` is the faulty value as text. Clients match these phrases.
     """
@@ -275,7 +276,7 @@ def _describe_unknown_keys(fault: Fault) -> str:
 
 
 def _suggest_keys(fault: Fault) -> str:
-    """Suggest the nearest valid keys for unknown keys, or list all if there are few."""
+    """Suggest valid keys similar to unknown keys, or list a few valid keys."""
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
     suggestions = [
@@ -290,7 +291,7 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def describe_fault(fault: FaultData) -> str:
-    """Describe a fault in plain words, for people."""
+    """Describe a fault in plain words."""
     keyword, expected = fault.get("keyword"), fault.get("expected")
     if keyword == "type":
         kinds = [_NOUNS[kind] for kind in _as_list(expected) if kind != "null"]
@@ -315,10 +316,10 @@ class Reader:
     """Reader of documents that match a schema.
 
     The reader returns a valid document with UUIDs and enumeration names normalized, times as naive
-    UTC, ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` convert
-    values whose schema has a custom keyword. Formats are checked during conversion: in properties,
-    items and property names. With ``digits_as_text``, an integer is accepted as text if only text
-    is allowed, as in YAML.
+    UTC, ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` has functions
+    for schemas with custom keywords. The formats of values and property names are checked during
+    the conversion. With ``digits_as_text``, an integer is converted to text if the schema allows
+    text but no number, because YAML reads unquoted digits as an integer.
     """
 
     def __init__(
@@ -351,7 +352,7 @@ class Reader:
         except UnicodeEncodeError:
             raise DocumentError("the text has characters that cannot be encoded") from None
         if not is_valid:
-            # A missing key may be present under a wrong name, which is the better message.
+            # A missing key may be present under a wrong name. Errors about unknown keys help more.
             faults = self._schema.find_faults(document)
             raise self._build_error(min(faults, key=lambda fault: fault.keyword == "required"))
         return document if self._convert is None else self._convert(document)
@@ -390,11 +391,10 @@ def _convert_plain(schema: Json) -> Conversion | None:
 
 
 def _convert_if(kind: type, convert: Conversion, kinds: list[str]) -> Conversion:
-    """Build a conversion that converts only values of the type ``kind``.
+    """Build a conversion for only the values of the Python type ``kind``.
 
-    ``kind`` is a Python type. Values of other types are returned unchanged. ``kinds`` are the JSON
-    types of the schema. With a single type, the result is ``convert`` itself, because it accepts
-    every valid value.
+    Values of other types are returned unchanged. ``kinds`` are the JSON types of the schema. For a
+    single type, the result is ``convert`` itself, because it accepts every valid value.
     """
     if len(kinds) == 1:
         return convert
@@ -407,7 +407,7 @@ def _list_types(schema: Json) -> list[str]:
 
 
 class _ConversionBuilder:
-    """Builder of document conversions from value conversions (``leaf``)."""
+    """Builder of conversions for documents, from ``leaf`` for single values."""
 
     def __init__(
         self, root: Json, leaf: Callable[[Json], Conversion | None], keywords: Mapping[str, Keyword]
@@ -416,7 +416,7 @@ class _ConversionBuilder:
         self._shared: dict[str, Conversion | None] = {}
 
     def build_conversion(self, schema: Json | None) -> Conversion | None:
-        """Build the conversion for values of a schema, or None if they stay unchanged."""
+        """Build the conversion for a schema, None if values remain unchanged."""
         if not schema or schema.get(AS_GIVEN):
             return self._leaf(schema or {})
         if "$ref" in schema:
@@ -427,7 +427,7 @@ class _ConversionBuilder:
         return self._convert_parts(schema) or self._leaf(schema)
 
     def _convert_parts(self, schema: Json) -> Conversion | None:
-        """Build the conversion for objects and lists, or None without parts to convert."""
+        """Build the conversion for objects and lists, None without such parts."""
         properties = {
             key: self.build_conversion(inner) for key, inner in schema.get("properties", {}).items()
         }
@@ -466,7 +466,7 @@ class _ConversionBuilder:
         return convert
 
     def _convert_reference(self, reference: str) -> Conversion:
-        """Build the conversion for a referenced schema, at its first use."""
+        """Return a conversion that is built from a ``$ref`` on its first use."""
 
         def convert(value: Any) -> Any:
             if reference not in self._shared:
