@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP clients of other services: placement, nova, neutron and the attestation service.
+"""HTTP clients of placement, nova, neutron and attestation services.
 
-Their addresses come from clouds.yaml or from the options.
+The addresses of the services come from clouds.yaml or from the options.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of an attestation service for the trust levels of hosts.
 
-It supports the services of nova's TrustedFilter until Queens: OpenAttestation and Mt. Wilson.
+nova's TrustedFilter supported these services until Queens: OpenAttestation and Mt. Wilson.
 """
 
 import logging
@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 #: The trust level of a host that was not attested.
 UNKNOWN = "unknown"
 
-#: Maximum seconds to wait for a response. A scheduling request waits for it.
+#: Maximum seconds to wait for a response. A scheduling request waits during this time.
 TIMEOUT = 10
 
 #: Minimum time between two polls of a host, even if its level has expired or the poll has failed,
@@ -39,13 +39,13 @@ _MT_WILSON_TIME = "%a %b %d %H:%M:%S %Y"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The trust level of a host, with its time (naive UTC, None if unknown)."""
+    """The trust level of a host, and its time (naive UTC, None if unknown)."""
 
     trust: str = UNKNOWN
     since: datetime | None = None
 
 
-#: Returns the trust levels of these hosts. Hosts without a level in the service are left out.
+#: Returns the trust levels of hosts. Hosts that the service does not list are left out.
 Poll = Callable[[Collection[str]], Mapping[str, Level]]
 
 
@@ -79,10 +79,7 @@ class Attestation:
         self._service = RemoteService(adapter, "attestation")
 
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
-        """Poll the trust levels of hosts.
-
-        Raises :class:`ServiceFailed`.
-        """
+        """Return the trust levels of hosts, or raise :class:`ServiceFailed`."""
         body = {"count": len(hosts), "hosts": list(hosts)}
         answer = self._service.get_json("POST", _PATH, body=body, accepted_statuses=_SUCCESS)
         with self._service.translate_shape_errors(_PATH, "POST"):
@@ -90,10 +87,7 @@ class Attestation:
 
 
 def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:
-    """Parse a host and its level.
-
-    A level without a valid time is unknown.
-    """
+    """Return a host and its level, which is unknown without a valid time."""
     since = _parse_time(document.get("vtime"))
     trust = UNKNOWN if since is None else str(document["trust_lvl"])
     return str(document["host_name"]), Level(trust, since)
@@ -110,7 +104,7 @@ def _parse_time(text: Any) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class AttestedLevel:
-    """The trust level of a host, the time of its poll, and why a poll failed."""
+    """The level of a host, the time of its poll, and why the poll failed."""
 
     level: Level
     polled_at: datetime
@@ -120,9 +114,9 @@ class AttestedLevel:
 class AttestedHosts:
     """Thread-safe cache of the trust levels of hosts.
 
-    If a level has expired, all requested hosts are polled in a single request, by a single thread
-    at a time. ``poll`` reads levels and may raise :class:`~placement_sched.errors.ServiceFailed`.
-    A level is valid for ``lifetime`` seconds after the time that the service reports for it.
+    A level is valid for ``lifetime`` seconds after the time that the service reports for it. If the
+    level of any requested host has expired, a single request polls all requested hosts. A lock
+    prevents concurrent polls. ``poll`` may raise :class:`~placement_sched.errors.ServiceFailed`.
     """
 
     def __init__(self, poll: Poll, *, lifetime: float, clock: Clock) -> None:
@@ -133,7 +127,7 @@ class AttestedHosts:
         self._cache: dict[str, AttestedLevel] = {}
 
     def get_levels(self, hosts: Collection[str]) -> Mapping[str, AttestedLevel]:
-        """Return the current levels of hosts, and poll again if a level has expired."""
+        """Return the levels of hosts, after a poll if any level has expired."""
         with self._lock:
             now = self._clock()
             if not all(self._is_valid(self._cache.get(host), now) for host in hosts):
@@ -148,7 +142,7 @@ class AttestedHosts:
             return False
         if now - cached.polled_at < _MIN_POLL_INTERVAL:
             return True
-        # A level without a time expires relative to the time of the poll.
+        # The lifetime of a level without a time begins with the poll.
         since = cached.polled_at if cached.level.since is None else cached.level.since
         return cached.failure is None and now - since <= self._lifetime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of neutron's API: ports, and the segments of routed networks."""
+"""Client of neutron's API for ports and the segments of routed networks."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -11,9 +11,9 @@ from keystoneauth1.adapter import Adapter
 from placement_sched.clients.session import RemoteService, ServiceResponse
 from placement_sched.model.request_spec import NORMAL, Port
 
-#: The version of the Networking API, which the service catalogue's URL may include.
+#: The version of the Networking API. The URL in the service catalogue may end with it.
 _VERSION = "/v2.0"
-#: The extension that assigns subnets to segments (Networking API, "Segments").
+#: The alias of neutron's extension for segments (Networking API, "Segments").
 _SEGMENTS = "segment"
 
 
@@ -27,7 +27,7 @@ class Neutron:
     def __init__(
         self, adapter: Adapter, *, remembered: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Read from ``adapter``, and cache the extensions for ``remembered`` seconds."""
+        """Set the adapter. Extensions are cached for ``remembered`` seconds."""
         self._service = RemoteService(adapter, "network")
         self._cache_seconds = remembered
         self._clock = clock
@@ -47,9 +47,9 @@ class Neutron:
             )
 
     def find_subnet_segments(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segments of a subnet (at most 1), or None for an unknown subnet.
+        """Return the segments of a subnet, or None for an unknown subnet.
 
-        As in nova, no subnet has a segment if neutron lacks the segment extension.
+        A subnet has at most 1 segment, and no segment if neutron lacks the segment extension.
         """
         if not self._has_segments():
             return ()
@@ -60,7 +60,7 @@ class Neutron:
     def list_network_segments(self, network_id: str) -> tuple[str, ...]:
         """Return the segments of all subnets of a network.
 
-        There are none if the network is not routed or does not exist, or if neutron lacks the
+        The result is empty if the network is not routed or does not exist, or if neutron lacks the
         segment extension.
         """
         if not self._has_segments():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of nova's compute API: migrations of instances, and compute services.
+"""Client of nova's compute API, for migrations and compute services.
 
-nova's scheduler checks the target of every migration, because no request forces the target.
+The client never forces the target of a migration, so that nova's scheduler always checks it.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from keystoneauth1.adapter import Adapter
 
 from placement_sched.clients.session import RemoteService
 
-#: The microversion of all requests, and its release. Live migrations have ``block_migration`` auto
-#: since 2.25 and no default of ``force`` since 2.30, services have uuids since 2.53, and cold
-#: migrations a target since 2.56 ("Microversion history" of the reference).
+#: The microversion of all requests, and its release. ``block_migration`` may be auto since 2.25,
+#: the scheduler checks the target of live migrations since 2.30, services have uuids since 2.53,
+#: and cold migrations have a target since 2.56 ("Microversion history" of the reference).
 VERSION = ("2.56", "Queens")
 
 #: Statuses of a rejected request. The response has a sentence for the caller.
@@ -25,7 +25,7 @@ _BINARY = "nova-compute"
 
 @dataclass(frozen=True, slots=True)
 class NovaServer:
-    """An instance as nova shows it, with host, status and current task.
+    """An instance as nova shows it: host, status and current task.
 
     ``fault`` is the message of an instance in ERROR.
     """
@@ -39,7 +39,7 @@ class NovaServer:
 
 @dataclass(frozen=True, slots=True)
 class ComputeService:
-    """The compute service of a host."""
+    """The nova-compute service of a host."""
 
     uuid: str
     host: str
@@ -72,7 +72,7 @@ class Nova:
     def list_servers_on(self, host: str) -> list[NovaServer]:
         """Return the instances on a host, of all projects.
 
-        Returns at most as many instances as nova returns in a page.
+        Only the first page of nova's answer is read.
         """
         path = "/servers/detail"
         servers = self._service.read_list(path, "servers", _read_server, all_tenants=1, host=host)
@@ -92,7 +92,7 @@ class Nova:
         return self._act(uuid, {"confirmResize": None}, 204)
 
     def find_migration_status(self, uuid: str) -> str | None:
-        """Return the status of an instance's newest migration, or None without migrations."""
+        """Return the status of the newest migration (None: no migration)."""
         path = "/os-migrations"
         response = self._service.get_json("GET", path, params={"instance_uuid": uuid})
         with self._service.translate_shape_errors(path):
@@ -108,7 +108,7 @@ class Nova:
         return next((service for service in services if service.host == host), None)
 
     def list_compute_services(self, **filters: str) -> list[ComputeService]:
-        """Return the compute services that match the filters of nova."""
+        """Return the compute services that match query parameters of nova."""
         params = {"binary": _BINARY, **filters}
         return self._service.read_list("/os-services", "services", _read_service, **params)
 

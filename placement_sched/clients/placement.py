@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of a placement API, either OpenStack's or this service's.
 
-The API changes a single provider per request. The client reads the provider with its generation,
-writes it with the same generation, and retries if another client was faster.
+A request can change only a single provider. The client reads the provider with its generation,
+writes it with the same generation, and retries if another client changed it first.
 """
 
 import random
@@ -30,31 +30,31 @@ from placement_sched.model.aggregates import (
 )
 from placement_sched.model.retry import MAX_ATTEMPTS, call_with_retries
 
-#: Maximum seconds of the first pause before the next attempt. Later pauses are longer.
+#: Maximum seconds of the first pause before a retry. Further pauses are longer.
 MAX_PAUSE = 0.05
 
-#: The query parameter that selects the providers with an aggregate or trait.
+#: The query parameters that select providers by an aggregate or a trait.
 _PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 
-#: Hypervisors per request: nova's default maximum. With a lower [api] max_limit nova silently
-#: returns fewer.
+#: Hypervisors per request: nova's default maximum. With a lower [api] max_limit, nova returns
+#: shorter pages without an error.
 PAGE_SIZE = 1000
 
 
 class TraitFile:
-    """The record of added traits in a file.
+    """A file that records the traits that ``sync_traits`` added.
 
-    ``placement`` is the URL of the placement API that the record is for. A run writes the file
-    before its first change, with the traits that it is going to add, and at its end. The run after
-    a killed run compares the file with placement.
+    ``placement`` is the URL of the placement API. A run writes the file before its first change,
+    with the traits that it is going to add, and at its end. If the run was killed, the next run
+    compares the file with placement.
 
-    Raises :class:`Invalid` if the file is not such a record, if it is the record of another
-    placement API, and if it cannot be written.
+    Raises :class:`Invalid` if the file has another format, if it was written for another placement
+    API, and if it cannot be written.
     """
 
     def __init__(self, path: Path, placement: str) -> None:
         self._path, self._placement = path, placement
-        #: The uuid of the aggregate that each trait was added for.
+        #: The uuid of the host aggregate that required each added trait.
         self.aggregates: dict[ProviderTrait, str] = {}
         self._saved: Mapping[ProviderTrait, str] = {}
         try:
@@ -75,7 +75,7 @@ class TraitFile:
         self._saved = dict(self.aggregates)
 
     def save(self, planned: Mapping[ProviderTrait, str] = MappingProxyType({})) -> None:
-        """Write the record and planned additions, unless the file has them."""
+        """Write the record and ``planned`` additions, if they changed."""
         aggregates = {**planned, **self.aggregates}
         if aggregates == self._saved:
             return
@@ -95,10 +95,7 @@ class TraitFile:
 
 @contextmanager
 def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file, and write it at the end.
-
-    Raises the errors of :class:`TraitFile`.
-    """
+    """Open a :class:`TraitFile`, and write it at the end of the block."""
     record = TraitFile(path, placement)
     try:
         yield record
@@ -107,7 +104,7 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
 
 
 class RemotePlacement:
-    """Client that changes aggregates and traits of providers, and records added traits."""
+    """Client that changes the aggregates and traits of providers."""
 
     #: Maximum number of providers in a change. If placement fails, the run ends, and only the
     #: earlier changes are reported.
@@ -120,16 +117,13 @@ class RemotePlacement:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service, self._record, self._pause = service, record, pause
-        #: Traits are removed only with a record of added traits.
+        #: Whether added traits are recorded. Without a record, no traits are removed.
         self.has_record = record is not None
 
     def map_providers(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Map each of these traits or aggregates to its providers.
-
-        Sends an HTTP request for each name.
-        """
+        """Map traits or aggregates to providers, with a request for each name."""
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
 
         def read(name: str) -> list[str]:
@@ -140,7 +134,7 @@ class RemotePlacement:
         return {name: frozenset(read(name)) for name in sorted(names)}
 
     def find_existing_traits(self, names: Collection[str]) -> frozenset[str]:
-        """Return the names of existing traits."""
+        """Return the names of traits that exist."""
         # All traits are read, because ?name=in: would split a name with a comma.
         return frozenset(names).intersection(self._service.read_list("/traits", "traits", str))
 
@@ -151,7 +145,7 @@ class RemotePlacement:
         )
 
     def find_existing_providers(self, providers: Collection[str]) -> frozenset[str]:
-        """Return the uuids of existing providers, with a request for each uuid."""
+        """Return the uuids of providers that exist, with a request for each."""
 
         def is_existing(uuid: str) -> bool:
             path = f"/resource_providers/{quote(uuid, safe='')}"
@@ -160,7 +154,7 @@ class RemotePlacement:
         return frozenset(filter(is_existing, sorted(providers)))
 
     def change(self, change: ProviderChange) -> ChangeResult:
-        """Add or remove an aggregate or trait of providers, and record changes of traits."""
+        """Add an aggregate or trait to providers, or remove it, and record it."""
         is_trait, adding = change.attribute == "traits", change.adding
         # Without a record of traits, the entries are not kept.
         entries = self._record.aggregates if self._record and is_trait else {}
@@ -185,7 +179,7 @@ class RemotePlacement:
         return ChangeResult(frozenset(changed), frozenset(missing), failed)
 
     def read_record(self) -> dict[ProviderTrait, str]:
-        """Map the recorded traits to the aggregates that require them."""
+        """Map the recorded traits to the host aggregates that require them."""
         return {} if self._record is None else dict(self._record.aggregates)
 
     def update_record(
@@ -196,8 +190,8 @@ class RemotePlacement:
     ) -> None:
         """Update the pairs of provider and trait in the record, and write it.
 
-        ``rebound`` has the new aggregates of recorded pairs, ``forgotten`` has the pairs to remove,
-        and ``planned`` has pairs that the run is going to add.
+        ``rebound`` maps recorded pairs to their new host aggregates, ``forgotten`` has the pairs to
+        remove, and ``planned`` has the pairs that the run is going to add.
         """
         if self._record is not None:
             self._record.aggregates.update(rebound)
@@ -208,7 +202,7 @@ class RemotePlacement:
     def _change(self, uuid: str, change: ProviderChange) -> bool:
         """Change a provider if needed, and return whether it was changed.
 
-        Raises :class:`NotFound` or :class:`Invalid`.
+        Raises :class:`NotFound`, :class:`Invalid`, or :class:`ConcurrentUpdate` for a retry.
         """
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
@@ -236,10 +230,7 @@ class RemotePlacement:
 
 
 def read_remote_hosts(service: RemoteService) -> HostMap:
-    """Read aggregates and hosts from a compute API.
-
-    Raises :class:`ServiceFailed`.
-    """
+    """Read host aggregates, hosts and compute nodes from a compute API."""
     aggregates = service.read_list("/os-aggregates", "aggregates", _parse_aggregate)
     service_hosts = service.read_list(
         "/os-services", "services", lambda item: str(item["host"]), binary="nova-compute"
@@ -255,10 +246,10 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
 
 
 def _map_hypervisors(service: RemoteService) -> dict[str, str]:
-    """Map the uuids of compute nodes to hosts, read in pages.
+    """Map the uuids of compute nodes to hosts.
 
-    A short page may be followed by another, so that reading ends at a page without new nodes. nova
-    and this service return all other lists completely.
+    Nodes are read in pages, up to a page without new nodes, because a short page need not be the
+    last page. Other lists have no pages in nova and in this service.
     """
     path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
     while True:

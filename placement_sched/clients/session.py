@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions for the clients of other services, and webhooks.
 
-Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.
+Requests use keystoneauth with a fixed microversion, and raise this service's own exceptions.
 """
 
 import logging
@@ -33,9 +33,9 @@ TIMEOUT = 60
 #: adapter sets another number.
 RETRIES = 2
 
-#: The microversion for each type of service, and the release that added it. Placement's aggregates
-#: have a generation since 1.19. Compute aggregates have uuids since 2.41, hypervisors since 2.53
-#: ("Microversion history" of both references).
+#: The microversion for each type of service, and the release that added it. The aggregates of a
+#: provider have a generation since placement 1.19. Host aggregates have uuids since compute 2.41,
+#: and hypervisors since 2.53 ("Microversion history" of both references).
 MICROVERSIONS: Mapping[str, tuple[str, str]] = {
     "placement": ("1.19", "Rocky"),
     "compute": ("2.53", "Pike"),
@@ -50,7 +50,7 @@ QUIET.propagate = False
 #: Libraries that log errors if a cloud cannot be read or reached.
 _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
 
-#: The entry point group of ``auth_type``.
+#: The group of entry points for values of ``auth_type``.
 _AUTH_PLUGINS = "keystoneauth1.plugin"
 #: Maximum seconds to wait for the response of a webhook.
 WEBHOOK_TIMEOUT = 5
@@ -58,7 +58,7 @@ WEBHOOK_TIMEOUT = 5
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
-    """A response of a service, whose ``document`` is None if the body is not JSON."""
+    """A response of a service. ``document`` is None without JSON."""
 
     status: int
     reason: str
@@ -67,7 +67,7 @@ class ServiceResponse:
 
     @property
     def text(self) -> str:
-        """Return status, reason and message of an error of placement, nova or keystone."""
+        """Return the status, the reason, and the message of an OpenStack error."""
         first: Any = None
         if isinstance(self.document, dict):
             first = self.document.get("errors") or next(iter(self.document.values()), None)
@@ -79,10 +79,11 @@ class ServiceResponse:
 
 
 class RemoteService:
-    """Client of a service, with the microversion for services of its type.
+    """Client of a service, with a fixed microversion.
 
-    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version``
-    replaces the microversion, and the release that added it.
+    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version`` is
+    the microversion and the release that added it, by default from :data:`MICROVERSIONS`. Methods
+    raise :class:`ServiceFailed` if the service does not answer according to its API.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class RemoteService:
     def place(self) -> str:
         """Return the URL of the service.
 
-        Raises :class:`ServiceFailed` if the catalogue lacks it.
+        Raises :class:`ServiceFailed` if the service catalogue lacks it.
         """
         try:
             address = self._adapter.get_endpoint()
@@ -168,20 +169,14 @@ class RemoteService:
     def read_list(
         self, path: str, key: str, read: Callable[[Any], T], **params: str | int
     ) -> list[T]:
-        """Read a list, and parse its items with ``read``.
-
-        Raises :class:`ServiceFailed`.
-        """
+        """Read the list at ``key`` of a response, and parse its items."""
         document = self.get_json("GET", path, params=params).document
         with self.translate_shape_errors(path):
             return [read(item) for item in document[key]]
 
     @contextmanager
     def translate_shape_errors(self, path: str, method: str = "GET") -> Iterator[None]:
-        """Report a document that does not have the shape of the API.
-
-        Raises :class:`ServiceFailed`.
-        """
+        """Raise :class:`ServiceFailed` if a response cannot be parsed."""
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -208,16 +203,17 @@ class RemoteService:
 
 
 def iterate_exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, and the exceptions in its chain of contexts."""
+    """Yield an exception, its ``__context__``, and so on."""
     while failure is not None:
         yield failure
         failure = failure.__context__
 
 
 def find_exception_reason(failure: Exception) -> str:
-    """Return the first system, TLS or ``http.client`` error behind a failure, as text.
+    """Return the text of the original error behind a failure.
 
-    Without such an error in the chain of contexts, returns the text of ``failure``.
+    The original error is the last system, TLS or ``http.client`` error in the chain of contexts.
+    Without such an error, the text of ``failure`` is returned.
     """
     reason: BaseException = failure
     for cause in iterate_exception_chain(failure):
@@ -228,7 +224,7 @@ def find_exception_reason(failure: Exception) -> str:
 
 @contextmanager
 def silence_library_logs(names: Iterable[str] = _NOISY_LOGGERS) -> Iterator[None]:
-    """Silence loggers that would log the errors that this service reports."""
+    """Silence library loggers whose errors this service reports itself."""
     loggers = [logging.getLogger(name) for name in names]
     propagations = [logger.propagate for logger in loggers]
     silence = logging.NullHandler()
@@ -254,8 +250,9 @@ def make_session(
 ) -> Session:
     """Create a session, which is unauthenticated without ``auth``.
 
-    It verifies servers with the CA bundle ``cacert`` (default: that of requests), unless it is
-    ``insecure``. ``cert`` and ``key`` are a client certificate, ``timeout`` is in seconds.
+    The session verifies servers with the CA bundle ``cacert`` (default: the bundle of requests),
+    unless it is ``insecure``. ``cert`` and ``key`` are a client certificate and its key.
+    ``timeout`` is in seconds.
     """
     session: Session = loading.session.Session().load_from_options(
         auth=auth, cacert=cacert, insecure=insecure, cert=cert, key=key, timeout=timeout
@@ -264,9 +261,9 @@ def make_session(
 
 
 def check_installed(group: str, auth_type: str | None) -> None:
-    """Reject an ``auth_type`` that keystoneauth has no plugin for.
+    """Raise :class:`ConfigurationError` without a plugin for ``auth_type``.
 
-    Raises :class:`ConfigurationError`. Loading a missing plugin would also print stevedore's error.
+    Loading a plugin that is not installed would also print an error of stevedore.
     """
     if auth_type and not entry_points(group=_AUTH_PLUGINS, name=auth_type):
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
@@ -275,9 +272,10 @@ def check_installed(group: str, auth_type: str | None) -> None:
 def create_adapter(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
     """Create the adapter for the service of an option group, or return None.
 
-    The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
-    ``endpoint_override`` are unauthenticated. ``retries`` applies if the options set no retries.
-    Raises :class:`ConfigurationError` if the options are inconsistent.
+    Returns None without ``auth_type`` and ``endpoint_override``. keystoneauth's options of the
+    group must be registered in ``conf``. Without ``auth_type``, requests are unauthenticated.
+    ``retries`` is used if the options set no retries. Raises :class:`ConfigurationError` for
+    invalid options.
     """
     try:
         # The options of another section are registered only if auth_section names it.
@@ -299,20 +297,20 @@ def create_adapter(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter
 
 
 def compute_webhook_digest(address: str) -> str:
-    """Derive a digest from an address, whose path may contain a secret."""
+    """Return a digest of a webhook address, whose path may have a secret."""
     return sha256(address.encode()).hexdigest()[:32]
 
 
 def format_address(address: str) -> str:
-    """Return scheme, host and port of an address for logs, without secrets."""
+    """Return scheme, host and port of a webhook address, for logs."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
 
 def send_webhook(address: str, body: Json) -> None:
-    """Send a JSON body to an address.
+    """Send a JSON body to a webhook address.
 
-    Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
+    Raises :class:`ServiceFailed` unless the server answers with a status 2xx in time. Redirects are
     not followed, and the body of the answer is not read.
     """
     try:

@@ -15,10 +15,10 @@ _MAX_WAIT = 1
 
 
 class Notifier:
-    """Notify systemd of the state of this service, if its unit has ``Type=notify``.
+    """Sender of messages to systemd, if the unit has ``Type=notify``.
 
-    The variables of systemd are removed from the environment, so that libraries and child processes
-    send no messages.
+    It removes systemd's variables from the environment, so that libraries and child processes send
+    no messages.
     """
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ class Notifier:
         is_ready: Callable[[], bool] = lambda: True,
         is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Send ``READY=1`` once ``is_ready``, then ``WATCHDOG=1`` while ``is_alive``.
+        """Start a thread that sends ``READY=1`` and then ``WATCHDOG=1``.
 
-        A thread sends them. systemd restarts a service that sends no ``WATCHDOG=1`` within
-        ``WatchdogSec``.
+        ``READY=1`` is sent once ``is_ready`` is true, ``WATCHDOG=1`` while ``is_alive`` is true.
+        systemd restarts a service that sends no ``WATCHDOG=1`` within ``WatchdogSec``.
         """
         if self._address:
             Thread(target=self._run, args=(is_ready, is_alive), name="systemd", daemon=True).start()
