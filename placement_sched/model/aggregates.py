@@ -225,7 +225,7 @@ class HostMap:
     """The host aggregates, hosts and compute nodes of a cloud.
 
     ``nodes`` maps hosts to the uuids of their compute nodes, which are also the uuids of their root
-    providers. ``service_hosts`` are all hosts with a nova-compute service, also without a node.
+    providers. ``service_hosts`` are all hosts with a nova-compute service, even without nodes.
     """
 
     aggregates: tuple[HostAggregate, ...]

@@ -35,7 +35,7 @@ _FIELDS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RequestIds:
-    """The ids of a request, None for an absent id.
+    """The ids of a request (None: absent).
 
     This service creates ``request_id``. ``global_request_id`` is the id of a user's request to the
     cloud, which nova sends with each request to other services.

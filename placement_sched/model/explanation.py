@@ -102,7 +102,7 @@ class RequestFilterReport:
 class StepReport:
     """A constraint of the candidate search, and the hosts that it rejected.
 
-    ``before`` and ``after`` are numbers of hosts. If the step is the limit of candidates,
+    ``before`` and ``after`` are numbers of root providers. If the step is the limit of candidates,
     ``option`` names the option that sets the limit, and the source of the option's value.
     """
 
@@ -333,8 +333,8 @@ class WouldFit:
     """Hosts that pass all stages except some, and a change for them.
 
     Each of ``hosts`` passes all stages except the stages in ``without``, pairs of family and name.
-    ``change`` would let the hosts pass. ``why`` is the end of a sentence about the hosts. If
-    ``exact`` is false, there may be more such hosts, because not all hosts were tested.
+    ``change`` would let the hosts pass (None: not determined). ``why`` ends a sentence about them.
+    If ``exact`` is false, there may be more such hosts, because not all hosts were tested.
     """
 
     without: tuple[tuple[str, str], ...]
@@ -446,8 +446,8 @@ class RoomReport:
 class SelectorReport:
     """The result of a policy selector (plugin that chooses the policy).
 
-    The selector's criterion is the value of the request, or None if the request has no value.
-    ``matched`` has the name, uuid and scheduling policy of each matching aggregate.
+    ``matched`` has the name, uuid and scheduling policy of each aggregate that meets the request's
+    criterion. ``outcome`` is ``chosen``, or the reason why the selector chose no policy.
     """
 
     name: str

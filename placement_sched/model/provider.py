@@ -175,7 +175,7 @@ class ProviderAllocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerClaim:
-    """The new allocations of a consumer. Without any, it is deleted.
+    """The new allocations of a consumer (empty: delete the consumer).
 
     ``allocations`` maps the uuid of each provider to its amounts by resource class. If
     ``consumer_type`` is None, the type of an existing consumer is not changed. ``generation`` is

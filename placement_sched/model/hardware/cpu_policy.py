@@ -165,8 +165,8 @@ class RequestedCPUs(FlavorImage):
     def thread_policy(self) -> str | None:
         """Return the CPU thread policy: prefer, isolate, require or None.
 
-        A flavor's ``prefer`` overrides the image's policy. Other policies must be equal if flavor
-        and image have a policy.
+        A flavor's ``prefer`` overrides the image's policy. Otherwise, if flavor and image
+        both have a policy, the policies must be equal.
         """
         by_flavor, by_image = self._read_policies("cpu_thread_policy")
         if by_flavor not in (None, PREFER) and by_image and by_image != by_flavor:
@@ -233,7 +233,7 @@ class RequestedCPUs(FlavorImage):
 
         Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
         ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means
-        ``require`` if it is required, and ``isolate`` if it is forbidden.
+        the policy ``require`` if the trait is required, and ``isolate`` if it is forbidden.
         """
         policy, threads = self._derive_policy(), self._derive_thread_policy()
         emulator, masked, realtime = self.emulator_threads, self.dedicated, self.realtime

@@ -137,7 +137,7 @@ class NUMACell:
 
 
 class NUMATopology:
-    """The NUMA nodes of a host. An object without nodes is false.
+    """The NUMA nodes of a host, false in conditions without nodes.
 
     A report is parsed on first access to its nodes, which most requests never need.
     """
@@ -264,7 +264,7 @@ class FittedNUMACell(InstanceNUMACell):
 class InstanceNUMATopology:
     """The NUMA nodes of an instance, and its emulator threads policy.
 
-    An object without nodes is false.
+    An object without nodes is false in conditions.
     """
 
     cells: tuple[InstanceNUMACell, ...] = ()

@@ -78,7 +78,7 @@ def fit_cell(
 def find_memory_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Describe missing memory with overcommit, or return None.
+    """Describe missing memory, allowing overcommit, or return None.
 
     Memory is not overcommitted with dedicated CPUs, see :func:`find_plain_memory_shortage`.
     """

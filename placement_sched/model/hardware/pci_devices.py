@@ -498,7 +498,7 @@ class PciPools:
     ) -> Iterator[tuple[Pools, DeviceRequest, list[Pool] | None]]:
         """Yield the pools before each request, its demand, and the pools after.
 
-        If the devices do not suffice, None replaces the pools after, and the iteration ends.
+        If the devices do not suffice, the pools after the request are None, and no request follows.
         """
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:

@@ -208,7 +208,7 @@ class InstancePCIRequest(NovaObject):
 class InstancePCIRequests(NovaObject):
     """All PCI requests of an instance.
 
-    As in nova, an object without requests is true.
+    As in nova, even an object without requests is true in conditions.
     """
 
     requests: tuple[InstancePCIRequest, ...] = ()
