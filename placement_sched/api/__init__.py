@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP APIs, which parse requests, call the scheduler and render answers."""
+"""HTTP APIs: parsing of requests, calls of operations, and answers."""

@@ -79,16 +79,17 @@ _NO_SESSION = NullSession()
 
 
 class _NoSessions(SessionInterface):
-    """A session interface without sessions, since every request carries its token."""
+    """Session interface without sessions: every request carries its token."""
 
     def open_session(self, app: flask.Flask, request: flask.Request) -> NullSession:  # noqa: ARG002
         return _NO_SESSION
 
 
 class Application(flask.Flask):
-    """The APIs, selected by the first part of a path (``""`` for an API at the root).
+    """Flask application of all APIs.
 
-    Other paths, such as the paths of an extension, are served as by any Flask application.
+    The first part of a path selects the API (``""`` for an API at the root). Other paths, such as
+    the paths of an extension, are served as by any Flask application.
     """
 
     request_class = Request
@@ -123,7 +124,7 @@ class Application(flask.Flask):
         return {prefix: api.name for prefix, api in self._apis.items()}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """Split a request's path, and return the adapter that matches it to a rule.
+        """Split a request's path, and return the adapter that finds its rule.
 
         The first part of the path selects the API, unless a rule of an extension matches
         (:meth:`_check_first`). ``/placement`` is served as ``/placement/``.
@@ -239,7 +240,7 @@ class Application(flask.Flask):
         return self.make_response(view(call, **arguments))
 
     def _find_route(self, request: Request, api: Api, version: Version) -> tuple[RouteRule, Route]:
-        """Check content types, and return the route for the version and the action."""
+        """Check content types, and find the rule and route of the request."""
         path = cast("RouteRule", request.url_rule).rule
         routes = [
             (rule, route)
@@ -349,9 +350,9 @@ class Application(flask.Flask):
 
 
 def _get_request() -> Request:
-    """Return the request itself instead of its proxy.
+    """Return the current request itself, not Flask's proxy.
 
-    Attributes of a proxy cost six times as much.
+    Access to an attribute of the proxy takes six times as long.
     """
     proxy = cast("Any", request_ctx)
     return cast("Request", proxy._get_current_object().request)  # noqa: SLF001 - as documented
@@ -360,7 +361,7 @@ def _get_request() -> Request:
 def _group_routes(
     rules: Iterable[RouteRule],
 ) -> tuple[dict[tuple[str, str], list[tuple[RouteRule, Route]]], frozenset[str]]:
-    """Group the routes by path and method, and find the paths that need no token."""
+    """Group routes by path and method, and find paths that need no token."""
     groups: dict[tuple[str, str], list[tuple[RouteRule, Route]]] = {}
     for rule in rules:
         if (route := rule.route) is not None:

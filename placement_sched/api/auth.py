@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authentication by ``noauth2``, like placement's, or by keystonemiddleware."""
+"""Authentication by ``noauth2``, as in placement, or keystonemiddleware."""
 
 import logging
 import re
@@ -26,7 +26,7 @@ from placement_sched.limits import MAX_ID_CHARACTERS
 #: Header that reports that keystone did not answer. :class:`AuthMiddleware` removes it from
 #: requests of clients.
 UNREACHABLE = "X-Identity-Unreachable"
-#: Further credentials of a token by the header of keystonemiddleware.
+#: Headers of keystonemiddleware, and their names in the credentials of oslo.policy.
 _FURTHER = (
     ("OpenStack-System-Scope", "system_scope"),
     ("X-Domain-Id", "domain_id"),
@@ -37,7 +37,7 @@ _FURTHER = (
     ("X-Service-Project-Id", "service_project_id"),
     ("X-Service-Project-Domain-Id", "service_project_domain_id"),
 )
-#: The errors that mean that the identity service did not answer, rather than an invalid token.
+#: Errors if the identity service does not answer, as opposed to an invalid token.
 _NO_ANSWER = (
     keystoneauth.ConnectionError,
     keystoneauth.DiscoveryFailure,
@@ -48,7 +48,7 @@ _NO_ANSWER = (
 )
 #: Environ key of the request that creates the token cache, before the first request of a client.
 _AT_START = "placement_sched.at_start"
-#: The service types that differ from the name of the API.
+#: Service types by API name, if the service type is not the API name.
 _SERVICE_TYPES = {"scheduler": "placement-scheduler"}
 #: The wildcards of an access rule's path (keystone's documentation, "Application Credentials",
 #: "Access Rules").
@@ -84,7 +84,7 @@ class Identity:
         }
 
     def build_key(self) -> tuple[object, ...]:
-        """Return a key that callers share if no policy rule can distinguish them."""
+        """Return a cache key, equal for callers that no rule can distinguish."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
 
     def get_scope(self) -> Literal["system", "domain", "project"]:
@@ -109,7 +109,7 @@ ANONYMOUS = Identity("", "")
 
 
 def read_noauth2_identity(headers: Headers) -> Identity:
-    """Return the caller of the header ``X-Auth-Token: user[:project]``.
+    """Return the caller named in ``X-Auth-Token: user[:project]``.
 
     The user ``admin`` has the role ``admin``. To try out policy rules, clients may set ``X-Roles``,
     ``X-Project-Id`` and the headers of keystonemiddleware for the scope of a token. Raises
@@ -167,7 +167,7 @@ class _Silent(Exception):
 
 
 class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
-    """keystonemiddleware's filter, which also reports tokens that could not be checked.
+    """keystonemiddleware's filter, which also reports keystone as unreachable.
 
     ``apis`` maps the first parts of paths to the names of the APIs.
     """
@@ -179,7 +179,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
     def process_request(self, request: webob.Request) -> webob.Response | None:
         """Check the tokens of a request.
 
-        None passes the request on to the application.
+        Returns None if the application shall answer the request.
         """
         request.headers.pop(UNREACHABLE, None)
         try:
@@ -272,7 +272,7 @@ def check_keystone(conf: cfg.ConfigOpts) -> None:
     loading.register_auth_conf_options(conf, _GROUP)
     if conf[_GROUP].auth_type is not None:
         check_installed(_GROUP, conf[_GROUP].auth_type)
-    # The middleware's advice is logged once, when the server starts.
+    # Silent here: the server logs the warnings of the middleware when it starts.
     logger = logging.getLogger("keystonemiddleware")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -283,10 +283,10 @@ def check_keystone(conf: cfg.ConfigOpts) -> None:
 
 
 def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
-    """Wrap ``application`` in keystonemiddleware, configured by ``[keystone_authtoken]``.
+    """Wrap ``application`` in keystonemiddleware.
 
     ``apis`` maps the first parts of paths to the names of the APIs. Raises
-    :class:`ConfigurationError` if the group is incomplete or invalid.
+    :class:`ConfigurationError` if ``[keystone_authtoken]`` is incomplete or invalid.
     """
     try:
         options = {"oslo_config_config": conf, "delay_auth_decision": True}

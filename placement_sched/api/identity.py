@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identity API: its version documents, routes and error format. Any other path is 403.
+"""Identity API: version documents, and 403 for all paths below ``/v3/``.
 
-The ``openstack`` client reads the documents before some commands, and looks up projects and users.
-After 403 it uses the ids of its arguments. After 404 it would report that the project does not
-exist.
+The ``openstack`` client reads the version documents before some commands, and looks up projects
+and users. After 403, the client uses the id from its command line. After 404, it would report that
+the project does not exist.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ NEWEST = Version(3, 14)
 
 @blueprint.get("/", public=True, success=(300,))
 def choose(call: ApiCall) -> ApiResponse:
-    """List the versions with status 300 (Identity API reference, "List versions")."""
+    """List the versions with status 300 (identity API, "List versions")."""
     return ApiResponse(status=300, body={"versions": {"values": [_build_version(call)]}})
 
 
@@ -64,7 +64,7 @@ def _build_version(call: ApiCall) -> dict[str, Any]:
 
 
 class IdentityStyle(ApiConventions):
-    """keystone's format: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
+    """Keystone's error format: ``{"error": {"code", "message", "title"}}``."""
 
     rejects_other_types = True
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image API: version documents, schemas, routes of image metadata, and error format.
+"""Image API: versions, schemas, routes of image metadata, and errors.
 
-Data and members are not stored here, and images cannot be imported.
-
-Source of patches: glance's specification "Image API v2 HTTP PATCH media types". The operations are
-add, replace and remove. A path is a single name with ``~0`` for ``~`` and ``~1`` for ``/``.
+Only metadata is stored: images have no data and no members, and cannot be imported. An image is
+changed by a JSON patch (glance's specification "Image API v2 HTTP PATCH media types") with the
+operations add, replace and remove. The path of an operation is "/" and a single name.
 """
 
 import csv
@@ -51,7 +50,7 @@ from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, ImageSearch, s
 
 _versions_blueprint = Blueprint("versions", __name__)
 
-#: The newest version in the document.
+#: Newest version in the list of versions.
 NEWEST = Version(2, 9)
 
 
@@ -88,7 +87,7 @@ _schemas_blueprint = Blueprint("image_schemas", __name__)
 
 _TEXT: Json = {"type": "string"}
 _NULLABLE_TEXT: Json = {"type": ["null", "string"]}
-#: Read-only attributes. Setting them gives 403, not 400, so that schemas must allow them.
+#: Read-only attributes. Schemas allow them, so that setting them is answered with 403, not 400.
 _READ_ONLY: Json = {
     "status": IMAGE_FIELDS["status"],
     **{name: {"type": ["null", "integer"]} for name in ("size", "virtual_size")},
@@ -97,7 +96,7 @@ _READ_ONLY: Json = {
     "os_hash_value": {**_NULLABLE_TEXT, "maxLength": 128},
     **dict.fromkeys(("created_at", "updated_at", "self", "file", "schema"), _TEXT),
 }
-#: Optional properties with a defined meaning.
+#: Optional properties that glance's schema of an image defines.
 _PROPERTIES: Json = {
     **dict.fromkeys(("architecture", "os_distro", "os_version", "instance_uuid"), _TEXT),
     **IMAGE_IDS,
@@ -151,23 +150,23 @@ _NOT_FILTERED = frozenset((
     "self", "file", "schema", "first", "next", "locations", "direct_url", "tags", "created_at",
     "updated_at", *(f"{name}{end}" for name in _NUMBERS for end in ("", "_min", "_max")),
 ))  # fmt: skip
-#: Attributes with filters of the form ``in:a,b``.
+#: Attributes whose filter may have several values (``in:a,b``).
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")
 CREATE = Schemas(_IMAGE)
 UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": MAX_IMAGE_OPERATIONS})
 _ATTRIBUTE = Schema(_IMAGE)
 _TAG = Schema(TAG)
 
-#: The patches of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
+#: Media type of JSON patches: ``[{"op": "add", "path": "/name", "value": ...}]``.
 _PATCH = "application/openstack-images-v2.1-json-patch"
 _OPERATIONS = ("add", "replace", "remove")
 _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
 def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
-    """Parse the query string of a list.
+    """Parse the query string of an image list.
 
-    Raises :class:`Invalid`.
+    Raises :class:`Invalid` for an invalid value, and for a filter that is not supported.
     """
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if invalid := sorted(_NOT_FILTERED & filters.keys()):
@@ -204,7 +203,7 @@ def _parse_limit(call: ApiCall) -> int:
 
 
 def build_links(call: ApiCall, last: str | None) -> dict[str, str]:
-    """Return the links to the first page and to the page after the image ``last``."""
+    """Build the links to the first page and the page after ``last``, if any."""
     *query, marker = build_next_pairs(call, last)
     links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
     if last is not None:
@@ -213,9 +212,9 @@ def build_links(call: ApiCall, last: str | None) -> dict[str, str]:
 
 
 def _parse_text(name: str, value: str) -> tuple[str, ...]:
-    """Parse the values of a filter.
+    """Parse the value of a filter, or the list of values after ``in:``.
 
-    A list begins with ``in:`` and quotes values with commas.
+    Commas separate the values of a list. A value that contains a comma is quoted.
     """
     values = [value]
     if name in _SEVERAL and value.startswith("in:"):
@@ -245,7 +244,7 @@ _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    """Parse the requested order, followed by creation time and id."""
+    """Parse the sort keys, and append creation time and id as last keys."""
     pairs = _parse_sort(call)
     for key, direction in pairs:
         if key not in SORT_KEYS:
@@ -384,7 +383,7 @@ def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
 
 
 def build_image_document(image: StoredImage) -> Json:
-    """Build the document of an image, with properties on the level of its attributes."""
+    """Build the document of an image, with each property as a key."""
     path = f"/v2/images/{image.uuid}"
     return {
         **image.properties,
@@ -418,7 +417,7 @@ def get_viewer(call: ApiCall) -> Viewer:
 def apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
-    """Run an operation on an image for the caller."""
+    """Run an operation on an image as the caller, and answer 204."""
     call.write(operation, image_id.lower(), get_viewer(call), *arguments)
     return ApiResponse(status=204)
 
@@ -429,7 +428,7 @@ _BYTES = ("application/octet-stream",)
 
 @blueprint.get(_FILE, policy="download_image", success=(204,))
 def download(call: ApiCall, image_id: str) -> ApiResponse:
-    """Answer 204, as for any image without data."""
+    """Answer 204, as glance does for an image without data."""
     viewer = get_viewer(call)
     image = call.read(flavors_images.get_image, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
@@ -441,7 +440,7 @@ def download(call: ApiCall, image_id: str) -> ApiResponse:
     _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), errors=(409,)
 )
 def upload(call: ApiCall, image_id: str) -> ApiResponse:
-    """Activate an image by an empty upload, as glance does, and reject other data."""
+    """Activate an image by an empty upload, and reject other uploads."""
     if call.body:
         apply_change(call, flavors_images.lock_own_image, image_id)
         raise LimitExceeded(
@@ -472,7 +471,7 @@ def reject_import(_call: ApiCall) -> ApiResponse:
     success=(),
 )
 def reject_members(_call: ApiCall, **_names: str) -> ApiResponse:
-    """Answer 404 with the alternatives to sharing an image."""
+    """Answer 404, because images have no members."""
     raise NotFound(
         "Images have no members here. Set the visibility of the image to community or public, or "
         "create a copy of the image that the other project owns."
@@ -483,14 +482,15 @@ _JSON = "application/json"
 
 
 class ImageStyle(ApiConventions):
-    """glance's format: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
+    """Conventions of the image API: errors in glance's formats.
 
-    Only clients that request JSON get this format. As in glance, the answer to ``*/*`` is HTML:
-    glance's client sends ``*/*``, parses HTML and cannot parse this JSON.
+    Clients that request JSON get ``{"message": ..., "code": "404 Not Found", "title": "Not
+    Found"}``. As in glance, the answer to ``*/*`` is HTML: glance's client sends ``*/*``, and can
+    parse the HTML, but not the JSON.
     """
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
-        """Return the only version."""
+        """Return the newest version, since clients cannot choose a version."""
         return NEWEST
 
     def build_version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's

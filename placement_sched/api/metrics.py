@@ -31,7 +31,7 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 #: The label ``api`` of claims and conflicts of placement-sched nova-scheduler.
 RPC = "nova-scheduler"
 
-#: The environ keys of the labels of a request, and of its microversion until it is counted.
+#: Environ keys: labels of the request, and its microversion until the request is counted.
 _LABELS = "placement_sched.asked"
 _UNCOUNTED = "placement_sched.uncounted"
 
@@ -39,7 +39,7 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
 _STATEMENTS = (0, 1, 2, 3, 5, 8, 12, 20, 40, 80)
 _CANDIDATES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
-#: Other methods share a label, since clients may invent methods without limit.
+#: Methods with their own label. Others share a label, since clients may invent methods.
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
@@ -150,7 +150,7 @@ class Metrics:
         self._count_stats(RPC)
 
     def set_left_out(self, number: int) -> None:
-        """Set how many of nova's objects the last full read could not record unchanged."""
+        """Set the number of nova's objects left out, or recorded with changes."""
         self._left_out.set(number)
 
     def count_request(self, environ: dict[str, Any], status: int, seconds: float) -> None:
@@ -207,7 +207,7 @@ class Metrics:
         self._cache_figures = figures
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
-        """Return the content type and the text of all metrics in the format of ``accept``."""
+        """Return the content type and the metrics in the format of ``accept``."""
         registry = self._registry
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
@@ -218,7 +218,7 @@ class Metrics:
 
 
 class _ProcessFiles(Collector):
-    """The files of all processes, including processes that have ended."""
+    """Collector of the metrics files of all processes, also ended processes."""
 
     def collect(self) -> Iterable[Metric]:
         # The file of a process that is being started is empty.
@@ -235,7 +235,7 @@ def set_labels(environ: dict[str, Any], labels: RequestLabels, microversion: str
 
 
 def find_labels(environ: dict[str, Any]) -> RequestLabels | None:
-    """Return the labels of a request, or None if its path is outside of the APIs."""
+    """Return the labels of a request, or None outside of the APIs."""
     labels: RequestLabels | None = environ.get(_LABELS)
     return labels
 

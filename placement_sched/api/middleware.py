@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WSGI middleware of the logs: request context, access log, slow requests and metrics."""
+"""WSGI middleware: request context, access log, slow requests, metrics."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 #: The header with the request id of the log.
 REQUEST_ID = "X-Openstack-Request-Id"
-#: The environ key of the context. A header of a client cannot have this name.
+#: Environ key of the context. Clients cannot set it: keys of headers begin with ``HTTP_``.
 _KEY = "placement_sched.request_context"
 #: The headers of keystonemiddleware with the fields of a caller that oslo.log shows.
 _CALLER = {
@@ -68,7 +68,7 @@ def find_context(environ: dict[str, Any]) -> RequestContext | None:
 
 
 def set_request_context(application: WSGI) -> WSGI:
-    """Wrap ``application`` to set the context of each request and to send its id.
+    """Wrap ``application`` to set each request's context and send its id.
 
     This middleware has to be the outermost.
     """
@@ -155,10 +155,10 @@ class AccessLog:
 
 
 def _format_user(context: RequestContext | None) -> str:
-    """Return the user that the identity service confirmed.
+    """Return the user that the identity service confirmed, or ``-``.
 
-    Unconfirmed headers and noauth2 tokens are not logged: the token may be a real token, sent to
-    the wrong service.
+    Unconfirmed headers and noauth2 tokens are not logged: the token may be a keystone token that
+    was sent to the wrong service.
     """
     if context is None or not context.user_id:
         return "-"
@@ -178,11 +178,11 @@ def _escape(text: str) -> str:
 
 
 def observe_requests(application: WSGI, metrics: Metrics, slow_seconds: float) -> WSGI:
-    """Wrap ``application`` to count requests with labels and to log slow requests.
+    """Wrap ``application`` to count requests and to log slow requests.
 
-    A request is slow if its answer takes ``slow_seconds`` or more. With 0, no request is logged.
-    The wrapper must be outside of the CORS middleware, which may replace an answer, to get the
-    status that the client receives.
+    Requests without labels are not counted. A request is slow if its answer takes ``slow_seconds``
+    or more. With 0, no request is logged. The CORS middleware must be inside of this wrapper,
+    because it may replace an answer and its status.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

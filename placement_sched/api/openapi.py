@@ -50,7 +50,7 @@ class Description:
 
 
 def build_document(described: Description, version: Version, server: str) -> dict[str, Any]:
-    """Return the OpenAPI document of ``described`` at ``version``, mounted at ``server``."""
+    """Build the OpenAPI document of ``version``, with ``server`` as its URL."""
     paths: dict[str, dict[str, Any]] = {}
     for route in described.routes:
         if route.serves(version):
@@ -82,7 +82,7 @@ def build_document(described: Description, version: Version, server: str) -> dic
 
 
 def _refer(value: Any, named: Mapping[int, str]) -> Any:
-    """Replace each object that is a component (by identity) by a reference to it."""
+    """Replace components (compared by identity) by references to them."""
     if isinstance(value, dict):
         if name := named.get(id(value)):
             return {"$ref": f"#/components/schemas/{name}"}

@@ -18,8 +18,8 @@ def parse_page_size(call: ApiCall) -> int:
 def parse_limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
     """Parse the page size and the marker of a list.
 
-    The page size is None without a limit. The marker is the uuid of the last item before the page.
-    This item may have been deleted.
+    The page size is None without ``limit``. The marker is the uuid of the last item of the previous
+    page, or None for the first page. The item may have been deleted.
     """
     limit = call.find_value("limit")
     marker = call.find_value("marker")
@@ -30,7 +30,7 @@ def parse_limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
 
 
 def parse_page(query: Mapping[str, str]) -> tuple[int, str | None]:
-    """Parse the page size, at most :data:`MAX_PAGE`, and the marker of a query."""
+    """Parse the page size (at most :data:`MAX_PAGE`) and marker of a query."""
     marker = query.get("marker")
     limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
     return limit, None if marker is None else read(parse_uuid, marker, "marker")
@@ -42,7 +42,7 @@ def build_next_pairs(call: ApiCall, marker: object) -> list[tuple[str, object]]:
 
 
 def build_page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
-    """Build a page of the scheduler API, with a link to the next page if it is full."""
+    """Build a page of a scheduler list, with a next link if it is full."""
     limit, _ = parse_limit_and_marker(call)
     is_full = limit is not None and len(shown) == limit
     marker = shown[-1]["uuid"] if shown and is_full else None
@@ -50,9 +50,9 @@ def build_page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> Api
 
 
 def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:
-    """Replace ``next`` in a page by a link to the next page.
+    """Replace the marker ``next`` in a page by a link to the next page.
 
-    The value of ``next`` is a marker. None means that there is no next page.
+    If ``next`` is None, there is no next page and no link.
     """
     links = []
     if (marker := body.pop("next")) is not None:

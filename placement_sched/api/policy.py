@@ -28,7 +28,7 @@ MAX_KEY_CHARACTERS = 2_000
 
 #: Seconds between two checks of the policy files. A check takes 5 % of the time of a short request.
 PAUSE = 0.5
-#: The scope of tokens that all rules accept.
+#: The only token scope that the rules accept.
 _SCOPE = "project"
 
 
@@ -37,12 +37,12 @@ class Rule:
     """An API policy rule with its default.
 
     ``formerly`` is the deprecated default, which also applies unless ``[oslo_policy]
-    enforce_new_defaults`` is set. ``project_key`` is the query parameter with the target project,
-    if it is not the project of the caller.
+    enforce_new_defaults`` is set. ``project_key`` is the query parameter with the project to check.
+    None: the project of the caller.
 
     A rule is not an object of oslo.policy, because oslo.policy searches for extensions when it
-    parses a rule, and caches them in the user's home directory. Commands that need no policy avoid
-    both.
+    parses a rule, and caches them in the user's home directory. Commands that check no policy avoid
+    the search and the cache.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Rule:
 
 
 class Policy:
-    """The effective policy rules: defaults of the APIs, overridden by policy files.
+    """Effective API policy rules: defaults, overridden by policy files.
 
     Changed files are reloaded. If that fails, the previous rules stay in effect. Verdicts are
-    cached until a file changes, since oslo.policy takes longer than all other checks of a short
-    request.
+    cached until a file changes, since a check by oslo.policy takes longer than all other checks of
+    a short request.
     """
 
     def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
@@ -102,7 +102,7 @@ class Policy:
             raise Forbidden(message)
 
     def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
-        """Return whether ``rule`` allows ``identity`` on ``target``, without logging."""
+        """Return whether ``rule`` allows ``identity`` on ``target``."""
         if monotonic() >= self._next_check:
             self._reload()
         return self._read.allows(rule, identity, target)
@@ -112,7 +112,7 @@ class Policy:
         return self._project_keys.get(rule)
 
     def describe_files(self) -> Json:
-        """Return the policy files and the rules that they change, for the API."""
+        """Return the existing policy files, and the rules that they change."""
         changed = self._read.enforcer.file_rules.keys() & self._project_keys.keys()
         files = [name for name in _list_files(self._settings.conf) if Path(name).is_file()]
         return {"policy_files": files, "changed_rules": sorted(changed)}
@@ -121,7 +121,7 @@ class Policy:
         """Reload changed policy files, unless another thread is doing so.
 
         oslo.policy itself would change the rules in place, and reject concurrent requests whose
-        rules are not there yet. It also does not notice that a file was removed, or replaced by an
+        rules are not loaded yet. It also does not notice that a file was removed, or replaced by an
         older file.
         """
         if not self._reload_lock.acquire(blocking=False):
@@ -140,7 +140,7 @@ class Policy:
 
 
 def _list_files(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the files and directories of ``[oslo_policy]`` that oslo.policy would read."""
+    """List the policy files and directories of ``[oslo_policy]``."""
     options = conf.oslo_policy
     names = [conf.find_file(name) for name in (options.policy_file, *options.policy_dirs)]
     paths = [Path(name) for name in names if name is not None]
@@ -152,7 +152,7 @@ def _list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _read_stamps(conf: cfg.ConfigOpts) -> dict[str, tuple[int, int, int]]:
-    """Read inode, modification time and size of each existing policy file and directory."""
+    """Read inode, modification time and size of policy files and folders."""
     stamps: dict[str, tuple[int, int, int]] = {}
     for file in _list_files(conf):
         with suppress(OSError):
@@ -189,9 +189,9 @@ def _count_characters(key: object) -> int:
 
 
 def _depends_on_arguments_alone(check: object) -> bool:
-    """Return whether ``check`` is part of oslo.policy.
+    """Return whether oslo.policy itself defines ``check`` and its parts.
 
-    Such a check reads only rule, caller and target, so that its verdict can be cached.
+    Checks of oslo.policy read only rule, caller and target, so that verdicts can be cached.
     """
     if type(check).__module__ != policy.RuleCheck.__module__:
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy rules of all APIs, for the service and the commands of oslo.policy.
+"""Policy rules of all APIs, for the service and oslo.policy's commands.
 
 ``oslopolicy-sample-generator``, ``oslopolicy-policy-generator``, ``oslopolicy-list-redundant`` and
-``oslopolicy-validator`` load the functions through the entry points ``oslo.policy.policies`` and
+``oslopolicy-validator`` call the functions through the entry points ``oslo.policy.policies`` and
 ``oslo.policy.enforcer``, under the namespace ``placement_sched``.
 """
 
@@ -195,9 +195,9 @@ PLACEMENT_RULES = (
 )
 
 
-# The names and defaults of the image API's rules are glance's. They guard the operations. In
-# addition, only the owner of an image or an administrator (``context_is_admin``) may change it, and
-# its visibility decides who may see it.
+# The rules of the image API have glance's names and defaults. In addition to these rules, only the
+# owner of an image or an administrator (``context_is_admin``) may change it, and its visibility
+# decides who may see it.
 _IMAGE = (
     Rule("get_images", _IMAGE_READER, "List images."),
     Rule("get_image", _IMAGE_READER, "Show an image."),
@@ -264,7 +264,7 @@ def list_rules() -> list[policy.RuleDefault]:
 
 
 def get_enforcer() -> policy.Enforcer:
-    """Return the effective rules, for a command that uses the global ``cfg.CONF``.
+    """Return the effective rules, for a command with the global ``cfg.CONF``.
 
     The configuration is read from ``--config-file`` of the command, or from the files that a WSGI
     server would read. If a file cannot be read, the command ends with a short message.

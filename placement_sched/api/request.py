@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Flask request and response of an API, and the table of error statuses."""
+"""Flask request and response of an API, and the statuses of errors."""
 
 import re
 from collections import Counter
@@ -87,23 +87,20 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 
 
 def get_status(error: errors.Error) -> HTTPStatus:
-    """Return the status of ``error``, or of its nearest base class in the table."""
+    """Return the status of ``error``, or of its nearest base class."""
     statuses = (STATUSES[base] for base in type(error).__mro__ if base in STATUSES)
     return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class Response(flask.Response):
-    """The response of an API.
-
-    All headers are set at once.
-    """
+    """The response of an API."""
 
     default_mimetype = None
 
     def __init__(self, answer: ApiResponse, version_headers: Mapping[str, str]) -> None:
         """Encode ``answer``.
 
-        ``version_headers`` are the headers of all answers of the API.
+        ``version_headers`` are the headers that each answer of the API has.
         """
         body = answer.body
         headers: dict[str, str] = {}
@@ -128,7 +125,7 @@ class Response(flask.Response):
 
 
 def render_error_page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> ApiResponse:
-    """Render an error as :data:`HTML` or :data:`TEXT`, for clients that do not accept JSON."""
+    """Render an error as HTML or text, for clients that do not accept JSON."""
     heading = f"{status} {title}"
     content = "\n\n".join((heading, *paragraphs)) + "\n"
     if kind == HTML:
@@ -347,9 +344,9 @@ def build_origin(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first values of all parameters, then their second values.
+    """Yield the first values of all parameters, the second values, and so on.
 
-    Third values follow, and so on. The time is linear even with thousands of repetitions.
+    The time is linear even with thousands of repetitions.
     """
     counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []

@@ -35,16 +35,16 @@ from placement_sched.scheduler.scheduler import Scheduler
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: The variable parts of a path.
+#: Pattern of a variable part of a path, such as ``<name>``.
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The dependencies of handlers.
+    """Objects that all handlers share, such as database and scheduler.
 
-    The clock returns naive UTC. ``metrics`` counts answered requests, with the statistics of each
-    request.
+    ``clock`` returns the time in naive UTC. ``metrics`` counts answered requests, and the SQL
+    statements and other statistics of each request.
     """
 
     settings: Settings
@@ -88,7 +88,7 @@ class ApiCall:
         return next(iter(reversed(self.list_values(key))), None)
 
     def check(self, rule: str) -> None:
-        """Reject the caller unless ``rule`` allows them in their own project.
+        """Reject the caller unless the policy allows ``rule`` in their project.
 
         Raises :class:`Forbidden`.
         """
@@ -96,9 +96,9 @@ class ApiCall:
         self.services.policy.check(rule, self.identity, target)
 
     def is_allowed(self, rule: str) -> bool:
-        """Return whether an API policy rule allows the caller's own objects.
+        """Return whether ``rule`` allows the caller to act on own objects.
 
-        The rule is evaluated for objects with the project and the user of the caller.
+        The target of the policy check has the project and the user of the caller.
         """
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
@@ -107,14 +107,14 @@ class ApiCall:
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Call ``operation`` with a read connection and the arguments, and return its result."""
+        """Call ``operation`` with a read connection, and return its result."""
         with self.services.database.read() as connection:
             return operation(connection, *args, **more)
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Call ``operation`` in a transaction, with the connection as first argument."""
+        """Call ``operation`` in a write transaction, and return its result."""
         return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
     def get_policies(self) -> Policies:
@@ -123,7 +123,7 @@ class ApiCall:
 
     @property
     def settings(self) -> Settings:
-        """Return the current options, after reading changed files again."""
+        """Return the current options, after reloading changed files."""
         return self.services.scheduler.live.get_settings()
 
     def read_clock(self) -> datetime:
@@ -133,9 +133,9 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """A response.
+    """The answer of a handler.
 
-    ``body`` is encoded as JSON unless it is bytes or None.
+    ``body`` is encoded as JSON unless it is bytes or None (no body).
     """
 
     status: int = 200
@@ -169,30 +169,30 @@ class Route:
     """A method of a path in a range of versions, with its checks.
 
     * ``path`` is relative to the API.
-    * ``noun`` is the name of its blueprint, as in the OpenAPI document.
-    * ``policy`` is the rule that is checked before the database is read. It is None only for
+    * ``noun`` is the name of the route's blueprint. The OpenAPI document has it as a tag.
+    * ``policy`` is the API policy rule, checked before the database is read. It is None only for
       ``public`` routes, which need no token.
-    * ``since`` and ``until`` are the first and last version. Requests of other versions get 404.
+    * ``since`` and ``until`` are the first and last version. Requests with other versions get 404.
     * ``action`` distinguishes routes with the same path, method and versions. It is the only key of
       the request body (nova's ``{"add_host": {...}}``).
     * ``body`` has the schemas of a required JSON body.
-    * ``documented_body`` is the schema in the OpenAPI document, if the handler validates the body
-      further.
+    * ``documented_body`` replaces ``body`` in the OpenAPI document, if the handler validates more
+      than ``body`` does.
     * ``data``: the required body is bytes, and ``call.body`` is their number.
     * ``content_types`` are the allowed types of the body.
-    * ``takes_many``: the body may have any length. Other bodies have at most
-      :data:`~placement_sched.limits.MAX_JSON_BYTES` bytes.
-    * ``changes`` is the kind of the objects that the route changes. The route answers 409 if this
-      service reads such objects from nova's databases.
+    * ``takes_many``: the body may exceed :data:`~placement_sched.limits.MAX_JSON_BYTES`, up to
+      ``[api] max_request_body_size``.
+    * ``changes`` is the kind of objects that the route changes. The route answers 409 if this
+      service reads objects of this kind from nova's databases.
     * ``subject`` is called as ``subject(services, **arguments)`` if the body is invalid. It raises
-      :class:`NotFound` (404, not 400) if the object that the path names does not exist.
+      :class:`NotFound` if the object in the path does not exist: the answer is 404, not 400.
     * ``query`` has the schemas of the query string.
     * ``success`` are the statuses of successful answers.
     * ``errors`` are the statuses of errors that do not follow from the other fields.
     * ``located``: a successful answer has the header Location.
-    * ``has_last_modified``: a successful answer has the header Last-Modified. None: only an answer
-      with a body has it.
-    * ``answer`` has the schemas of a successful answer. It is None for an empty answer.
+    * ``has_last_modified``: a successful answer has the header Last-Modified. None: only if
+      ``answer`` is set.
+    * ``answer`` has the schemas of a successful answer. None: it is empty, or not documented.
     """
 
     method: str
@@ -256,8 +256,8 @@ class Blueprint(flask.Blueprint):
     """The routes of a resource, with a decorator for each method.
 
     A handler is called with the :class:`ApiCall` and the variable parts of the path. HEAD and
-    OPTIONS have to be declared. The decorators take the fields of a :class:`Route`. ``guards`` are
-    the fields that all routes share. ``changes`` applies to all methods but GET.
+    OPTIONS are only answered if they are declared. The decorators take the fields of a
+    :class:`Route`. ``guards`` are fields of all routes, ``changes`` of all except GET routes.
     """
 
     # Flask's decorators, which call :meth:`route`, with the types of our handlers.
@@ -309,9 +309,9 @@ class RouteRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """The context of an error.
+    """The parts of a request that its error answer depends on.
 
-    ``version`` is None before it is negotiated.
+    ``version`` is None before it is negotiated. ``accept`` is the header Accept.
     """
 
     ids: RequestIds

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ASGI application of ``placement-sched serve``, around a WSGI application.
+"""ASGI application of ``placement-sched serve`` for a WSGI application.
 
 The event loop reads each request completely before a thread answers it. A client that sends or
 reads slowly therefore occupies a connection, but no thread. See doc/decisions/0003 for the figures.
 
-Requests wait for a thread in their order. A request that waits for longer than
+Requests wait for a thread in the order of arrival. A request that waits for longer than
 ``[api] queue_timeout`` is rejected, and a request whose client is gone is dropped. The event loop
 itself answers liveness checks and rejections, and a separate thread answers readiness checks, so
-that they never wait for other requests.
+that health checks never wait for other requests.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
 Sent = Sequence[Awaitable[None]]
 
-#: Bytes per ``MAX_BODY_WAIT``: the minimum rate of a large body is 64 KiB a second.
+#: Bytes of a large body that must arrive in each ``MAX_BODY_WAIT``: 64 KiB a second.
 BYTES_PER_WAIT = 640 * 2**10
 #: The environ key of the :class:`RejectedBody` of a body that could not be read.
 REJECTED_BODY_KEY = "placement_sched.body_refused"
@@ -72,7 +72,7 @@ _GONE = "http.disconnect"
 
 
 class RejectedBody(NamedTuple):
-    """Error for a client whose request could not be read."""
+    """Status and message for a request that is not passed to a handler."""
 
     status: HTTPStatus
     detail: str
@@ -108,7 +108,7 @@ class ReadBody(BytesIO):
 def set_body(environ: dict[str, Any], data: bytes, amount: int) -> None:
     """Put a complete body into ``environ``, with its length in bytes.
 
-    If the body was above the limit and has been dropped, ``amount`` is larger than ``data``.
+    If the body was above the limit and has been dropped, ``amount`` exceeds the length of ``data``.
     """
     environ["wsgi.input"] = ReadBody(data)
     environ["wsgi.input_terminated"] = True
@@ -138,7 +138,7 @@ _NO_BODY = Body()
 
 
 class BodyMemory:
-    """Reader of bodies on the event loop, with limits on their time and memory.
+    """Reader of request bodies, with limits on their time and memory.
 
     ``limit`` is the limit of a body and ``total`` the limit of all bodies together, in bytes.
     Bodies of more than ``MAX_UNCOUNTED_BYTES`` bytes count towards ``total`` until
@@ -189,7 +189,7 @@ class BodyMemory:
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
         """Read a body of ``length`` bytes (None: unknown).
 
-        Returns whether it is complete.
+        Returns whether the body is complete.
         """
         now = asyncio.get_running_loop().time
         end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
@@ -225,12 +225,12 @@ class BodyMemory:
 
 
 class BodyReader:
-    """WSGI middleware that reads the body of each request before ``inner`` answers it."""
+    """WSGI middleware that reads request bodies before ``inner`` is called."""
 
     def __init__(self, inner: WSGI, limit: int) -> None:
         self._inner = inner
         self._max_bytes = limit
-        # uwsgi closes the connections of its http-socket without a header.
+        # uwsgi closes the connections of its http-socket without sending the header Connection.
         options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
         self._closes = "http-socket" in options and "http11-socket" not in options
         self._closes_unread = "uwsgi" in sys.modules
@@ -257,7 +257,7 @@ class BodyReader:
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
     """Replace the stream in ``environ`` by the complete body.
 
-    Returns whether the body was read.
+    Returns whether the stream was read to its end.
     """
     length = parse_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
@@ -298,13 +298,13 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
 
 
 def check_headers(scope: Scope, environ: Mapping[str, Any]) -> RejectedBody | None:
-    """Return the error of a request with too long or ambiguous headers, or None."""
+    """Return the error if headers are too long or ambiguous, or None."""
     sizes: dict[bytes, int] = {}
     for name, value in scope["headers"]:
         sizes[name] = sizes.get(name, 0) + len(name) + len(value)
     if sum(sizes.values()) > MAX_HEADERS_BYTES or max(sizes.values(), default=0) > MAX_HEADER_BYTES:
         return TOO_LONG
-    # RFC 9112, 3.2. granian adds an empty header if it is missing. Clients may also send that.
+    # RFC 9112, 3.2. granian adds an empty Host if it is missing. Clients may also send it empty.
     if not _HOST.fullmatch(environ.get("HTTP_HOST", "").strip(" \t")):
         return WRONG_HOST
     # RFC 9112, 6.1: otherwise the encoded body would be read as the body itself.
@@ -331,7 +331,7 @@ class AsgiToWsgi:
     ) -> None:
         self._application = application
         self._executor = ThreadPoolExecutor(threads, "request")
-        # Requests wait on the event loop, since they could not be removed from the executor.
+        # Requests wait on the event loop, since the executor cannot drop waiting requests.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = BodyMemory(limit, total=threads * limit)
         self._queue_timeout = patience or None
@@ -366,7 +366,7 @@ class AsgiToWsgi:
     ) -> Sent:
         """Answer a request, on a thread if needed.
 
-        Returns the results of sending each message, which must be awaited.
+        Returns an awaitable for each message that was sent.
 
         ``receive`` is called to detect that the client is gone. It is None if a part of the body is
         unread.
@@ -402,7 +402,7 @@ class AsgiToWsgi:
         closes: bool,
         rejection: RejectedBody | None = None,
     ) -> Sent:
-        """Answer and send on this thread, since the event loop may be busy for a while."""
+        """Answer and send on this thread, as the event loop may be busy."""
         if rejection is not None:
             environ[REJECTED_BODY_KEY] = rejection
         status, headers, content, close = _run_application(self._application, environ)
@@ -449,7 +449,7 @@ def _get_environ_key(name: bytes) -> str:
 
 
 def _find_health_check(environ: Mapping[str, Any]) -> str:
-    """Return ``live`` or ``ready`` for a path of ``api/health.py``, and "" for other paths."""
+    """Return ``live`` or ``ready`` for a health check, "" for other requests."""
     match environ["PATH_INFO"].removesuffix("/"):
         case "/healthz":  # parsed as in the application: letters may be escaped
             query = parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
@@ -490,7 +490,7 @@ async def _end_at_disconnect(receive: Receive, deadline: asyncio.Timeout) -> Non
 def _run_application(
     application: WSGI, environ: dict[str, Any]
 ) -> tuple[int, list[tuple[bytes, bytes]], bytes, Callable[[], object]]:
-    """Return the answer's status, headers and content, and a function to call once it is sent."""
+    """Return status, headers, content and a function to call after sending."""
     starts: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
 

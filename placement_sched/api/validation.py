@@ -16,10 +16,10 @@ REPEATED = "x-repeated"
 
 
 def check_texts(document: Any, words: str) -> None:
-    """Reject texts of a command that are not UTF-8.
+    """Reject texts in the arguments of a command that are not UTF-8.
 
-    Raises :class:`Invalid`. The message begins with ``words``. The arguments of a command may be
-    any bytes.
+    Arguments may contain any bytes. Raises :class:`Invalid` with a message that begins with
+    ``words``.
     """
     if invalid := find_invalid_text(document):
         text, keys = invalid
@@ -29,7 +29,7 @@ def check_texts(document: Any, words: str) -> None:
 
 
 class Schemas:
-    """JSON schemas by first version (``(OLDEST, A), (USAGES, B)``), or a single schema."""
+    """JSON schemas, each with its first version, or a single schema."""
 
     def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
         dated = [(EVER, window) if isinstance(window, dict) else window for window in windows]
@@ -39,5 +39,5 @@ class Schemas:
         )
 
     def find_schema(self, version: Version) -> Schema | None:
-        """Return the schema of ``version``, or None if there is none yet."""
+        """Return the schema of ``version``, or None without a schema."""
         return next((schema for since, schema in self.windows if version >= since), None)

@@ -13,7 +13,7 @@ _PLAIN = re.compile(r"[1-9][0-9]*\.(0|[1-9][0-9]*)")
 
 
 class Headers(Protocol):
-    """Request headers by name, in any case."""
+    """Request headers by name, ignoring upper and lower case."""
 
     def get(self, key: str, /) -> str | None:
         """Return the header's value, or None."""

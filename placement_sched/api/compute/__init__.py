@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute API of operators, with the formats of its values."""
+"""Compute API for operators, with schemas and formats for its routes."""
 
 from datetime import datetime
 
@@ -26,9 +26,9 @@ PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
 def build_number_schema(minimum: int) -> Json:
-    """Build the schema of a number or its digits.
+    """Build the schema of an integer, or a text of its digits.
 
-    The handler checks the range of digits.
+    The schema cannot check the range of a text, so that the handler must check it.
     """
     return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
@@ -52,7 +52,7 @@ def build_query_schema(properties: Json) -> Schemas:
 def parse_boolean(value: str | bool, message: str) -> bool:
     """Parse a boolean or its text as nova does.
 
-    Raises :class:`Invalid` with ``message``.
+    Raises :class:`Invalid` with ``message`` for any other text.
     """
     try:
         return bool_from_string(value, strict=True)
@@ -61,9 +61,9 @@ def parse_boolean(value: str | bool, message: str) -> bool:
 
 
 def parse_bounded(value: str | float, minimum: int, json_path: str) -> int:
-    """Parse a number or its text.
+    """Parse an integer or a text of its digits.
 
-    Raises :class:`Invalid` if the number is out of range.
+    Raises :class:`Invalid` unless it is from ``minimum`` to :data:`LARGEST`.
     """
     if not minimum <= (number := int(value)) <= LARGEST:
         raise Invalid(f"{number} is not from {minimum} to {LARGEST}", json_path=json_path)
@@ -76,7 +76,7 @@ def format_time_in_microseconds(moment: datetime | None) -> str | None:
 
 
 def parse_key(call: ApiCall, text: str, no_number: Error) -> int | str:
-    """Parse the uuid (str) of a service or hypervisor, or before 2.53 its id (int).
+    """Parse the uuid of a service or hypervisor, or before 2.53 its id.
 
     Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid id. An id that is
     too large for the column becomes 0, the id of no row.
@@ -101,7 +101,7 @@ def parse_uuid(text: str) -> str:
 
 
 def build_bookmark_link(call: ApiCall, path: str) -> Json:
-    """Build the link without the version of the API."""
+    """Build the ``bookmark`` link, which does not contain the API version."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
@@ -119,7 +119,7 @@ def require(call: ApiCall, rule: str, project_id: str | None) -> None:
 
 
 def get_visible_project(call: ApiCall) -> str | None:
-    """Return the project whose private objects the caller may see, None for all."""
+    """Return the caller's project, or None if the caller sees all projects."""
     return None if call.is_allowed(ADMINISTRATOR) else call.identity.project_id
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of host aggregates and availability zones (compute API reference)."""
+"""Routes of host aggregates and availability zones (compute API)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -127,7 +127,7 @@ def set_metadata(call: ApiCall, aggregate_id: str) -> ApiResponse:
     changes=None,  # no aggregate is changed
 )
 def cache_images(call: ApiCall, aggregate_id: str) -> ApiResponse:
-    """Accept a request to cache images, without effect, since there is no image data."""
+    """Accept and ignore a request to cache images, as no image data exists."""
     number = _parse_id(aggregate_id)
     image_ids = [image["id"] for image in call.body["cache"]]
     if len(set(image_ids)) != len(image_ids):
@@ -166,7 +166,7 @@ def _build_document(aggregate: HostAggregate, version: Version) -> Json:
         "metadata": dict(aggregate.metadata),
         "created_at": format_time_in_microseconds(aggregate.created_at),
         "updated_at": format_time_in_microseconds(aggregate.updated_at),
-        # nova keeps the rows of deleted aggregates, this service deletes them.
+        # Unlike nova, this service deletes the rows of deleted aggregates.
         "deleted_at": None,
         "deleted": False,
         "availability_zone": aggregate.availability_zone,
@@ -189,7 +189,7 @@ def list_zones(call: ApiCall) -> ApiResponse:
 
 @zones_blueprint.get(f"{_ZONES}/detail", policy=f"{_ZONES_POLICY}:detail")
 def list_zones_in_detail(call: ApiCall) -> ApiResponse:
-    """List all zones. Available zones have their hosts and services."""
+    """List all zones, with the hosts and services of available zones."""
     zones = call.read(aggregates.list_zones, call.settings)
     documents = [
         _build_zone_document(zone, _describe_hosts(call, zone) if zone.is_available else None)

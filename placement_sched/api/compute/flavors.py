@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of flavors and their extra specs (compute API reference, "Flavors")."""
+"""Routes of flavors and their extra specs (compute API, "Flavors")."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -208,7 +208,7 @@ def _summarize(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _build_document(call: ApiCall, flavor: Flavor) -> Json:
-    """Build all fields of a flavor, with extra specs if the caller may list them."""
+    """Build all fields of a flavor, with extra specs if the policy allows."""
     document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
         "rxtx_factor": flavor.rxtx_factor,
@@ -226,7 +226,8 @@ def _build_document(call: ApiCall, flavor: Flavor) -> Json:
 def _parse_query(call: ApiCall) -> FlavorsWanted:
     """Parse the query of a flavor list.
 
-    Callers that are not administrators see public flavors and the flavors of their project.
+    Callers that are not administrators see public flavors, and private flavors that their project
+    may use.
     """
     is_confined = compute.get_visible_project(call) is not None
     value = call.find_value("is_public")

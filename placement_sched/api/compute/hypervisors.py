@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of hypervisors, the compute nodes with their services (API: "Hypervisors")."""
+"""Routes of hypervisors: compute nodes and their services (compute API)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,8 +84,8 @@ def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
 def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show the uptime that a host reported.
 
-    Raises :class:`NotSupported` if the host has not reported it, :class:`Invalid` if the host is
-    down.
+    Raises :class:`NotSupported` if the host has not reported its uptime, and :class:`Invalid` if
+    the host is down.
     """
     hypervisor = call.read(_get_hypervisor, call, hypervisor_id)
     document = _summarize(call, hypervisor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute API: its version documents, routes, version negotiation and error format."""
+"""Compute API: versions, routes, version negotiation and error format."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ _versions_blueprint = Blueprint("versions", __name__)
 
 @_versions_blueprint.get("/", public=True)
 def index(call: ApiCall) -> ApiResponse:
-    """List the major versions (compute API reference, "List All Major Versions")."""
+    """List the major versions (compute API, "List All Major Versions")."""
     return ApiResponse(body={"versions": [_build_version(call)]})
 
 
@@ -58,7 +58,7 @@ def _build_version(call: ApiCall) -> dict[str, Any]:
 HEADER = "OpenStack-API-Version"
 LEGACY_HEADER = "X-OpenStack-Nova-API-Version"
 
-#: The only key of an error's body by status (compute API guide, "Faults").
+#: The only key in the body of an error, by status (compute API guide, "Faults").
 FAULTS: Mapping[int, str] = {
     400: "badRequest",
     401: "unauthorized",
@@ -74,13 +74,14 @@ FAULTS: Mapping[int, str] = {
 
 
 class ComputeStyle(ApiConventions):
-    """nova's format: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
+    """nova's version headers and errors (``{"itemNotFound": {...}}``)."""
 
     def negotiate(self, headers: Headers) -> Version:
-        """Return the version of ``OpenStack-API-Version``, else of nova's older header.
+        """Return the version that the headers request.
 
-        Raises :class:`Invalid` for an invalid version and :class:`NotAcceptable` for a version out
-        of range.
+        ``OpenStack-API-Version`` has precedence over ``X-OpenStack-Nova-API-Version``. Raises
+        :class:`Invalid` for an invalid version and :class:`NotAcceptable` for a version out of
+        range.
         """
         legacy = headers.get(LEGACY_HEADER)
         try:

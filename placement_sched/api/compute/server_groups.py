@@ -52,13 +52,13 @@ LIST = compute.build_query_schema(
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
-    """List the groups of the caller's project, or of all projects for an administrator."""
+    """List server groups of the caller's project, or of all projects."""
     project_id: str | None = call.identity.project_id
     # As in nova, other callers see only the groups of their own project.
     if call.find_value("all_projects") is not None and call.is_allowed(compute.ADMINISTRATOR):
         require(call, f"{_POLICY}:index:all_projects", None)
         project_id = None
-    # nova ignores the marker. openstacksdk, which uses it, would read the first page forever.
+    # Unlike in nova, the marker has an effect. Otherwise openstacksdk would never reach the end.
     marker = call.find_value("marker")
     groups = call.read(
         store.search,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of servers: read-only views of recorded instances (API reference, "Servers")."""
+"""Routes of servers: read-only views of recorded instances (compute API)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ _Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
 _POLICY = "os_compute_api:servers"
 _ALL_FILTERS = f"{_POLICY}:allow_all_filters"
 
-#: The filters by equality, with their columns.
+#: Filters for the equality with a column, and the names of the columns.
 _EQUAL: Mapping[str, str] = {
     **{name: name for name in ("host", "node", "task_state", "user_id", "uuid", "vm_state")},
     "flavor": "flavorid",
@@ -78,7 +78,7 @@ _FOR_ALL = frozenset((
 _OTHERS = ("display_name", "project_id", "tenant_id", "marker")
 #: The statuses of servers with a progress.
 _IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
-#: The parameters of lists that take any text.
+#: Parameters of server lists whose values may be any text.
 PARAMETERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _OTHERS)
 _LIMITED: Json = {
     "limit": PAGE,
@@ -191,7 +191,7 @@ def _parse_time(filters: Mapping[str, str], key: str) -> datetime | None:
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
     """Parse the columns to sort by.
 
-    As in nova, further keys have the last direction.
+    As in nova, keys without a direction have the last direction.
     """
     keys, directions = call.list_values("sort_key"), call.list_values("sort_dir")
     if {"host", "node"}.intersection(keys) and not call.is_allowed(_ALL_FILTERS):
@@ -200,7 +200,7 @@ def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
     pairs = zip_longest(keys or ("created_at",), directions[: len(keys or (1,))], fillvalue=last)
     columns: dict[str, bool] = {}
     for key, direction in pairs:
-        # A repeated column has no effect, and databases limit the number of columns.
+        # Repeated columns are dropped: they have no effect, and databases limit the number.
         if column := SORT_KEYS[key]:
             columns.setdefault(column, direction == "desc")
     return tuple(columns.items()) or NEWEST_FIRST
@@ -241,7 +241,7 @@ def _answer_page(
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: ApiCall, server_id: str) -> ApiResponse:
-    """Show a server of the caller's project, or any server to an administrator."""
+    """Show a server of the caller's project, or any to an administrator."""
     project_id = get_visible_project(call)
     with call.services.database.read() as connection:
         rows = instances.list_by_uuids(connection, [normalize_uuid(server_id)])
@@ -274,7 +274,7 @@ def _summarize(call: ApiCall, instance: Instance) -> Json:
 
 
 def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
-    """Build all fields of a server, except the groups, which lists omit."""
+    """Build all fields of a server, except its server groups."""
     zones, services_by_host = hosts
     status = derive_status(instance.vm_state, instance.task_state)
     image = (instance.image or {}).get("id")
@@ -339,14 +339,14 @@ def _derive_host_status(
 
 
 def _derive_host_id(instance: Instance) -> str:
-    """Derive an id that distinguishes the hosts of a project without their names."""
+    """Derive an id of a host that hides its name and differs per project."""
     if instance.host is None:
         return ""
     return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
 
 
 def _build_flavor(call: ApiCall, instance: Instance) -> Json:
-    """Build the recorded flavor since 2.47, otherwise its id and link."""
+    """Build the recorded flavor or, before 2.47, its id and link."""
     flavor = Flavor.from_document(instance.flavor or {})
     flavorid = next((str(value) for value in (flavor.flavorid, flavor.id) if value is not None), "")
     if not call.version.has(mv.EMBEDDED_FLAVOR):
@@ -372,7 +372,7 @@ def _build_link(call: ApiCall, collection: str, identifier: str) -> Json:
 
 
 def derive_status(vm_state: str | None, task_state: str | None) -> str:
-    """Derive the status of a server from vm state and task state, ignoring case."""
+    """Derive a server's status from vm state and task state, ignoring case."""
     status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
     return by_task.get((task_state or "").lower(), status)
 

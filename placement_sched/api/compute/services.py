@@ -104,7 +104,7 @@ def _change_by_uuid(
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def delete(call: ApiCall, service_id: str) -> ApiResponse:
-    """Delete a service, and the compute nodes of the host of a compute service."""
+    """Delete a service and, for nova-compute, the compute nodes of its host."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
     call.write(operations.delete, compute.parse_key(call, service_id, no_number))
     return ApiResponse(status=204)
@@ -113,7 +113,7 @@ def delete(call: ApiCall, service_id: str) -> ApiResponse:
 def _change_by_name(
     call: ApiCall, change: ServiceChange, **fields: str | bool | None
 ) -> ApiResponse:
-    """Change a service, and answer as nova does: with its host, binary and changed fields."""
+    """Change a service, and return its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
     call.write(operations.update_by_name, host, binary, change, call.read_clock())
     return ApiResponse(body={"service": {"host": host, "binary": binary, **fields}})
@@ -139,7 +139,7 @@ def _parse_change(call: ApiCall) -> ServiceChange:
 def _build_document(call: ApiCall, service: Service, zone: str) -> Json:
     """Build all fields of a service.
 
-    ``updated_at`` is the time of the last report.
+    ``updated_at`` is the time of the last heartbeat or, without a heartbeat, of the last change.
     """
     document: Json = {
         "id": compute.get_id(call, service),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Placement API, and its responses: schemas, the Last-Modified header and error texts."""
+"""Placement API: schemas, Last-Modified and error texts of its routes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ def build_unique_list(items: Json) -> Json:
 
 
 def build_strict_map(pattern: str, value: Json, **more: Any) -> Json:
-    """Build the schema of an object, given a key pattern and the values' schema."""
+    """Build the schema of an object whose keys match ``pattern``."""
     return {
         "type": "object",
         "patternProperties": {pattern: value},
@@ -72,9 +72,9 @@ def build_links_schema(*relations: str) -> Json:
 
 
 def merge_by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
-    """Yield each version with all properties that are valid from it on.
+    """Yield each version with all properties that exist at that version.
 
-    ``changes`` are sorted by version. Each has the properties that are new or different.
+    ``changes`` are sorted by version. Each change has the properties that are new or different.
     """
     properties: Json = {}
     for since, changed in changes:
@@ -111,7 +111,7 @@ def with_last_modified(
 
 @contextmanager
 def prefix_update_conflicts() -> Iterator[None]:
-    """Add placement's prefix to errors of updates that remove an inventory in use."""
+    """Add placement's prefix to errors about removing an inventory in use."""
     try:
         yield
     except InUse as error:

@@ -112,7 +112,7 @@ ANSWER = Schemas(
     answer=ANSWER,
 )
 def list_candidates(call: ApiCall) -> ApiResponse:
-    """List allocation requests and provider summaries (Placement API reference)."""
+    """List allocation requests and provider summaries (Placement API)."""
     query = parse_query(call)
     count, body = _find_and_render(call, query)
     get_request_stats().candidates = count
@@ -140,7 +140,7 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
 
 
 def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
-    """Choose the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
+    """Choose the fields of provider summaries, which depend on the version."""
     requested = frozenset(name for group in query.groups for name, _ in group.resources)
     shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     return SummaryFields(
@@ -157,9 +157,10 @@ _PLACEHOLDERS = re.compile(r"<(\d+)>")
 
 
 def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
-    """Render the JSON list of allocation requests in the format of a microversion.
+    """Render allocation requests as JSON in the format of a microversion.
 
-    A template is rendered for each layout, then filled in with providers.
+    Requests with the same layout (amounts without providers) share a template, filled in with
+    their providers.
     """
     is_same = len(set(map(id, map(_LAYOUT, requests)))) == 1
     rendered = _render_same(requests, version) if is_same else _render_mixed(requests, version)

@@ -215,7 +215,7 @@ def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None
 
 
 def parse_claims(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
-    """Parse the claims of a body that maps consumers to claims.
+    """Parse a body that maps consumers to claims (requested allocations).
 
     Raises :class:`Invalid` if two spellings name the same consumer.
     """

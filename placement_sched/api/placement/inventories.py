@@ -31,13 +31,13 @@ _ONE = "/resource_providers/<uuid>/inventories/<resource_class>"
 _POLICY = "placement:resource_providers:inventories"
 
 _PROPERTIES: Json = {
-    # Accepted and ignored inside an inventory, too.
+    # Also accepted, but ignored, inside an inventory.
     "resource_provider_generation": INTEGER,
     **INVENTORY,
     "allocation_ratio": {"type": "number", "minimum": -MAX_FLOAT, "maximum": MAX_FLOAT},
 }
 
-#: Inventories by resource class, of the PUT of all inventories and of a reshape. An invalid class
+#: Inventories by resource class, in a PUT of all inventories and in a reshape. An invalid class
 #: name is reported as an unknown class.
 BY_CLASS: Json = {
     "type": "object",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Microversions of the Placement API, named by the change that each introduced.
+"""Microversions of the Placement API, named by their changes.
 
 Source: "REST API Version History" of the Placement documentation.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parser of query strings: ``resources``, ``required``, ``member_of`` and request groups.
+"""Parser of query strings of provider lists and allocation candidates.
 
-Sources: Placement API reference, the parameters of these names of "List resource providers" and
-"List allocation candidates". Placement documentation, "Granular Resource Requests". The specs on
-string suffixes, ``same_subtree`` and ``root_required``.
+Sources: Placement API reference, "List resource providers" and "List allocation candidates".
+Placement documentation, "Granular Resource Requests". The specs on string suffixes,
+``same_subtree`` and ``root_required``.
 """
 
 import re
@@ -67,8 +67,8 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
     """Parse the values of ``required``.
 
     Version 1.22 added the form ``A,!B``, and 1.39 the form ``in:A,B`` and repetition. Before 1.39,
-    the last value counts. The traits need not exist. ``key`` is the name of the parameter in
-    errors. Raises :class:`Invalid`.
+    the last value counts. Whether traits exist is not checked. ``key`` is the name of the
+    parameter in errors. Raises :class:`Invalid`.
     """
     if not version.has(mv.ANY_TRAITS):
         values = values[-1:]
@@ -161,7 +161,7 @@ def _parse_uuids(text: str, key: str) -> frozenset[str]:
 
 
 class _Parameters(NamedTuple):
-    """Names and values of a query string in the order sent, and the microversion."""
+    """Query parameters in the order sent, and the microversion."""
 
     query: tuple[tuple[str, str], ...]
     version: Version
@@ -174,7 +174,7 @@ class _Parameters(NamedTuple):
 
 
 def parse_query(call: ApiCall) -> CandidatesQuery:
-    """Build the candidates query of a query string that conforms to its schema.
+    """Build a candidates query from a query string that fits its schema.
 
     Raises :class:`Invalid`, naming the parameter, for malformed or contradictory values.
     """
@@ -182,7 +182,7 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
     params = _Parameters(call.query, call.version)
     # The order of the checks is OpenStack placement's, so that the same error is reported.
     root_traits = _parse_root_traits(params)
-    # Each subtree, repeated or not, costs a comparison of every combination.
+    # Repeated subtrees are dropped, since each subtree costs a comparison per combination.
     subtrees = tuple(
         dict.fromkeys(_parse_subtree(text) for text in params.list_values("same_subtree"))
     )
@@ -297,7 +297,7 @@ def _check_resources(params: _Parameters, groups: Iterable[RequestGroup]) -> Non
 def _check_resourceless(
     params: _Parameters, groups: Iterable[RequestGroup], in_subtrees: set[str]
 ) -> None:
-    """Reject a group without resources that ``same_subtree`` does not list (from 1.36)."""
+    """Reject groups without resources, unless ``same_subtree`` lists them."""
     suffixes = [
         group.suffix for group in groups if not group.resources and group.suffix not in in_subtrees
     ]

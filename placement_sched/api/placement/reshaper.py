@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Route of the reshaper, which moves inventories and allocations between providers."""
+"""Route of the reshaper, which replaces inventories and allocations."""
 
 from placement_sched.api import placement
 from placement_sched.api.placement import allocations
@@ -53,7 +53,7 @@ POST = Schemas(
 @placement.prefix_update_conflicts()
 @run_in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
-    """Replace inventories and allocations of several providers: all or nothing."""
+    """Replace inventories and allocations of several providers atomically."""
     entries = call.body["inventories"]
     _check_number(entries)
     allocations.reject_too_many(call.body["allocations"].values(), "$.allocations")

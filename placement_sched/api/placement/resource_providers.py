@@ -190,7 +190,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
-    """Delete a provider with its inventories, traits and aggregate memberships."""
+    """Delete a provider, its inventories, traits and aggregate memberships."""
     call.write(resource_providers.remove, uuid)
     return ApiResponse(status=204)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Placement API: conventions, version document, OpenAPI document and routes."""
+"""Placement API: conventions, version and OpenAPI documents, and routes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -92,7 +92,7 @@ ERRORS = Schemas(
 
 @openapi_blueprint.get("/openapi.json", public=True, has_last_modified=False, answer=OPENAPI_ANSWER)
 def show_document(call: ApiCall) -> ApiResponse:
-    """Show the OpenAPI document of the requested microversion, by default the newest."""
+    """Show the OpenAPI document of the requested or newest microversion."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
     api = cast("Api", current_app.blueprints["placement"])
     return ApiResponse(
@@ -145,7 +145,7 @@ class PlacementStyle:
     def render_error(
         self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
-        """Render an error in the first of JSON, HTML and plain text that is accepted."""
+        """Render an error as JSON, HTML or plain text, whichever is accepted."""
         media_type = _select_media_type(context.accept)
         if media_type == JSON:
             return self.render_json_error(error, status, title, context)
@@ -170,7 +170,7 @@ class PlacementStyle:
 
 
 def _select_media_type(accept: str) -> str:
-    """Choose the media type of an error by the ``Accept`` header, ignored if invalid."""
+    """Choose the media type of an error by ``Accept``, ignored if invalid."""
     if not accept:
         return JSON
     header = create_accept_header(accept)

@@ -36,7 +36,7 @@ GET = Schemas(
     (mv.CONSUMER_TYPES, build_object_schema(_1_38, "project_id")),
 )
 
-# The number of consumers is among the amounts.
+# ``consumer_count`` is a key next to the amounts by resource class.
 _BY_TYPE: Json = {
     **build_strict_object(consumer_count=INTEGER),
     "patternProperties": {NAME: INTEGER},

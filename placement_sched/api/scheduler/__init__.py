@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler API: compute nodes, instances, select_destinations and explain."""
+"""Scheduler API: nodes, instances, scheduling, decisions and capacity."""

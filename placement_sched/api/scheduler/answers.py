@@ -48,12 +48,11 @@ _LINKS = build_list_schema(_answer(_build_texts("rel", "href")))
 
 
 def open_schema(schema: Json, fields: tuple[str, ...]) -> Json:
-    """Build the schema of an answer with all ``fields`` from the schema of a request."""
+    """Convert a request's schema to an answer's schema with all ``fields``."""
     return {**_allow_more_keys(schema), "required": list(fields)}
 
 
 def _allow_more_keys(value: Any) -> Any:
-    """Allow further keys in all objects of a schema."""
     if isinstance(value, dict):
         items = [(key, inner) for key, inner in value.items() if inner is not False]
         return {key: _allow_more_keys(inner) for key, inner in items}

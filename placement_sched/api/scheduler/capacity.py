@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of capacity: ``POST /capacity``, and ``GET`` and ``POST /failover_capacity``."""
+"""Routes of ``/capacity`` and ``/failover_capacity``."""
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
@@ -97,7 +97,7 @@ def show(call: ApiCall) -> ApiResponse:
 
 @failover_blueprint.post("/v1/failover_capacity", body=FAILOVER_CAPACITY, errors=(500,))
 def compute(call: ApiCall) -> ApiResponse:
-    """Compute whether all instances of failed hosts find places, without moving them."""
+    """Compute whether all instances of failed hosts fit on other hosts."""
     return ApiResponse(body=answer_failover(call.services.scheduler, call.body))
 
 

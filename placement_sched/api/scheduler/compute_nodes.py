@@ -51,7 +51,7 @@ POST = Schemas(build_list_schema({"type": "object"}, maxItems=MAX_REPORTS))
     answer=answers.COUNTS,
 )
 def report_many(call: ApiCall) -> ApiResponse:
-    """Record a list of reports, all or nothing, and count new and changed nodes."""
+    """Record a list of reports atomically, and count new and changed nodes."""
     now = call.read_clock()
     parsed = reports.parse_reports(call.body, call.settings, now)
     recorded = call.write(reports.record_reports, parsed, now, call.get_policies())
@@ -103,7 +103,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
-    """Delete a node, its root provider and, if it is the host's last node, the service."""
+    """Delete a node and its root provider, and a service without nodes."""
     call.write(reports.remove_node, normalize_uuid(uuid))
     return ApiResponse(status=204)
 

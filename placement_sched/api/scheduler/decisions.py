@@ -46,8 +46,7 @@ REPLAY = Schemas(build_object_schema({"settings": {"enum": [NOW, THEN]}, "max_re
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
-    A page of decisions that rejected a host may have fewer entries than the limit although
-    another page follows.
+    With ``refused``, a page may have fewer entries than the limit although another page follows.
     """
     body = list_decisions(call.services.scheduler, dict(call.query))
     return with_next_link(call, _DECISIONS, body)
@@ -57,7 +56,7 @@ def index(call: ApiCall) -> ApiResponse:
     "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, answer=answers.DECISION_COUNTS
 )
 def count(call: ApiCall) -> ApiResponse:
-    """Count decisions by outcome, stage, flavor, policy and project, and over time."""
+    """Count decisions by outcome, stage, flavor, policy, project and time."""
     return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
 
 
@@ -106,7 +105,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
 
 
 def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """Count decisions by outcome, by their most frequent values, and over time."""
+    """Count decisions by outcome, most frequent values and time."""
     filters = decision_views.read_query(query)
     with scheduler.database.read() as connection:
         return decision_views.count_decisions(connection, filters, scheduler.clock())

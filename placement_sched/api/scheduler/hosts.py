@@ -30,7 +30,7 @@ LIST = Schemas(
 
 @blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST, answer=answers.HOSTS)
 def index(call: ApiCall) -> ApiResponse:
-    """List hosts with state, zone, policy, aggregates, traits and total resources."""
+    """List hosts with state, zone, policy, aggregates, traits and resources."""
     limit, marker = parse_limit_and_marker(call)
     document = search_hosts(call.services.scheduler, call.query, limit=limit, marker=marker)
     return ApiResponse(body=document | build_page(call, "hosts", document["hosts"]).body)
@@ -57,7 +57,7 @@ def search_hosts(
 
 @blueprint.get("/v1/overview", policy=f"{_POLICY}:list", answer=answers.OVERVIEW)
 def overview(call: ApiCall) -> ApiResponse:
-    """Count the hosts by state, and sum amounts by zone, aggregate and resource class."""
+    """Count hosts by state, and sum resources by zone and aggregate."""
     return ApiResponse(body=sum_cloud(call.services.scheduler))
 
 
@@ -69,7 +69,7 @@ def show(call: ApiCall, host: str) -> ApiResponse:
 
 @blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check", answer=answers.CHECK)
 def check(call: ApiCall) -> ApiResponse:
-    """Check the aggregates that reserve hosts by traits, and list who may use them."""
+    """Check aggregates that reserve hosts by traits, and who may use them."""
     scheduler = call.services.scheduler
     with scheduler.database.read() as connection:
         result = check_aggregates(connection, scheduler.live.get_settings())

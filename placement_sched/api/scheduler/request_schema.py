@@ -33,7 +33,7 @@ from placement_sched.schemas.parts import (
     make_nullable,
 )
 
-#: A trait or resource class (Placement API reference).
+#: Name of a trait or resource class (Placement API reference).
 _TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 _TRAITS = parts.build_list_schema(_TRAIT_OR_CLASS)
 # In a comma-separated list, uuids may have no hyphens.
@@ -172,7 +172,7 @@ _NUMA_CELL = parts.build_object_schema(
         "cpuset": _CPU_SET,
         "pcpuset": parts.make_nullable(_CPU_SET),
         "memory": parts.AMOUNT,
-        # In KiB. -1, -2 and -3 are nova's small, large and any.
+        # In KiB. -1, -2 and -3 are nova's page sizes small, large and any.
         "pagesize": parts.make_nullable({"type": "integer", "minimum": -3}),
         "cpu_policy": _build_nullable_enum("dedicated", "shared", "mixed"),
         "cpu_thread_policy": _build_nullable_enum("prefer", "isolate", "require"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler API: conventions, root document, OpenAPI document and routes."""
+"""Scheduler API: conventions, root and OpenAPI documents, and routes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -79,7 +79,7 @@ CODES: Mapping[int, str] = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "scheduler.failed",
     HTTPStatus.SERVICE_UNAVAILABLE: "scheduler.unavailable",
 }
-#: Codes of the Placement API that are more specific than the status, and this API's codes.
+#: Codes of this API for specific error codes of the Placement API.
 ALSO_HERE: Mapping[str, str] = {
     "placement.concurrent_update": "scheduler.concurrent_update",
     "placement.duplicate_name": "scheduler.duplicate",
@@ -134,7 +134,7 @@ def show(call: ApiCall) -> ApiResponse:
 
 
 class SchedulerStyle(PlacementStyle):
-    """Conventions of the scheduler API: placement's errors, a single version, own codes."""
+    """Placement's conventions with a single version and other error codes."""
 
     checks_every_value = True
 

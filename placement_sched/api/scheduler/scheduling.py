@@ -3,8 +3,8 @@
 
 A request may name a scheduling policy. ``GET /policies`` lists the policies. ``POST /plan`` and
 ``POST /rebalance`` simulate changes in a transaction that is rolled back. Plan runs are the journal
-of plans that are carried out, and of their moves. ``placement-sched plan --execute`` and the like
-send these requests. Moves are made by nova's API.
+of plans that are carried out, and of their moves. ``placement-sched plan --execute`` and similar
+commands write the journal, and move the instances through nova's API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def explain(call: ApiCall) -> ApiResponse:
 
 @select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", answer=answers.POLICIES)
 def list_policies(call: ApiCall) -> ApiResponse:
-    """List the policies, the default first, the selectors and the access rules."""
+    """List policies (the default first), selectors and access rules."""
     services = call.services
     access = {
         "auth_strategy": services.settings.api.auth_strategy,
@@ -114,7 +114,7 @@ plan_blueprint = Blueprint("plan", __name__, errors=(404, 500))
     "/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN
 )
 def plan(call: ApiCall) -> ApiResponse:
-    """Return the moves that changes of the cloud require, without applying them.
+    """Plan the moves that changes of the cloud require, without moving.
 
     Like explanations, plans are for operators: a plan shows hosts and instances of every project.
     """
@@ -130,7 +130,7 @@ def plan(call: ApiCall) -> ApiResponse:
 def rebalance(call: ApiCall) -> ApiResponse:
     """Suggest moves that free capacity, empty hosts or even out load.
 
-    Like a plan, it shows instances of every project.
+    Like a plan, the answer shows instances of every project.
     """
     check_policy_hint(call)
     return _with_names(call, suggest_moves(call.services.scheduler, call.body))
@@ -227,7 +227,7 @@ def change(call: ApiCall, uuid: str) -> ApiResponse:
     answer=answers.RUN_MOVE,
 )
 def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
-    """Change the state of a move, which is checked before it starts."""
+    """Change the state of a move. A move is checked before it starts."""
     move = plan_runs.change_move(call.services.scheduler, uuid, instance, call.body, call.ids)
     return ApiResponse(body=move)
 
