@@ -56,7 +56,7 @@ _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
 
 
 def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
-    """Return the end of an error that suggests the most similar name.
+    """Return the end of an error message, with the most similar name.
 
     ``prefix`` begins all names, and is ignored in the comparison.
     """
@@ -69,10 +69,10 @@ def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
 
 
 class EmbeddedParser(Parser):
-    """Parser that adds a command's arguments to a parser of the ``openstack`` command.
+    """Parser that adds a command's arguments to an ``openstack`` command.
 
-    That command has its own options for login, output and configuration. ``commands`` are the
-    subparsers of a group.
+    The ``openstack`` command has its own options for login, output and configuration. ``commands``
+    are the subparsers of a group.
     """
 
     def __init__(self, target: argparse.ArgumentParser, commands: Any = None) -> None:
@@ -166,7 +166,7 @@ class _Directory(argparse.Action):
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:
-    """Add a group of commands (such as ``db sync``), and return its subparsers."""
+    """Add a group of commands such as ``db``, and return its subparsers."""
     parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
@@ -195,7 +195,7 @@ def parse_uuid(text: str) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse an option that takes a number of seconds, up to a day."""
+    """Parse an option that takes a number of seconds, more than 0 up to a day."""
     try:
         seconds = float(text)
     except ValueError:
@@ -218,7 +218,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the output options of the openstack command, for a list, show or report."""
+    """Add the output options of the ``openstack`` command, such as ``-f``."""
     if isinstance(parser, EmbeddedParser):
         return
     output = parser.add_argument_group("output")

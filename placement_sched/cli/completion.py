@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``completion``: shell completion scripts, and the names that they complete."""
+"""``completion``: shell completion scripts, and the completed names."""
 
 import argparse
 import os
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def iterate_commands(parser: Parser, name: str = PROGRAM) -> Iterator[tuple[str, Parser]]:
-    """Yield each command, group of commands and the program itself, with its parser."""
+    """Yield the program and each command and group, with their parsers."""
     yield name, parser
     for word, command in parser.commands.choices.items() if parser.commands else ():
         yield from iterate_commands(command, f"{name} {word}")
@@ -123,7 +123,7 @@ def find_names(kind: str, line: str) -> list[str]:
     # The options of the command select the server. NAME stands for a missing name, because the
     # arguments may be invalid without it.
     arguments = parse_arguments([*words[begin + 1 :], prefix or "NAME"])
-    # Imported only here, as it takes longer than the script.
+    # Imported only here, as the import takes longer than printing a script.
     client = import_module("placement_sched.cli.scheduler.scheduler_client")
     timer = Timer(PATIENCE, os._exit, [0])
     timer.daemon = True

@@ -62,7 +62,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 
 def run_validate(arguments: argparse.Namespace) -> int:
-    """Print a line per problem, and return 1 if it prevents a start of the service."""
+    """Print all problems, and return 1 if any of them prevents a start."""
     conf = make_full_conf()
     problems = _find_problems(arguments, conf)
     documents = [
@@ -129,7 +129,7 @@ def _check_database(settings: Settings) -> list[Problem]:
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:
-    """Return the upgrade step that is necessary before a server can use the database."""
+    """Return the upgrade step that a server needs for this database."""
     try:
         check_adopted(database)
         if not can_sync(settings, database):

@@ -100,7 +100,7 @@ def _render_closing(keep: Path | None, *, console: bool) -> RenderableType:
 
 
 def _as_called() -> str:
-    """Return the path of the program if a shell does not find it by name."""
+    """Return the program's name, or its path if a shell does not find it."""
     called = sys.argv[0]
     is_found = shutil.which("placement-sched") or Path(called).name != "placement-sched"
     return "placement-sched" if is_found else shlex.quote(called)
@@ -173,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(directory: Path, host: str) -> int:
-    """Serve the cloud until a signal ends it, ignoring ``OS_*`` in the environment."""
+    """Serve the cloud until a signal, ignoring ``OS_*`` variables."""
     # The server takes long to import, and only the console needs it.
     serve = import_module("placement_sched.cli.serve")
     run: Callable[[argparse.Namespace], int] = serve.run

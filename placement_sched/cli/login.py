@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login of commands to servers: options, ``$OS_*`` variables and keystoneauth's sessions."""
+"""Login of commands to servers, by options or ``$OS_*`` variables."""
 
 import argparse
 import logging
@@ -23,7 +23,7 @@ from placement_sched.cli.arguments import ArgumentGroup
 from placement_sched.clients.session import make_session, silence_library_logs
 from placement_sched.errors import Invalid
 
-#: Authentication plugin for the first of these variables, unless $OS_AUTH_TYPE names another.
+#: Authentication plugin for the first variable that is set, unless $OS_AUTH_TYPE names another.
 _AUTH_TYPES = {
     "OS_APPLICATION_CREDENTIAL_ID": "v3applicationcredential",
     "OS_APPLICATION_CREDENTIAL_NAME": "v3applicationcredential",
@@ -55,12 +55,12 @@ def add_login_arguments(group: ArgumentGroup) -> None:
 def make_adapters(
     arguments: argparse.Namespace, urls: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, Adapter]:
-    """Create an adapter for each service type with a remote service.
+    """Create a keystoneauth adapter for each service type with a server.
 
-    ``urls`` maps service types to their option and URL. A URL takes precedence over the catalogue
-    of the cloud. Without a cloud, only service types with a URL have an adapter: for other
-    types, a command uses the database. Raises :class:`Invalid` if the options, the variables or the
-    cloud cannot be used.
+    ``urls`` maps service types to their option and its URL or None. A URL takes precedence over the
+    catalogue of the cloud. Without a cloud, only service types with a URL have an adapter: for
+    other types, a command uses the database. Raises :class:`Invalid` if the options, the variables
+    or the cloud cannot be used.
     """
     for flag, url in urls.values():
         if url is not None:
@@ -122,7 +122,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _open_session(auth: Any, cacert: str | None) -> Session:
-    """Open a session that verifies servers, with the client certificate ``$OS_CERT``."""
+    """Open a session with CA bundle and client certificate (``$OS_CERT``)."""
     paths = ssl.get_default_verify_paths()
     bundle = cacert or os.environ.get("OS_CACERT") or os.environ.get("REQUESTS_CA_BUNDLE")
     return make_session(
@@ -165,7 +165,7 @@ def _make_cloud_adapters(
     name: str, urls: Mapping[str, str | None], cacert: str | None
 ) -> dict[str, Adapter]:
     try:
-        # An extra of this package that takes half a second to load.
+        # openstacksdk, which an extra of this package installs, takes half a second to load.
         config: Any = import_module("openstack.config")
     except ImportError:
         raise Invalid("--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'") from None

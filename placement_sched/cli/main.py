@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point ``placement-sched``: runs a command and reports a failure in a single line."""
+"""Entry point ``placement-sched``: runs commands and reports failures."""
 
 import argparse
 import errno
@@ -84,7 +84,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as in shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 #: Error numbers of a full disk.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-#: The extra of this package that installs an optional module.
+#: Extra of this package that installs an optional module, by module.
 _EXTRAS = {"granian": "server"}
 
 
@@ -121,14 +121,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def main_of_status() -> int:
-    """Run ``placement-sched-status``, which takes the arguments after ``status``."""
+    """Run ``placement-sched-status`` as ``placement-sched status``."""
     return main(["status", *sys.argv[1:]])
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parse ``argv``.
 
-    Invalid arguments and help end the program.
+    Invalid arguments and ``--help`` end the program.
     """
     argv = convert_spelling(argv)
     parser = make_parser(argv)
@@ -169,7 +169,7 @@ def convert_spelling(argv: Sequence[str]) -> list[str]:
 
 
 def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
-    """Build the parser for ``argv``, with only the names of all other commands.
+    """Build the parser for ``argv``, with only the names of other commands.
 
     Importing all commands would take most of the time of a short command. With ``whole`` the parser
     has all commands.
@@ -183,7 +183,7 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
         "--version", action="version", version=f"{PROGRAM} {version('placement_sched')}"
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    # A command with another meaning of status 1 changes it.
+    # A command that uses status 1 for a result sets another status for failures.
     parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_print_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     called = next((word for word in argv if not word.startswith("-")), None)
@@ -216,7 +216,7 @@ def _fail(sentence: str, status: int) -> int:
 
 
 def _describe_system_error(failure: OSError) -> str:
-    """Describe an error of the operating system with the file, such as a full disk."""
+    """Describe an error of the operating system, such as a full disk."""
     reason = failure.strerror or format_one_line(failure)
     # An error of a file has a file name. An error without a name is about the standard output.
     of_output = failure.filename is None and failure.errno in _FULL
@@ -232,6 +232,6 @@ def _describe_system_error(failure: OSError) -> str:
 
 
 def _drop_stdout() -> None:
-    """Drop further output after the reader of a pipe has closed it (``| head``)."""
+    """Drop further output after the reader of a pipe has closed it."""
     # Python flushes stdout again at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

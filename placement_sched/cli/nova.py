@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova`` and ``nova-shadow``: nova's cloud, read and evaluated.
+"""``nova`` and ``nova-shadow``: use of nova's databases and requests.
 
-``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` syncs
-this service with nova's databases, or compares them. ``nova-shadow`` evaluates nova's requests
-alongside nova-scheduler, without claims. ``nova-shadow report`` shows how often both choose the
-same host, and the reasons for other choices.
+``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` updates
+these records from nova's databases, or compares them. ``nova-shadow`` evaluates nova's requests
+alongside nova-scheduler, without claims. ``nova-shadow report`` shows how often nova and this
+service choose the same host, and the reasons for other choices.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
 def follow_nova(
     arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
-    """Yield the settings, the configured database and a follower of nova's databases.
+    """Yield settings, database and the follower that reads nova's databases.
 
     The database is prepared unless ``must_exist`` is true. In that case the database must exist and
     is not written.
@@ -113,7 +113,7 @@ def build_document(findings: SyncReport) -> Json:
 
 
 def format_counts(findings: SyncReport) -> Iterator[str]:
-    """Yield a table with the numbers of read and differing objects of each kind."""
+    """Yield the lines of a table with counts of objects by kind."""
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
         for noun, count in findings.counts.items()
@@ -134,7 +134,7 @@ def format_differences(findings: SyncReport) -> Iterator[str]:
 
 
 def format_faults(findings: SyncReport) -> Iterator[str]:
-    """Yield the cells that did not answer and the objects that cannot be recorded."""
+    """Yield lines for unreachable cells and objects that cannot be recorded."""
     for cell in findings.away:
         yield f"{cell}: its database does not answer, so its records were not changed"
     yield from map(str, findings.issues)

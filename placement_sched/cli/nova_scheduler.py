@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def make_policy_hint_check(settings: Settings) -> Callable[[Context], None]:
-    """Return a function that raises :class:`Forbidden` for a forbidden ``sched_policy``."""
+    """Return a check of ``sched_policy`` that may raise :class:`Forbidden`."""
     for name in (policy_module.__name__, "oslo_policy"):
         # The policy file may be nova's, with rules that this service does not have.
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -81,9 +81,9 @@ def make_policy_hint_check(settings: Settings) -> Callable[[Context], None]:
 
 @contextmanager
 def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
-    """Yield metrics and their server, or None without ``[scheduler] metrics_listen``.
+    """Yield metrics and their server, or None without ``metrics_listen``.
 
-    Raises :class:`Error` if it cannot listen on that address.
+    Raises :class:`Error` if the server cannot listen on ``[scheduler] metrics_listen``.
     """
     listen = settings.scheduler.metrics_listen
     if not listen:

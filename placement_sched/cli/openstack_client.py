@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugin of python-openstackclient: ``openstack scheduler explain`` and further commands.
+"""Plugin of python-openstackclient: ``openstack scheduler`` commands.
 
 A command has the arguments of the same command of ``placement-sched``, and the login and output of
 the ``openstack`` command, which loads this module at every start.
@@ -27,7 +27,7 @@ _FOLDER = "placement_sched.cli.scheduler"
 
 
 def make_client(instance: Any) -> Any:
-    """Return the client of the scheduler API, with the session of the ``openstack`` command."""
+    """Return a client of the scheduler API with the session of ``openstack``."""
     adapter = Adapter(
         instance.session,
         service_type=API_NAME,
@@ -51,13 +51,13 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
 
 
 class _Commands:
-    """Subparsers that add the arguments of a command to a parser."""
+    """Substitute for subparsers that adds a command's arguments to a parser."""
 
     def __init__(self, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
         self._words, self._parser = words, parser
 
     def add_parser(self, name: str, **_options: Any) -> Parser:
-        """Return a parser for the command or its group, or an unused parser for others."""
+        """Return a parser for the command or its group, else an unused parser."""
         word, *subcommands = self._words
         if word not in {name, name.removesuffix("s")}:
             return Parser(prog=name)
@@ -79,13 +79,13 @@ class _Cell(FormattableColumn[Any]):
 
 
 class _SchedulerCommand(command.Command):
-    """Command of ``placement-sched`` that gives its output to the ``openstack`` command."""
+    """Command of ``placement-sched`` whose output ``openstack`` prints."""
 
     module: ClassVar[str]
     words: ClassVar[Sequence[str]]
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser with the arguments of the command in ``placement-sched``."""
+        """Return a parser with the arguments of the ``placement-sched`` command."""
         parser = super().get_parser(prog_name)
         import_module(f"{_FOLDER}.{self.module}").register(_Commands(self.words, parser))
         return parser

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of commands: tables, documents, reports and progress, and the texts they read.
+"""Output of commands: tables, documents, reports and progress.
 
-Lists and shows are tables, JSON, YAML, CSV or values. Results go to stdout, and progress to stderr
-if it is a terminal.
+Lists and shows (of a single object) are printed as tables, JSON, YAML, CSV or values. Results go to
+stdout, and progress to stderr if it is a terminal.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _UUID_LENGTH = 36
 _UNITS = ("MiB", "GiB", "TiB")
 #: Index of the unit of a resource class.
 _UNIT_OF = {"MEMORY_MB": 0, "DISK_GB": 1}
-#: Heading, key and columns of each printed part. The column names are the keys of a row.
+#: Heading, key and columns of each printed part of a plan. Row keys are columns in lower case.
 _PLAN_PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),
     ("Moves, in this order", "moves", ("Instance", "From", "To", "Reason")),
@@ -48,7 +48,7 @@ _PLAN_PARTS = (
 
 
 class TextConsole(Console):
-    """Console on stdout, which writes whole lines without padding to a pipe or file."""
+    """Console on stdout that writes unpadded whole lines to pipes and files."""
 
     def __init__(self) -> None:
         self._is_pipe = not sys.stdout.isatty()
@@ -84,7 +84,7 @@ class TextTable(Table):
 
 
 def read_text(file: str) -> str:
-    """Return the text of a file (``-`` is standard input), or raise :class:`Invalid`."""
+    """Read a text file (``-``: standard input), or raise :class:`Invalid`."""
     try:
         if file == "-":
             return sys.stdin.read()
@@ -142,7 +142,7 @@ def show_waiting(label: str) -> Iterator[None]:
 
 @contextmanager
 def show_progress(label: str) -> Iterator[Progress]:
-    """Yield a function that advances a progress bar, which only a terminal shows."""
+    """Yield a function that advances a progress bar on a terminal."""
     console = Console(stderr=True)
     # Output to a terminal is printed above the bar. Output to a file or pipe is not redirected.
     past = sys.stdout.isatty()
@@ -205,7 +205,7 @@ def is_report(arguments: argparse.Namespace) -> bool:
 
 
 def print_output(arguments: argparse.Namespace, output: Output) -> None:
-    """Print a result in the selected format, or pass it to the ``openstack`` command."""
+    """Print a result, or pass it to the ``openstack`` command."""
     if receive := getattr(arguments, "receive", None):
         receive(output)
         return
@@ -286,7 +286,7 @@ def find_columns(columns: Sequence[Column], names: Sequence[str]) -> Sequence[Co
 
 
 def _find(columns: Sequence[Column], name: str) -> Column:
-    """Find the column with a name, in any case.
+    """Find a column by its name, ignoring upper and lower case.
 
     Raises :class:`Invalid` if there is none.
     """
@@ -327,7 +327,7 @@ def _format_value(value: Any) -> str:
 
 
 def format_amount(resource_class: str, amount: int | None) -> str:
-    """Format an amount of a resource class with a readable unit, such as ``64 GiB``."""
+    """Format an amount of a resource class with its unit (``64 GiB``)."""
     if amount is None:
         return "-"
     unit = _UNIT_OF.get(resource_class)

@@ -406,7 +406,7 @@ def _add_audit(group: Commands) -> None:
 
 
 def _run_audit(arguments: argparse.Namespace) -> int:
-    """Print or delete orphaned allocations, and return nova-manage's exit status."""
+    """Print or delete orphaned allocations, and return the exit status."""
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     uuid = arguments.resource_provider
@@ -513,7 +513,7 @@ def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None)
 
 
 def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
-    """Yield the number of unverified consumers per reason, and with ``verbose`` each."""
+    """Yield counts of unverified consumers, and each consumer if ``verbose``."""
     for reason, sentence in _REASONS.items():
         consumers = [entry for entry in audit.unverified if entry.reason is reason]
         if not consumers:
@@ -581,7 +581,7 @@ def _add_heal(group: Commands) -> None:
 
 
 def _run_heal(arguments: argparse.Namespace) -> int:
-    """Heal, print the result of each instance, and return nova-manage's exit status."""
+    """Heal, print the result of each instance, and return the exit status."""
     request = _build_heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []

@@ -52,7 +52,7 @@ def run_check(arguments: argparse.Namespace) -> int:
             loaded = load_classes(target)
         except ConfigurationError as error:
             loaded, failures = [], [Finding(target, 0, "import", "fails", error.detail)]
-        # After the import: plugin and helpers have declared their options.
+        # After the import, since a check needs the options that plugins and helpers declare.
         sources = dict.fromkeys([*files, *map(find_source, loaded)])
         checked = [each for file in sources for each in check_source(file, settings.conf)]
         if not any(each.subject == SYNTAX for each in checked):  # the reason of the failed import
@@ -70,7 +70,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _list_lines(findings: Iterable[Finding]) -> list[str]:
-    """Format a line for each problem and dry run, and a line for all provided names."""
+    """Format a line per problem and dry run, and per file a line of names."""
     findings = list(findings)
     provided: dict[str, list[str]] = {}
     for finding in findings:

@@ -58,7 +58,7 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Seconds after SIGTERM until a worker with running requests is killed.
 GRACE = 30
-#: A worker that ends with an error this many seconds after its start was unable to start.
+#: A worker that ends with an error within this number of seconds after its start cannot start.
 START = 5.5
 #: A worker hangs if its event loop has not run for this number of seconds. The watchdog of systemd
 #: then gets no messages.
@@ -66,7 +66,7 @@ HANGS_AFTER = 15
 #: Size of the shared array with the last time when the event loop of each worker ran. The index of
 #: a worker is its process id modulo this size.
 _BEATS = 1024
-#: Seconds between two writes of such a time, and between two runs of a worker's periodic work.
+#: Seconds between two updates of this array by a worker, and between runs of its periodic tasks.
 _BEAT_PAUSE = 1.0
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
@@ -159,8 +159,8 @@ class _Server(MPServer):
     """Granian's server, which reloads settings and replaces ended workers.
 
     Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
-    worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
-    configuration again if it is valid, and keep their connections.
+    worker cannot start. At SIGHUP, granian would replace all workers. Here, the workers reload a
+    valid configuration and keep their connections.
     """
 
     live: LiveSettings
@@ -179,7 +179,7 @@ class _Server(MPServer):
         self.beats = RawArray(ctypes.c_double, _BEATS)
 
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
-        """Reload the configuration in a thread, as a signal may interrupt a locked section."""
+        """Reload in a thread, as a signal may interrupt a locked section."""
         if os.getpid() != self.started:
             return  # a worker that inherited this handler: LiveSettings notifies workers
         threading.Thread(target=self.live.reload, daemon=True).start()
@@ -187,7 +187,7 @@ class _Server(MPServer):
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
         """Stop the server.
 
-        The first SIGTERM waits until proxies notice that the server is not ready.
+        The first SIGTERM takes effect after ``delay`` seconds, so that proxies notice the stop.
         """
         if os.getpid() != self.started:
             os._exit(0)  # a worker that does not serve yet
@@ -262,16 +262,16 @@ def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
 
 
 class _Worker:
-    """Worker process, with the state that it inherits.
+    """The state that a worker process inherits from the server.
 
     ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
-    ``beats`` has the times when the event loops ran.
+    ``beats`` has the time of the last run of each worker's event loop.
     """
 
     def __init__(self, live: LiveSettings, parent: int, stopping: Any, beats: Any) -> None:
         self._live, self._parent, self._stopping = live, parent, stopping
         self._beats = beats
-        #: Whether a worker verified the database, and whether a worker logged that it is away.
+        #: Whether any worker verified the database, and whether any logged that it is away.
         self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
 
     def load(self) -> AsgiToWsgi:
@@ -349,7 +349,7 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
 def _prepare(services: Services) -> str:
     """Prepare the database and fill the caches.
 
-    Returns the error if the database is unreachable.
+    Returns the error if the database is unreachable, or else "".
     """
     try:
         services.ready()

@@ -59,18 +59,18 @@ def _choose_metavar(option: cfg.Opt) -> str:
 
 
 def read_service_settings(arguments: argparse.Namespace) -> Settings:
-    """Apply a service's log options, and read the configuration from absolute paths.
+    """Apply a service's log options, and read its configuration.
 
-    A reload reads the same files, whatever the working directory is then.
+    Paths become absolute, so that a reload reads the same files in any working directory.
     """
     apply_log_options(arguments)
     return read_settings([str(Path(name).resolve()) for name in arguments.config_file])
 
 
 def apply_log_options(arguments: argparse.Namespace) -> None:
-    """Set environment variables so that log options override the configuration files.
+    """Let log options override the configuration files.
 
-    The environment also applies to worker processes and to a reload of the files.
+    They become environment variables, which also apply to worker processes and to a reload.
     """
     for option in CONF.command_line_options:
         value = getattr(arguments, option.dest, None)
@@ -79,7 +79,7 @@ def apply_log_options(arguments: argparse.Namespace) -> None:
 
 
 def take_inherited_socket() -> socket.socket | None:
-    """Return the listening socket that systemd passed to this process, or None.
+    """Return the listening socket that systemd passed, or None.
 
     In the protocol of sd_listen_fds(3), ``LISTEN_PID`` is the receiving process and ``LISTEN_FDS``
     the number of sockets. Raises :class:`Error` for several sockets, and if the socket does not
@@ -102,7 +102,7 @@ def take_inherited_socket() -> socket.socket | None:
 
 
 def raise_connection_limit() -> int:
-    """Raise the limit of open files, and return the maximum number of connections.
+    """Raise the limit of open files, and return the limit of connections.
 
     ``OTHER_FILES`` descriptors remain for the database and other files.
     """
@@ -136,7 +136,7 @@ def find_free_port(host: str, port: int) -> int:
 def resolve(host: str) -> list[str]:
     """Resolve ``host`` to addresses.
 
-    Raises :class:`Error` if there are none.
+    Raises :class:`Error` if there are no addresses.
     """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``status upgrade check``: checks database and configuration before an upgrade."""
+"""``status upgrade check``: readiness of database and configuration."""
 
 import argparse
 from collections.abc import Mapping

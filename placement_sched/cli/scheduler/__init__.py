@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of the scheduler, with a server or the configured database."""
+"""Scheduler commands, which use a server or the configured database."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity``: number of instances that still fit, and the limit of each host.
+"""``capacity``: number of instances that still fit, and limits of hosts.
 
-``capacity --host-failures`` checks that instances of failed hosts find places.
+``capacity --host-failures`` checks whether the instances of failed hosts fit on other hosts.
 """
 
 import argparse
@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _list_rows(answer: Json) -> Iterator[Json]:
-    """Yield a row for each flavor, each followed by rows for parts of the cloud."""
+    """Yield a row per flavor, followed by rows for parts of the cloud."""
     for total in answer.get("flavors", [answer]):
         flavor = {"flavor": total.get("flavor")}
         yield {**total, **flavor, "name": None}
@@ -202,7 +202,7 @@ _COLUMNS = (
 )
 
 
-#: Options of ``capacity`` that describe no request.
+#: Further options of ``capacity`` that cannot be combined with ``--host-failures``.
 _REQUEST_OPTIONS = ("all_flavors", "per", "override", "policy", "change", "changes", "html")
 _FAILOVER_OPTIONS = {"host_failures": "--host-failures", "within": "--within"}
 
@@ -249,7 +249,7 @@ def _run_failover(arguments: argparse.Namespace) -> int:
 
 
 def _list_failures(answer: Json) -> Iterator[Json]:
-    """Yield a row for each instance without a place, or for its failure."""
+    """Yield a row per unplaced instance, or per failure without any."""
     for failure in answer["failures"]:
         facts = {"failure": failure["name"], "state": failure["state"]}
         if not failure["nowhere"]:
@@ -302,7 +302,7 @@ def _format_lacking(instance: Json) -> str:
 
 
 def _format_remaining(row: Json) -> str:
-    """Format how many instances keep failures covered, or the bounds of this number."""
+    """Format how many more instances keep failures covered, or its bounds."""
     if row["exact"]:
         return f"{row['remaining']:,}"
     at_most = "unknown" if row["at_most"] is None else f"{row['at_most']:,}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``decision``: list, show, replay, watch and purge recorded decisions of the scheduler."""
+"""``decision``: list, show, replay, watch and purge recorded decisions."""
 
 import argparse
 import json
@@ -432,9 +432,10 @@ def run_watch(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
-    """Return the hosts that instances would get now, or none with the reason.
+    """Return the hosts that the instances would get now, and an obstacle.
 
-    A server that does not answer is an error only for the first evaluation.
+    The obstacle counts only without hosts. If the server does not answer, this is an error at the
+    first evaluation, and later the obstacle.
     """
     try:
         answer = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})
@@ -480,7 +481,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def _get_option(name: str) -> str:
-    """Return the option of a parameter of the query."""
+    """Return the option that sets a parameter of the query."""
     return "--project" if name == "project_id" else f"--{name.replace('_', '-')}"
 
 
@@ -508,7 +509,7 @@ def _parse_seconds(text: str) -> float:
 def _find_decision(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
     """Return the uuid of the decision that the arguments name.
 
-    Raises :class:`NotFound`.
+    Raises :class:`NotFound` without a decision, and :class:`Invalid` for a malformed id.
     """
     query = {"request_id": arguments.request_id, "instance": arguments.instance}
     decision: str | None = arguments.decision
@@ -559,7 +560,7 @@ def _reject_unknown(page: Json) -> None:
 
 
 def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[str, str]) -> None:
-    """Print existing decisions, oldest first, and then new decisions until Ctrl-C."""
+    """Print existing and then new decisions until Ctrl-C, oldest first."""
     form: str = arguments.format
     columns = find_columns(_COLUMNS, arguments.column)
 

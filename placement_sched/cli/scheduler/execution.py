@@ -117,7 +117,7 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
 
 
 def check_execution_arguments(arguments: argparse.Namespace) -> None:
-    """Reject options that need --execute or --resume if neither is given."""
+    """Reject options that have no effect without --execute or --resume."""
     if getattr(arguments, "skip", None) and arguments.resume is None:
         raise Invalid("--skip needs --resume")
     if arguments.execute or arguments.resume is not None:
@@ -131,7 +131,7 @@ def check_execution_arguments(arguments: argparse.Namespace) -> None:
 def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
     """Yield the client of nova with the login of the arguments.
 
-    Raises :class:`Invalid` if they name neither a cloud nor the address of nova.
+    Raises :class:`Invalid` if the arguments name neither a cloud nor the address of nova.
     """
     urls = {"compute": ("--nova-url", arguments.nova_url)}
     for adapter in make_adapters(arguments, urls).values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``host``: hosts of the cloud, listed, shown, drained for maintenance and undrained."""
+"""``host``: commands that list, show, drain and undrain hosts."""
 
 import argparse
 import sys
@@ -184,7 +184,7 @@ def _print_host(host: Json, console: Console) -> None:
 
 
 def run_drain(arguments: argparse.Namespace) -> int:
-    """Disable a host, plan its drain, and carry out the moves or only print the plan."""
+    """Print the moves that drain a host or, with ``--execute``, drain it."""
     body = {"changes": [{"drain": [arguments.host]}], "flavors": []}
 
     def plan_moves(scheduler: SchedulerApi) -> Json:
@@ -220,10 +220,7 @@ def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
 
 
 def _report_remaining_instances(nova: Nova, host: str) -> int:
-    """Report instances that nova still has on a host.
-
-    The result is the exit status.
-    """
+    """Report instances that nova still has on a host, and return the status."""
     remaining = [server.uuid for server in nova.list_servers_on(host)]
     if not remaining:
         return 0

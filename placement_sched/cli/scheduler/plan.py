@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``plan``, ``plan-run`` and ``rebalance``: moves of instances, proposed and carried out."""
+"""``plan``, ``plan-run`` and ``rebalance``: moves of instances."""
 
 import argparse
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _RUN_COLUMNS = (
     Column("Method", itemgetter("method"), hidden=True),
     Column("User", itemgetter("user_id"), hidden=True),
 )
-#: Argument of each part of the request.
+#: Argument that sets each part of the request, by JSON path.
 _GOAL_ARGUMENTS = {
     "moves": "--moves",
     "request_spec.flavor": "FLAVOR",
@@ -96,9 +96,9 @@ def _add_plan(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the plan, or execute it on request.
+    """Print the plan, or execute it with ``--execute`` or ``--resume``.
 
-    The status of a plan that is only printed is 0 even if instances are stuck.
+    If the plan is only printed, the exit status is 0 even if instances are stuck.
     """
     check_execution_arguments(arguments)
     if arguments.resume is not None:
@@ -205,7 +205,7 @@ def _add_rebalance(commands: Commands) -> None:
 def _run_rebalance(arguments: argparse.Namespace) -> int:
     """Print the proposal, or execute it with ``--execute``.
 
-    The status of a proposal is 0 even if no move helps.
+    If the proposal is only printed, the exit status is 0 even if no move helps.
     """
     check_execution_arguments(arguments)
     if arguments.resume is not None:

@@ -42,7 +42,7 @@ def render(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print an explanation of ``POST /explain``, and selections under ``title``.
+    """Print the answer of ``POST /explain``, and selections under ``title``.
 
     Each selection has the additional key ``instance`` (uuid). ``names`` maps uuids of aggregates to
     the names that replace the uuids. With ``verbose`` the candidates query is printed too.

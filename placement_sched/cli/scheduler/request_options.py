@@ -57,7 +57,7 @@ _FLAGS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 #: Option of each value of a request.
 _OPTION_OF = {value: option for value, option, *_ in _FLAGS}
-#: Option of each part of a request. The longest matching path counts.
+#: Option of each part of a request, by JSON path. The longest matching path counts.
 _OPTIONS = {
     **{keys: _OPTION_OF[value] for keys, value in short_forms.FORM_FIELD_BY_PATH.items()},
     "hosts": "--host",
@@ -71,7 +71,7 @@ _CHANGES_KEYS = ("changes", "flavors", "overrides")
 
 @contextmanager
 def reword_errors(place_of: PlaceOf) -> Iterator[None]:
-    """Reword errors about a document: the source of the value replaces the JSON path."""
+    """Replace the JSON path in errors by the source of the value."""
     try:
         yield
     except Error as failure:
@@ -98,7 +98,7 @@ def reword(failure: Error, place_of: PlaceOf) -> str:
 def add_request_arguments(
     parser: argparse.ArgumentParser, *, several_flavors: bool = False
 ) -> None:
-    """Add the argument for a flavor or request file, and the options that replace it.
+    """Add the argument for a flavor or request file, and further options.
 
     With ``several_flavors`` the option ``--flavor`` may be repeated.
     """
@@ -208,7 +208,7 @@ def _read_object(name: str) -> Json:
 
 
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Reword errors about a request: the option replaces the JSON path.
+    """Replace the JSON path in errors about a request by the option.
 
     The JSON path remains if the value is in a request file.
     """
@@ -263,7 +263,7 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 class ChangesFile:
     """The content of a file of changes.
 
-    ``file`` has the line numbers.
+    ``file`` has the line numbers, or is None without a file.
     """
 
     name: str
@@ -357,8 +357,8 @@ class RequestedChanges:
 def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: bool = False) -> Json:
     """Add the changes and overrides of the options to a request body.
 
-    With ``with_flavors`` the flavors are added too. Raises :class:`Invalid`. The sources of the
-    changes are stored in the arguments, for error messages.
+    With ``with_flavors`` the flavors are added too. Raises :class:`Invalid` for invalid values. The
+    sources of the changes are stored in the arguments, for error messages.
     """
     file = ChangesFile("") if arguments.changes is None else _read_changes_file(arguments.changes)
     request_changes = body.get("changes") or []

@@ -70,7 +70,7 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "POST rebalance": (request_schema.REBALANCE, scheduling.suggest_moves),
     "POST select_destinations": (request_schema.SELECT, scheduling.select_hosts),
 }
-#: The lists whose documents have the marker of the next page in place of links.
+#: Paths of lists whose documents have ``next`` (the marker of the next page), not links.
 _PAGED = (("decisions",), ("plan_runs",))
 #: A query string, as pairs or a mapping.
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -100,26 +100,26 @@ class SchedulerApi(ABC):
         """Return the response to a request."""
 
     def get(self, *path: str, query: Query | None = None) -> Json:
-        """Return the resource or list at a path of names.
+        """Return the resource or list at a path below ``/scheduler/v1``.
 
-        A list of decisions or runs of plans has the marker of the ``next`` page.
+        In a list of decisions or plan runs, ``next`` is the marker of the next page, or None.
         """
         return self._call("GET", *path, query=query)
 
     def post(self, *path: str, body: Json) -> Json:
-        """Run the action at a path of names on ``body``, and return its response.
+        """Run the action at a path with ``body``, and return its response.
 
         Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
         """
         return self._call("POST", *path, body=body)
 
     def put(self, *path: str, body: Json) -> Json:
-        """Change the run of a plan, or a move, at a path of names, and return it."""
+        """Change the plan run or the move at a path, and return it."""
         return self._call("PUT", *path, body=body)
 
 
 class DirectScheduler(SchedulerApi):
-    """Scheduler on the configured database."""
+    """Scheduler inside the command, which uses the configured database."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -51,12 +51,12 @@ from placement_sched.model.names import format_suggestion, suggest_names
 _MAX_COLUMNS = 3
 #: Cell of a stage that a policy does not have.
 _NONE = "-"
-#: Exit status with ``--fail-on-no-host``: not 1 of an error, and not 2 of wrong usage.
+#: Exit status with ``--fail-on-no-host``. 1 stands for an error, and 2 for wrong usage.
 _NO_HOST = 3
 
 
 def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
-    """Print the verdict on each existing host, with all reasons and suggested changes.
+    """Print the verdict on each existing host, with reasons and changes.
 
     Several hosts are also compared in columns, stage by stage. ``names`` maps uuids of aggregates
     to the names that replace the uuids.
@@ -198,7 +198,7 @@ def render_comparison(
 
 
 def _format_count(report: Json | None) -> str:
-    """Format the number of hosts that pass, after the number before a rejection."""
+    """Format the number of hosts that pass a stage, such as ``3 of 5``."""
     if report is None:
         return _NONE
     count_before, count_after = report["before"], report["after"]
@@ -297,9 +297,9 @@ def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation, and return the status ``no_host`` if no host passes.
+    """Print the explanation, and return the exit status.
 
-    Raises :class:`NotFound` for unknown hosts.
+    It is ``no_host`` if no host passes. Raises :class:`NotFound` for unknown hosts.
     """
     body = _explain_body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
@@ -334,7 +334,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
-    """Return the exit status, which requires a passing host under each policy."""
+    """Return 0 if each explanation selects a host, or else ``no_host``."""
     is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
     return 0 if is_selected else int(arguments.no_host)
 
