@@ -96,7 +96,7 @@ class Identity:
     def get_owner_id(self, noun: Literal["project", "user"]) -> str:
         """Return the user or project id of the caller, to store it as the owner.
 
-        Raises :class:`Invalid` if it is too long.
+        Raises :class:`Invalid` if the id is too long for the column.
         """
         owner = self.project_id if noun == "project" else self.user_id
         if len(owner) > MAX_ID_CHARACTERS:

@@ -120,9 +120,10 @@ def set_body(environ: dict[str, Any], data: bytes, amount: int) -> None:
 class Body:
     """The body of a request, while and after it is read.
 
-    ``amount`` is its length in bytes, ``held`` its share of the memory for bodies. Once it is
-    ``dropped``, ``pieces`` stay empty, and ``rejection`` is the error for the client. ``ended`` is
-    true if the body was read completely, so that the connection can be reused.
+    ``amount`` is its length in bytes, ``held`` its share of the memory for bodies. If ``dropped``
+    is true, ``pieces`` stay empty, and ``rejection`` is the error for the client, or None if the
+    application rejects the body for its size. ``ended`` is true if the body was read completely, so
+    that the connection can be reused.
     """
 
     data: bytes = b""
@@ -315,7 +316,8 @@ def check_headers(scope: Scope, environ: Mapping[str, Any]) -> RejectedBody | No
 class AsgiToWsgi:
     """ASGI application that runs a WSGI application on threads.
 
-    ``stopping`` is a function that returns true shortly before the server stops. From then on, the
+    ``limit`` is the maximum size of a body in bytes. ``patience`` is the maximum wait for a thread
+    in seconds (0: no maximum). ``stopping`` returns true shortly before the server stops. Then the
     server reports that it is not ready, and each answer closes its connection, so that a proxy
     sends its next request to another server.
     """

@@ -41,6 +41,7 @@ class Version(NamedTuple):
         return self >= feature
 
 
+#: Limits of routes and schemas that exist in all versions.
 EVER = Version(0, 0)
 NEVER = Version(999, 0)
 

@@ -108,9 +108,8 @@ def add_command(
 ) -> Parser:
     """Add a command that calls ``run``, and return the command's parser.
 
-    With ``of_nova`` the command reads nova's configuration too, if no file is named. If ``of_nova``
-    is None, it reads no configuration.
-    ``statuses`` are exit statuses of the command: ``failure``, and ``wrong_input`` for wrong input.
+    If ``of_nova`` is true, the default files include nova.conf. If it is None, the command reads no
+    configuration. ``statuses`` are exit statuses: ``failure``, and ``wrong_input`` for wrong input.
     """
     parser: Parser = commands.add_parser(
         name,

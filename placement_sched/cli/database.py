@@ -42,7 +42,7 @@ def is_missing(database: Database) -> bool:
 
 
 def check_file_exists(database: Database, instead: str = "") -> None:
-    """Reject a missing SQLite file, which opening would create.
+    """Reject a missing SQLite file, as opening it would create it.
 
     Raises :class:`Unavailable`. ``instead`` is an alternative to the database, for the message.
     """

@@ -105,8 +105,8 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop.
 
-    SIGINT stops the server even if the process inherited it as ignored, as a background job of a
-    shell does.
+    SIGINT stops the server even if the process was started with SIGINT ignored, as shells do for
+    background jobs.
     """
     settings = read_service_settings(arguments)
     app.check_parts(settings)  # reports an error here instead of in every worker

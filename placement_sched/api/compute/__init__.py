@@ -111,7 +111,7 @@ def build_links(call: ApiCall, path: str) -> list[Json]:
 
 
 def require(call: ApiCall, rule: str, project_id: str | None) -> None:
-    """Reject the caller unless ``rule`` allows them on objects of the project.
+    """Reject the caller unless the policy allows ``rule`` in the project.
 
     Raises :class:`Forbidden`.
     """

@@ -121,7 +121,7 @@ def prefix_update_conflicts() -> Iterator[None]:
 
 @contextmanager
 def reword_generation_conflict() -> Iterator[None]:
-    """Move the sentence about the generation to the beginning of a conflict.
+    """Move the sentence about the generation to the start of an error.
 
     OpenStack placement begins the detail with this sentence on the routes of aggregates and traits.
     """

@@ -201,7 +201,7 @@ def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiRes
 
 
 def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
-    """Reject claims in the format of 1.12 that name too many amounts.
+    """Reject claims in the format of 1.12 with too many amounts.
 
     Raises :class:`Invalid`.
     """

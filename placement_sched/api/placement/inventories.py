@@ -202,9 +202,9 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
 
 
 def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
-    """Reject an unknown resource class.
+    """Reject names of resource classes that do not exist.
 
-    Raises :class:`Invalid`. The message begins with ``words``.
+    Raises :class:`Invalid` with a message that begins with ``words``.
     """
     ids = resource_classes.map_ids(connection, names)
     if missing := sorted(set(names) - set(ids)):

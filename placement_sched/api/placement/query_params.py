@@ -40,7 +40,7 @@ def parse_resources(text: str) -> dict[str, int]:
     """Parse ``VCPU:2,MEMORY_MB:1024`` into amounts by class.
 
     If a class is repeated, the last amount counts. An amount larger than any inventory becomes
-    ``MAX_INT + 1``. Raises :class:`Invalid`.
+    ``MAX_INT + 1``. Raises :class:`Invalid` for any other form.
     """
     amounts = {}
     for part in text.split(","):
@@ -68,7 +68,7 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
 
     Version 1.22 added the form ``A,!B``, and 1.39 the form ``in:A,B`` and repetition. Before 1.39,
     the last value counts. Whether traits exist is not checked. ``key`` is the name of the
-    parameter in errors. Raises :class:`Invalid`.
+    parameter in errors. Raises :class:`Invalid` for any other form.
     """
     if not version.has(mv.ANY_TRAITS):
         values = values[-1:]
@@ -123,7 +123,7 @@ def parse_member_of(
 
     A value is ``<uuid>`` or ``in:<uuid>,<uuid>``. Version 1.24 added repetition, and 1.32 the forms
     ``!<uuid>`` and ``!in:<uuid>,<uuid>``. ``key`` is the name of the parameter in errors. Raises
-    :class:`Invalid`.
+    :class:`Invalid` for any other form.
     """
     if len(values) > 1 and not version.has(mv.REPEATED_MEMBER_OF):
         raise Invalid(f"Multiple {key} parameters are not supported before 1.24")

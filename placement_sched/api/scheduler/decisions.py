@@ -82,7 +82,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     """List a page of decisions, newest first.
 
     ``next`` is the marker of the next page, or None. With ``refused``, only decisions that rejected
-    this host are listed. If there are none, ``warnings`` names the filter values that do not exist.
+    this host are listed. If none matches, ``warnings`` names the filter values that do not exist.
     """
     filters = decision_views.read_query(query)
     limit, marker = parse_page(query)

@@ -434,8 +434,8 @@ def run_watch(arguments: argparse.Namespace) -> int:
 def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
     """Return the hosts that the instances would get now, and an obstacle.
 
-    The obstacle counts only without hosts. If the server does not answer, this is an error at the
-    first evaluation, and later the obstacle.
+    The obstacle is the reason if there are no hosts. If the server does not answer, this is an
+    error at the first evaluation and an obstacle later.
     """
     try:
         answer = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})

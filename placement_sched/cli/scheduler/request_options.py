@@ -134,8 +134,8 @@ def move_flavor_argument(arguments: argparse.Namespace) -> None:
 def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
     """Build the body for ``POST /select_destinations``.
 
-    Raises :class:`Invalid` if the file is not a JSON object or options contradict, and for a file
-    of several requests unless ``may_be_several``.
+    Raises :class:`Invalid` if the file is not a JSON object, if it has several requests (unless
+    ``may_be_several``), and if options contradict each other.
     """
     move_flavor_argument(arguments)
     flags = list_request_options(arguments)
@@ -273,7 +273,7 @@ class ChangesFile:
     def get_list(self, key: str) -> list[Any]:
         """Return the list at a key of the file.
 
-        Raises :class:`Invalid` for another type.
+        Raises :class:`Invalid` if the value is not a list.
         """
         value = self.document.get(key) or []
         if not isinstance(value, list):
@@ -284,7 +284,7 @@ class ChangesFile:
     def overrides(self) -> Json:
         """Return the option overrides.
 
-        Raises :class:`Invalid` for another type.
+        Raises :class:`Invalid` if the value is not an object.
         """
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):

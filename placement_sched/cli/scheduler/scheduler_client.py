@@ -79,7 +79,7 @@ Query = Mapping[str, str] | Sequence[tuple[str, str]]
 class SchedulerApi(ABC):
     """Scheduler of a command, which returns the JSON of ``/scheduler/v1``.
 
-    Its methods raise the errors of the scheduler, such as :class:`Invalid`, :class:`NotFound`.
+    Its methods raise the errors of the scheduler, such as :class:`Invalid` or :class:`NotFound`.
     """
 
     #: URL of the server, or of the database without its password.
