@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All SQL statements, in a module for each noun.
+"""SQL statements, in a module for each kind of resource.
 
-The functions take a connection, return model values, and never commit.
+The functions take a connection, return objects of the model, and never commit.
 """

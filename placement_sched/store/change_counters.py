@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change counters: versions that show changes by other processes.
 
-A writer bumps the counter of a subject in the transaction that changes the subject. A reader caches
-a value with the version that it read *before* loading the value, and loads again when the version
-differs.
+A writer increments (bumps) the counter of a subject, such as flavors, in the transaction that
+changes the subject. A reader caches a value with the version that it read *before* loading the
+value, and loads the value again when the version differs.
 
-A Galera cluster (or MySQL's group replication) does not replicate locks. It commits only a single
-transaction of two concurrent transactions that changed the same row, and the other transaction is
-retried (doc/decisions/0013). A bump therefore changes a row. A transaction that holds a subject
-(:func:`hold_version`) changes any of its *shares*, rows of the same table. Several transactions can
-change different shares without a conflict, and a bump changes all shares.
+A Galera cluster (or MySQL's group replication) does not replicate locks. Of two concurrent
+transactions that changed the same row, it commits only the first, and the second is retried
+(doc/decisions/0013). A lock must therefore change a row. A transaction that locks a subject against
+bumps (:func:`hold_version`) changes one of its *shares*: 16 more rows, chosen at random. Thus two
+such transactions rarely conflict. A bump changes all shares.
 
 Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000
-rows to find out that nothing changed. Hosts are therefore divided into groups (parts), each with a
-change counter. Every transaction that changes a node or service of a group increments the counter.
-Only this service writes the tables of nodes and services, and their store modules record each
-change here (:func:`bump_hosts`).
+rows to find out that nothing changed. Hosts are therefore divided into 64 groups (parts), each with
+a change counter. Every transaction that changes a node or service of a group increments its
+counter. Only this service writes the tables of nodes and services, and their store modules record
+each change (:func:`bump_hosts`).
 """
 
 import random
@@ -31,7 +31,7 @@ from placement_sched.db.sql import insert_missing, is_certification_based
 from placement_sched.db.tables import change_counters
 
 T = TypeVar("T")
-#: The version of a subject, with the history of the database that it belongs to.
+#: The version of a subject, and before it the epoch of the server (``db/failover.py``).
 SubjectVersion = tuple[ServerEpoch, int]
 
 _COLUMNS = change_counters.c
@@ -54,7 +54,7 @@ def get_version(connection: Connection, subject: str) -> int:
 
 
 class VersionedCache(Generic[T]):
-    """A cached value, loaded again after the version of its subject has changed.
+    """Cached value that is loaded again if the version of its subject changed.
 
     Each use reads the version, a single row. The version is read before the value is loaded: a
     change in between is cached under the older version, so that the next use loads the value again.
@@ -80,7 +80,7 @@ class VersionedCache(Generic[T]):
 
 
 def map_versions(connection: Connection, prefix: str) -> dict[str, int]:
-    """Map the changed subjects with a prefix to their versions."""
+    """Map the subjects that ever changed, with a prefix, to versions."""
     has_prefix = _COLUMNS.subject.startswith(prefix, autoescape=True)
     rows = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(has_prefix))
     return dict(map(tuple, rows.all()))
@@ -134,8 +134,8 @@ def _shares(subject: str) -> list[str]:
 def hold_version(connection: Connection, subject: str) -> int:
     """Return the version of a subject, and lock it against bumps.
 
-    The lock lasts until the transaction ends. This is for code that derives data from the subject
-    and must not miss a concurrent change. Several transactions may hold a subject at the same time.
+    The lock lasts until the transaction ends. Code that derives data from a subject takes it, so
+    that it misses no concurrent change. Several transactions may hold a subject at the same time.
     """
     query = select(_COLUMNS.version).where(_COLUMNS.subject == subject).with_for_update(read=True)
     value = connection.scalar(query)
@@ -149,7 +149,7 @@ def hold_version(connection: Connection, subject: str) -> int:
 def prevent_remote_bumps(connection: Connection, subject: str) -> None:
     """Prevent other nodes from bumping a subject until the transaction ends.
 
-    For callers that already hold a lock against writers on this node. Does nothing on databases
+    The caller must already hold a lock against writers on this node. Does nothing on databases
     whose locks are sufficient.
     """
     if not is_certification_based(connection):
@@ -189,7 +189,7 @@ def make_lock_visible(connection: Connection, column: Column[Any], rows: sql.Con
 
 
 def compute_host_part(host: str) -> int:
-    """Return the number of the group that a host belongs to, which never changes."""
+    """Return the number of a host's group (part), which never changes."""
     return zlib.crc32(host.encode()) % HOST_PARTS
 
 
@@ -203,6 +203,6 @@ def map_host_versions(connection: Connection) -> Mapping[int, int]:
 
 
 def bump_hosts(connection: Connection, hosts: Iterable[str]) -> None:
-    """Record a change of hosts' nodes or services, in the transaction of the change."""
+    """Record that nodes or services of hosts change in this transaction."""
     parts = {compute_host_part(host) for host in hosts}
     bump_all(connection, [f"{_HOSTS}{part}" for part in sorted(parts)])

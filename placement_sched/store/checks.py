@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariant checks: queries of rows that need an operator's attention."""
+"""Queries of rows that violate an invariant of the database."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant: a sentence with names and uuids.
+    """A violated invariant, with a sentence about the rows that violate it.
 
     A violation is ``allowed`` if the inventory may have been reduced after the allocations were
     made. OpenStack placement permits such a reduction.
@@ -70,8 +70,8 @@ class Violation:
 class Verified:
     """The violations that a check of the whole database found.
 
-    ``checked`` counts rows by kind. ``cut`` has the invariants with more violations than are
-    listed.
+    ``checked`` maps kinds of rows to their numbers. ``cut`` has the invariants with further
+    violations that are not listed.
     """
 
     violations: tuple[Violation, ...]
@@ -100,8 +100,8 @@ _NAMES = (
     _PROVIDERS.name,
     resource_classes.c.name.label("resource_class"),
 )
-#: The consumer may have been created by the claim of the decision. A claim creates both in one
-#: transaction, with equal times. Consumers created otherwise have no ``updated_at``.
+#: The condition that a consumer may belong to the claim of a decision. If the claim created both,
+#: their times are equal. Consumers that no claim created have no ``updated_at``.
 MAY_BE_CLAIMED = sa.or_(
     _CONSUMERS.created_at < _DECISIONS.created_at,
     sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
@@ -117,7 +117,7 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 def is_reduced(written: Any) -> ColumnElement[bool]:
     """Build the condition that an inventory may have been reduced.
 
-    It was changed after its last allocation was ``written``, or changed in the same second but
+    It was changed after ``written``, the time of its last allocation, or in the same second but
     created earlier.
     """
     at_once = sa.and_(written == CHANGED, _OWNED.created_at < CHANGED)
@@ -221,7 +221,7 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
 
 
 def _select_not_claimed() -> Select[Any]:
-    """Build the query of instances that a decision placed and that have no allocations."""
+    """Build the query of instances without the allocations of their claim."""
     holds = sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
@@ -239,8 +239,8 @@ def _select_not_recorded() -> Select[Any]:
     """Build the query of unrecorded instances with allocations of a claim.
 
     A consumer created after the decision does not belong to its claim: the instance was deleted
-    and a client allocated again for the same uuid. While the database of a nova cell is
-    unreachable, records of its instances may be missing.
+    and a client allocated again for the same uuid. Hosts of nova cells whose database is
+    unreachable are skipped, because records of their instances may be missing.
     """
     is_away = sa.exists().where(
         _NODES.host == _PLACES.host,
@@ -293,9 +293,9 @@ def iterate_violations(
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
     """Yield at most ``limit`` violations of each invariant.
 
-    A violation is a pair of the invariant and its values. If there are more violations, the
-    database chooses any of them, because an order would require finding all of them first. Only
-    inventories over their capacity are ordered. Violations in provider trees have no limit.
+    A violation is a pair of the invariant and a mapping with the values of the row. If there are
+    more violations, the database chooses any of them, because sorting would require finding all of
+    them. Only inventories over their capacity are sorted. Violations in trees have no limit.
     """
     for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(limit)).mappings().all():
@@ -306,7 +306,7 @@ def iterate_violations(
 
 
 def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[str, object]]:
-    """Yield instances with allocations on a host other than recorded.
+    """Yield instances with allocations only on other hosts than recorded.
 
     Only trees whose root is a compute node count: allocations from shared storage do not indicate
     a host. Instances with a task state are skipped, as they may be moving. An instance of a nova
@@ -354,9 +354,9 @@ def _select_misplaced_instances() -> Select[Any]:
 
 
 def _select_broken_trees() -> Select[Any]:
-    """Build the query of unknown parents, loops, and roots below another provider.
+    """Build the query of providers with a wrong parent or root.
 
-    A tree begins with a provider without an existing parent. A loop belongs to no tree.
+    The topmost provider of a tree has no existing parent. Providers in a loop have none.
     """
     parent, child = resource_providers.alias("parent"), resource_providers.alias("child")
     parent_id, root_id = _PROVIDERS.parent_provider_id, _PROVIDERS.root_provider_id
@@ -389,7 +389,7 @@ def _iterate_broken_trees(
 
 
 def list_orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return the orphans with allocations from a provider, or from any compute node.
+    """Return orphans with allocations from a provider, or any compute node.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
     not belong to compute and are never orphans.
@@ -438,8 +438,8 @@ def find_allocated_elsewhere(
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Find recorded instances that also have allocations from other hosts.
 
-    The result maps each instance uuid to the names of the other hosts, and each name to the uuids
-    of the root providers of the allocations.
+    ``uuids`` are the instances to check (None: all). The result maps the uuid of each instance to
+    the names of the other hosts, and each name to the uuids of the root providers.
     """
     node = compute_nodes.alias()
     columns = (_CONSUMER_ID, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded decisions with notices and shadow results.
 
-A notice is recorded when a request without a host would fit now. A shadow result is nova's choice
-for an instance of an evaluated request.
+A notice announces to webhooks that a request without a host would fit now. A shadow result compares
+the choices of nova and of this service for an instance.
 """
 
 import re
@@ -65,7 +65,7 @@ _SHADOW_FIELDS = {
     "instance": "instance_uuid",
     **{name: name for name in ("position", "verdict", "our_host", "nova_host")},
 }
-#: No parameter may have the name of a column.
+#: The parameters have other names than the columns, as SQLAlchemy requires.
 _UPDATE_VERDICT = (
     update(shadow_results)
     .where(
@@ -85,7 +85,7 @@ _PLACE = insert(decision_places)
 #: Attributes of a decision, and of its request ids, that have columns of the same name.
 _DECISION_ATTRIBUTES = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
-#: The columns of a list, without the large documents.
+#: The columns that a list shows, without the large JSON documents.
 _LISTED = (*_DECISION_ATTRIBUTES, "stage", "reason")
 _SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
 #: Filters that compare a column of the same name for equality.
@@ -102,7 +102,7 @@ _NOTICES = decision_notices.c
 def record_shadow_results(
     connection: Connection, results: Iterable[ShadowResult], now: datetime
 ) -> None:
-    """Record new results."""
+    """Record new shadow results."""
     rows = [
         {column: getattr(result, name) for name, column in _SHADOW_FIELDS.items()}
         | {"detail": to_storable(result.detail), "created_at": now}
@@ -114,7 +114,7 @@ def record_shadow_results(
 def record_shadow_verdicts(
     connection: Connection, results: Sequence[ShadowResult], now: datetime
 ) -> None:
-    """Update recorded results with verdict, nova's host and the reason."""
+    """Update verdict, nova's host and detail of recorded shadow results."""
     rows = [
         {
             "of_decision": result.decision,
@@ -131,19 +131,19 @@ def record_shadow_verdicts(
 
 
 def list_pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
-    """Return the results without a verdict, oldest first."""
+    """Return the shadow results without a verdict, oldest first."""
     return _list_shadow_results(connection, _SHADOW_COLUMNS.verdict == PENDING)
 
 
 def list_shadow_results(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
-    """Return the results of a decision, sorted by position."""
+    """Return the shadow results of a decision, sorted by position."""
     return _list_shadow_results(connection, _SHADOW_COLUMNS.decision_uuid == uuid)
 
 
 def list_shadow_results_since(
     connection: Connection, moment: datetime | None
 ) -> tuple[ShadowResult, ...]:
-    """Return the results of requests since a time (None: all), oldest first."""
+    """Return shadow results recorded since a time (None: all), oldest first."""
     conditions = () if moment is None else (_SHADOW_COLUMNS.created_at >= moment,)
     return _list_shadow_results(connection, *conditions)
 
@@ -241,7 +241,7 @@ def find_oldest_time(connection: Connection, wanted: DecisionQuery) -> datetime 
 def count_by_value(
     connection: Connection, wanted: DecisionQuery, column: str, limit: int
 ) -> tuple[DecisionCount, ...]:
-    """Return the ``limit`` most frequent values of a column in matching decisions."""
+    """Count matching decisions by the most frequent values of a column."""
     value, count = _COLUMNS[column], func.count().label("count")
     failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
     query = _filter(select(value, count, failed).where(value.is_not(None)), wanted)
@@ -257,7 +257,8 @@ def count_by_time(
 ) -> list[tuple[datetime, str, int]]:
     """Count decisions per unit of time and outcome.
 
-    Each count is a begin, an outcome and a number. ``unit`` is ``minute``, ``hour`` or ``day``.
+    Returns tuples: begin of the interval, outcome, number. ``unit`` is ``minute``, ``hour`` or
+    ``day``.
     """
     names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
     parts = [extract(name, _COLUMNS.created_at) for name in names]
@@ -399,7 +400,7 @@ def _build_summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[st
 
 
 def _make_storable(connection: Connection, name: str | None) -> str | None:
-    """Replace characters of a name that the database cannot store by placeholders."""
+    """Replace characters that the database cannot store by placeholders."""
     if name is None or name.isascii():
         return name
     return Characters.read_from(connection).replace_unstorable(name)
@@ -474,7 +475,8 @@ def notice_of(connection: Connection, uuid: str) -> Notice | None:
 def record_notice(connection: Connection, notice: Notice, now: datetime) -> None:
     """Record the state of a notice, unless its decision was deleted.
 
-    The lock is not replicated: on Galera, a notice stays if another node deletes its decision now.
+    The lock of the decision delays its deletion. Galera does not replicate the lock: a notice stays
+    if another node deletes its decision at the same time.
     """
     decision = select(_COLUMNS.id).where(_COLUMNS.uuid == notice.decision)
     if connection.scalar(decision.with_for_update(read=True)) is None:

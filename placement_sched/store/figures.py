@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the whole cloud: row counts, capacity, and the last failover computation.
+"""Figures of the whole cloud, and the last result for failover capacity.
 
-There are also counts of inconsistent rows, such as providers without a root. The result of the last
-failover computation is in the only row of its table.
+Figures are the capacity and usage by zone, and counts of rows, also of inconsistent rows such as
+providers without a root.
 """
 
 from dataclasses import dataclass
@@ -42,9 +42,9 @@ _INCOMPLETE = (
     .outerjoin(tables.consumers, tables.consumers.c.uuid == tables.allocations.c.consumer_id)
     .where(tables.consumers.c.id.is_(None))
 )
-#: The subject of the change counter.
+#: The change counter that rises with each new result of a failover computation.
 FAILOVER_SUBJECT = "failover_result"
-#: The id of the only row.
+#: The id of the only row of ``failover_results``.
 _FAILOVER_ID = 1
 
 
@@ -119,7 +119,7 @@ def _count(rows: Select[Any]) -> ColumnElement[int]:
 def read_cloud_figures(
     connection: Connection, now: datetime, down_time: int, default_zone: str
 ) -> CloudFigures:
-    """Return the current figures, in five statements.
+    """Return the number of hosts by state, and capacity and usage by zone.
 
     A service is up if its last heartbeat is at most ``down_time`` seconds old. Hosts without a
     zone, and providers that belong to no compute node, are counted in ``default_zone``.
@@ -178,7 +178,7 @@ def _sum_by_zone(
 
 
 def replace_failover_result(connection: Connection, answer: Json) -> None:
-    """Replace the result by the answer of a new computation."""
+    """Replace the result of the last failover computation."""
     change_counters.bump(connection, FAILOVER_SUBJECT)
     moment = FailoverResult.from_answer(answer).computed_at
     text = orjson.dumps(answer).decode()
@@ -189,6 +189,6 @@ def replace_failover_result(connection: Connection, answer: Json) -> None:
 
 
 def read_failover_result(connection: Connection) -> FailoverResult | None:
-    """Return the result, or None before the first computation."""
+    """Return the last failover result, or None before the first."""
     text: Any = connection.scalar(select(failover_results.c.result))
     return None if text is None else FailoverResult.from_answer(orjson.loads(text))

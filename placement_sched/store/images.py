@@ -38,12 +38,12 @@ _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSearch:
-    """The filters of a list of images that ``viewer`` may see, and its order.
+    """The filters and the order of a list of images that ``viewer`` may see.
 
-    If ``visibility`` is None, public images and the viewer's own images are listed. For each
-    attribute in ``anyof``, an image must have any of the values. It must have all ``tags`` and
-    ``properties``. ``order`` contains pairs of attribute and descending flag. The list begins after
-    the image ``marker``.
+    If ``visibility`` is None, only public images and the viewer's own images are listed, but all
+    images for an administrator. For each attribute in ``anyof``, an image must have any of the
+    values. It must have all ``tags`` and ``properties``. ``order`` contains pairs of attribute and
+    descending flag. The list begins after the image ``marker``.
     """
 
     viewer: Viewer
@@ -104,7 +104,7 @@ def find_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> St
 
 
 def list_by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
-    """Return the image with this uuid, else all images with this name, sorted by uuid."""
+    """Return the image with this uuid, else all with this name, by uuid."""
     # Stored uuids are in lower case.
     uuid = name_or_uuid.lower()
     either = sa.or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid)
@@ -157,7 +157,7 @@ def change(connection: Connection, old: StoredImage, new: StoredImage) -> None:
 
 
 def remove(connection: Connection, image: StoredImage) -> None:
-    """Delete an image, which the caller has locked, with its properties and tags."""
+    """Delete an image that the caller has locked, with properties and tags."""
     image_id = _get_id(image)
     for table in (image_properties, image_tags):
         connection.execute(delete(table).where(table.c.image_id == image_id))
@@ -171,7 +171,7 @@ def _get_id(image: StoredImage) -> int:
 
 
 def _build_values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
-    """Return the columns that rows and images share, with flags as bool or int."""
+    """Return the columns that rows and images share, with flags as ``flag``."""
     values = {name: getattr(source, name) for name in _COLUMNS}
     return values | {name: flag(values[name]) for name in _FLAGS}
 
@@ -208,7 +208,7 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
 
 
 def _build_size(connection: Connection) -> ColumnElement[int]:
-    """Build the size of an image's properties and tags, in characters or bytes."""
+    """Build the size of an image's properties and tags (characters or bytes)."""
     # PostgreSQL reads a long text to count its characters, but not to count its bytes.
     length = sa.func.octet_length if sql.is_postgresql(connection) else sa.func.length
     properties = select(sa.func.sum(length(_PROPERTIES.name) + length(_PROPERTIES.value)))

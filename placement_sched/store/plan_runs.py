@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal of plan runs and of their moves."""
+"""Records of plan runs, which carry out the moves of a plan in nova."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
@@ -53,7 +53,7 @@ def record(connection: Connection, run: PlanRun, now: datetime) -> None:
 
 
 def get_by_uuid(connection: Connection, uuid: str) -> PlanRun:
-    """Return a run with its moves, or raise :class:`NotFound`, in two statements."""
+    """Return a run with its moves, or raise :class:`NotFound`."""
     row = connection.execute(select(plan_runs).where(_RUNS.uuid == uuid)).first()
     if row is None:
         raise NotFound(f"No run with uuid {uuid} found", code="scheduler.not_found")
@@ -97,9 +97,10 @@ def search(
 def change_run(connection: Connection, uuid: str, state: str, executor: str, now: datetime) -> None:
     """Change the state of a run.
 
-    The state ``running`` makes the sender the executor of the run. Raises :class:`NotFound` if the
-    run does not exist. Raises :class:`Conflict` if the run is done, if another process is the
-    executor, and for the state ``done`` while moves are planned or started.
+    The state ``running`` makes ``executor`` the executor of the run. Only the executor can set
+    other states. Raises :class:`NotFound` if the run does not exist. Raises :class:`Conflict` if
+    the run is already done, if it has another executor, or if the state ``done`` is set while moves
+    are planned or started.
     """
     condition = (_RUNS.uuid == uuid) & (_RUNS.state != DONE)
     if state != RUNNING:
@@ -123,8 +124,8 @@ def lock_run(
 ) -> None:
     """Lock a run for its executor until the end of the transaction.
 
-    Raises :class:`Conflict` if another process has become the executor, and before the start of a
-    move (``is_start``) if the run is not running.
+    Raises :class:`Conflict` if another process has become the executor. If a move is to start
+    (``is_start``), also raises it if the run is not running.
     """
     condition = (_RUNS.uuid == uuid) & (_RUNS.executor == executor)
     if is_start:
@@ -154,10 +155,13 @@ def change_move(
 
 
 def purge(connection: Connection, before: datetime, limit: int) -> None:
-    """Delete the ``limit`` oldest runs that are not running and last changed before a time."""
+    """Delete up to ``limit`` runs that changed last before ``before``.
+
+    The oldest runs are deleted first. Runs in the state ``running`` stay.
+    """
     is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
     query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
-    uuids = connection.scalars(query.with_for_update()).all()  # none of them is resumed now
+    uuids = connection.scalars(query.with_for_update()).all()  # no run is resumed now
     sql.change_in_batches(connection, delete(plan_moves), _MOVES.run_uuid, uuids)
     sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
 
@@ -171,7 +175,7 @@ def build_executor_conflict(uuid: str) -> Conflict:
 
 
 def build_not_running_conflict(run: PlanRun) -> Conflict:
-    """Return the error for starting a move in a run that is not running."""
+    """Build the error for the start of a move in a run that is not running."""
     return Conflict(
         f"Run {run.uuid} is {run.state}. Moves start only in the state running: set the state first"
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes within a simulation (``db/transaction.py``), with the effect of regular writes.
+"""Writes within a simulation, a transaction that is rolled back.
 
-A simulation increments no change counter, generation or version, because every writer of these rows
-would wait until the simulation is rolled back. Code that runs in a simulation uses no values cached
-before it. Rows that are only inserted block no other writer.
+Unlike regular writes, they increment no change counter, generation or version, because every writer
+of these rows would wait until the simulation (``db/transaction.py``) is rolled back. Code that runs
+in a simulation uses no values cached before it. Inserted rows block no other writer.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _INSTANCES = tables.instances.c
 def disable(
     connection: Connection, hosts: Collection[str], trait: str, reason: str, now: datetime
 ) -> None:
-    """Disable the compute services of hosts, and add a trait to their root providers."""
+    """Disable compute services of hosts, and add a trait to root providers."""
     compute_services = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     statement = compute_services.values(disabled=1, disabled_reason=reason)
     sql.change_in_batches(connection, statement, _SERVICES.host, sorted(hosts))
@@ -95,10 +95,10 @@ def add_trees(
     without: str,
     now: datetime,
 ) -> None:
-    """Add copies of a provider tree, with its inventories, traits and aggregates.
+    """Add copies of a provider tree, with inventories, traits and aggregates.
 
-    ``named`` has a mapping for each copy, from the uuid of a provider to the uuid and name of the
-    copied provider. The trait ``without`` is not copied.
+    ``like`` is the tree. ``named`` has a mapping for each copy, from the uuid of each provider to
+    the uuid and name of the new provider. The trait ``without`` is not copied.
     """
     rows = [
         (*names[node.uuid], node.parent_uuid and names[node.parent_uuid][0])
@@ -153,7 +153,7 @@ def change_members(
     removed: Collection[int],
     now: datetime,
 ) -> None:
-    """Add providers to an aggregate, given by uuid, and remove other providers."""
+    """Add providers to the aggregate with a uuid, and remove providers."""
     aggregate_id = aggregates.MEMBERS.ensure(connection, [aggregate], now)[aggregate]
     table = tables.resource_provider_aggregates
     rows = [
@@ -182,7 +182,7 @@ def move(
 ) -> None:
     """Replace the allocations of instances, and set their hosts and nodes.
 
-    The caller has checked the capacity.
+    ``places`` maps instances to host and node. The caller has checked the capacity.
     """
     table, key = tables.allocations, tables.allocations.c.consumer_id
     sql.change_in_batches(connection, delete(table), key, sorted(places))
@@ -221,12 +221,12 @@ class HostLoad(NamedTuple):
 
     @property
     def free(self) -> int:
-        """Return the unallocated amount, which is below 0 if the capacity is exceeded."""
+        """Return the free amount, below 0 if allocations exceed the capacity."""
         return self.capacity - self.used
 
 
 def list_loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return the loads of nodes per class, sorted by host and uuid."""
+    """Return the loads of all nodes for classes, sorted by host and uuid."""
     nodes = sorted(hosts.list_served_nodes(connection), key=attrgetter("host", "uuid"))
     amounts = hosts.sum_amounts(connection, None, names)
     return [

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, flavors and instances, by the nouns of the compute API."""
+"""SQL statements about the resources of the Compute API."""

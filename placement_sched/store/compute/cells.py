@@ -12,14 +12,14 @@ from placement_sched.db.tables import cells
 from placement_sched.model.instance import NovaCell
 
 _COLUMNS = cells.c
-#: Length of the column, in characters.
+#: Length of the column ``failure``, in characters.
 _MAX_FAILURE = 255
 _ATTRIBUTES = ("uuid", "name", "disabled", "read_at", "away_since", "failure")
 _CELLS = select(*(_COLUMNS[name] for name in _ATTRIBUTES))
 
 
 def list_cells(connection: Connection) -> tuple[NovaCell, ...]:
-    """Return all cells, in the order of their first record."""
+    """Return all cells, sorted by the time of their first record."""
     return tuple(map(_build_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 
@@ -32,7 +32,7 @@ def list_closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
 
 
 def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
-    """Set the names and disabled flags of cells, but not their reachability."""
+    """Create cells, or update their names and disabled flags."""
     rows = [
         {
             "uuid": cell.uuid,
@@ -53,13 +53,13 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
 
 
 def record_read(connection: Connection, uuids: Collection[str], now: datetime) -> None:
-    """Record a successful read of the databases of cells, which ends their outage."""
+    """Record that the databases of cells were read, and end their outages."""
     statement = update(cells).values(read_at=now, away_since=None, failure=None)
     sql.change_in_batches(connection, statement, _COLUMNS.uuid, sorted(uuids))
 
 
 def record_failure(connection: Connection, uuid: str, failure: str, now: datetime) -> None:
-    """Record the latest failure of a cell's database and the time of the first failure."""
+    """Record a failure of a cell's database, and when its outage began."""
     row = update(cells).where(_COLUMNS.uuid == uuid)
     connection.execute(row.values(failure=failure[:_MAX_FAILURE]))
     connection.execute(row.where(_COLUMNS.away_since.is_(None)).values(away_since=now))

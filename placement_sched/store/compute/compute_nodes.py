@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes: the last report and heartbeat of each node, also as hypervisors.
+"""Compute nodes with their last reports and heartbeats, and hypervisors.
 
-A hypervisor is a compute node of a host with a compute service.
+A hypervisor is a compute node whose host has a compute service.
 """
 
 import zlib
@@ -46,7 +46,7 @@ _REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _LOCKED_HOSTS = select(_COLUMNS.host).order_by(_COLUMNS.id).with_for_update()
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
-#: The change counter for the set of nodes and their names. It also rises for other changes.
+#: The change counter that rises when nodes or their names change, and at changes of services.
 NAMES = services.ENABLED_NODES
 _SERVICE_COLUMNS = tables.services.c
 #: The ids and names of the nodes of hosts that have a compute service.
@@ -58,9 +58,9 @@ _HYPERVISORS = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.hypervisor_hostname, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReports:
-    """Uuids of the nodes that a write of reports has created and changed.
+    """Uuids of the nodes that :func:`write` has created or changed.
 
-    ``came_from`` maps each node that moved to another host to its previous host.
+    ``came_from`` maps the uuid of each node that moved to another host to its previous host.
     """
 
     created: frozenset[str]
@@ -118,9 +118,10 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
-    """Return nodes sorted by uuid, optionally only of a host or with a name.
+    """Return a page of nodes, sorted by uuid.
 
-    The list begins after the uuid ``after``.
+    ``host`` and ``hypervisor_hostname`` are filters (None: any). The page begins after the uuid
+    ``after``.
     """
     filters = sql.drop_none(host=host, hypervisor_hostname=hypervisor_hostname)
     keys = None if after is None else [after]
@@ -160,7 +161,7 @@ class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
 def map_uuids_by_name(
     connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
 ) -> dict[tuple[str, str], str]:
-    """Map host and hypervisor_hostname to node uuids, for these hosts (in a cell)."""
+    """Map (host, hypervisor_hostname) to node uuids, for hosts (in a cell)."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
     query = query.filter_by(**sql.drop_none(cell_uuid=cell_uuid))
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
@@ -182,14 +183,14 @@ def map_uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Record when the nodes of hosts were last seen up, like ``services.record_seen``."""
+    """Record heartbeats of nodes, by host, like ``services.record_seen``."""
     services.raise_last_seen(connection, update(compute_nodes), moments, now)
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    # The lock is needed: a node that moved just before its deletion would stay in caches.
+    # Without a lock, a node could move after this read, and caches would keep it on its new host.
     hosts = set(sql.select_scalars_in_batches(connection, _LOCKED_HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
@@ -201,9 +202,9 @@ def remove_many(connection: Connection, uuids: Collection[str]) -> int:
 def map_changed_columns(
     connection: Connection, nodes: Sequence[ComputeNode]
 ) -> dict[str, tuple[str, ...]]:
-    """Map the uuids of changed nodes to the columns that differ from their records.
+    """Map the uuids of changed nodes to their changed columns.
 
-    For a new node these are all columns. Nodes that differ only in their heartbeat are omitted.
+    A new node has all columns. Nodes that differ only in their heartbeat are omitted.
     """
     uuids = [node.uuid for node in nodes]
     stored = {
@@ -237,11 +238,11 @@ def write(
 ) -> WrittenReports:
     """Write reports of nodes, with a constant number of statements.
 
-    A report equal to the last one changes only the heartbeat, not ``version`` or ``updated_at``.
-    ``after`` contains the versions that the caller read before the reports.
+    A report equal to the node's last report changes only the heartbeat, not ``version`` or
+    ``updated_at``. ``after`` maps uuids to the versions before the caller collected the reports.
 
     Raises :class:`Duplicate` if another node has the same host and hypervisor_hostname, and
-    :class:`ConcurrentUpdate` if another request reported one of the nodes first.
+    :class:`ConcurrentUpdate` if another request has written any of the nodes since then.
     """
     rows = {node.uuid: build_row(node) for node in nodes}
     query = _NODES.order_by(_COLUMNS.id).with_for_update()
@@ -258,7 +259,7 @@ def write(
     }
     changed = [row for uuid, row in rows.items() if uuid in columns]
     differing = {name for names in columns.values() for name in names}
-    all_columns = [name for name in _REPORTED if name in differing]  # the SQL text stays the same
+    all_columns = [name for name in _REPORTED if name in differing]  # in a fixed order
     _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
     _change(connection, changed, stored, all_columns, now)
@@ -285,7 +286,7 @@ def write(
 
 
 def build_row(node: ComputeNode) -> dict[str, Any]:
-    """Convert a node to the columns of its report."""
+    """Convert a node to the columns that its report sets."""
     return {
         "uuid": node.uuid,
         "host": node.host,
@@ -299,10 +300,7 @@ def build_row(node: ComputeNode) -> dict[str, Any]:
 def _check_names(
     connection: Connection, rows: Sequence[Mapping[str, Any]], old_rows: Mapping[str, Row[Any]]
 ) -> None:
-    """Reject a node with the host and name of another node.
-
-    Raises :class:`Duplicate`.
-    """
+    """Raise :class:`Duplicate` for a node with host and name of another."""
     uuid_by_names = {}
     for row in rows:
         names, old = (row["host"], row["hypervisor_hostname"]), old_rows.get(row["uuid"])
@@ -336,8 +334,8 @@ def _build_concurrent_update(action: str) -> ConcurrentUpdate:
 def _compute_first_version(row: Mapping[str, Any]) -> int:
     """Derive the first version of a node from its report.
 
-    If a node is deleted and created again with another report, no process has its new version in a
-    cache.
+    Caches identify a report by uuid and version. A node that is deleted and created again with
+    another report therefore gets another version.
     """
     text = "\0".join(str(row[key]) for key in _REPORTED)
     return zlib.crc32(text.encode()) & 0x3FFFFFFF
@@ -402,7 +400,7 @@ def list_hypervisors(
 
 
 def search_hypervisors(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Return hypervisors with a text in their names, in any case, sorted by id."""
+    """Return hypervisors with ``part`` in the name (any case), sorted by id."""
     if len(part) > get_max_length(_COLUMNS.hypervisor_hostname):
         return ()
     contains_part = _COLUMNS.hypervisor_hostname.icontains(part, autoescape=True)
@@ -412,7 +410,7 @@ def search_hypervisors(connection: Connection, part: str) -> tuple[Hypervisor, .
 def iterate_hypervisor_details(
     connection: Connection, hypervisors: Collection[Hypervisor]
 ) -> Iterator[HypervisorDetails]:
-    """Yield hypervisors with their hosts' reports, except nodes deleted since."""
+    """Yield hypervisors with their last reports, except deleted nodes."""
     for batch in sql.split_batches(hypervisors, sql.AT_ONCE):
         reports = list_by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}

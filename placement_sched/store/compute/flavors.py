@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors with extra specs and project access, in lists and as parts of instances."""
+"""Flavors with extra specs and project access, and flavors of instances."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> No
 
 
 def change(connection: Connection, row_id: int, flavor: Flavor, now: datetime) -> None:
-    """Update the flavor with this row id, except its flavor id."""
+    """Update the flavor with this row id, and replace its extra specs."""
     values = {**_build_row(flavor), "updated_at": now}
     connection.execute(update(flavors).where(_FLAVORS.id == row_id).values(values))
     connection.execute(delete(flavor_extra_specs).where(_SPECS.flavor_id == row_id))
@@ -89,7 +89,7 @@ def change(connection: Connection, row_id: int, flavor: Flavor, now: datetime) -
 def replace_projects(
     connection: Connection, projects: Mapping[int, Iterable[str]], now: datetime
 ) -> None:
-    """Replace the projects with access to flavors, given by the row id of the flavor."""
+    """Replace the projects with access to flavors, by row id of the flavor."""
     statement = delete(flavor_projects)
     sql.change_in_batches(connection, statement, _PROJECTS.flavor_id, sorted(projects))
     rows = [
@@ -219,12 +219,12 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorsWanted:
-    """The filters of a flavor list, and its order.
+    """The filters and the order of a flavor list.
 
     If ``is_public`` is None, public and private flavors are listed. If the project ``project_id``
     has access to a private flavor, the flavor counts as public. The list begins after the flavor
-    with the id ``marker``. With ``confined``, the marker may not be a private flavor of another
-    project.
+    with the id ``marker``. If ``confined``, the marker may not be a private flavor that the project
+    cannot access.
     """
 
     is_public: bool | None = True
@@ -285,7 +285,7 @@ def _build_sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
 
 
 def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
-    """Build the condition that a flavor is the marker, including trailing spaces."""
+    """Build the condition that a flavor has exactly the id ``marker``."""
     if len(marker) > get_max_length(_FLAVORS.flavorid):
         return sa.false()
     is_marker = and_(
@@ -300,7 +300,7 @@ def compute_digest(text: str) -> str:
 
 
 def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
-    """Store JSON flavors under their digests, unless they are stored already."""
+    """Store flavors, given as JSON by digest, unless already stored."""
     # Existing rows are excluded first: an insert would lock them, and writers of the same flavor
     # would wait until this transaction ends.
     missing = texts.keys() - _select_by_digest(connection, texts, _COLUMNS.digest).keys()
@@ -310,7 +310,7 @@ def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
 
 
 def read_embedded(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
-    """Map digests to flavors."""
+    """Map the digests of stored flavors to the flavors."""
     texts = _select_by_digest(connection, digests, _COLUMNS.flavor)
     return {digest: orjson.loads(text) for digest, text in texts.items()}
 

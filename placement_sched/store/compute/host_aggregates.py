@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates with hosts and metadata, and the zones and providers of hosts."""
+"""Host aggregates with hosts and metadata, and zones and tags of hosts."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -81,8 +81,8 @@ def read_snapshot(
 ) -> tuple[HostAggregate, ...]:
     """Return all aggregates, or the aggregate with this id, sorted by id.
 
-    They are read with a single statement. With several statements, a reader that commits each
-    statement could combine aggregates and hosts of different moments.
+    A single statement reads aggregates, hosts and metadata. With several statements, a reader that
+    commits each statement could combine their states of different moments.
     """
 
     def select_rows(aggregate: Column[int], kind: str, *columns: ColumnElement[Any]) -> Select[Any]:
@@ -118,7 +118,7 @@ def add(connection: Connection, uuid: str, name: str, now: datetime) -> int:
 
 
 def change(connection: Connection, aggregate_id: int, **values: str | datetime) -> None:
-    """Set columns of an aggregate, possibly to an unused name."""
+    """Set columns of an aggregate, whose new name must be unused."""
     row = update(host_aggregates).where(_AGGREGATES.id == aggregate_id)
     connection.execute(row.values(values))
 
@@ -167,7 +167,7 @@ def remove(connection: Connection, aggregate_id: int) -> None:
 
 
 def bump_version(connection: Connection) -> None:
-    """Record a change of aggregates and serialize writers until the transaction ends."""
+    """Increment the change counter of aggregates, which serializes writers."""
     change_counters.bump(connection, SUBJECT)
 
 
@@ -228,7 +228,6 @@ def replace(
 def _change_members(
     connection: Connection, old: HostAggregate | None, new: HostAggregate, now: datetime
 ) -> None:
-    """Change the hosts and metadata of an aggregate from ``old`` to ``new``."""
     hosts, metadata = (old.hosts, old.metadata) if old else (frozenset(), {})
     if removed := sorted(hosts - new.hosts):
         statement = delete(host_aggregate_hosts).where(_HOSTS.aggregate_id == new.id)
@@ -257,7 +256,7 @@ def find_known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[
 
 
 def map_zones(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Map hosts to the ids and zones of their aggregates with a zone."""
+    """Map each host to the zones of its aggregates, by aggregate id."""
     query = (
         select(_HOSTS.host, _HOSTS.aggregate_id, _METADATA.value)
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
@@ -267,7 +266,7 @@ def map_zones(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[in
 
 
 def map_tags(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
-    """Map hosts to the policy tags of their aggregates, sorted by aggregate id."""
+    """Map hosts to policy tags of their aggregates, sorted by aggregate id."""
     tags_by_host = sql.group_rows(
         (host, Tag(aggregate_id, name, policy))
         for host, aggregate_id, name, value in sql.select_in_batches(

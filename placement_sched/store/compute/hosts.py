@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with their services, and with the amounts and contents of their provider trees.
+"""Hosts with their services, and the contents of their provider trees.
 
-Whole-cloud queries need a fixed number of statements. The database aggregates the rows of a tree
-into one text.
+The number of statements does not depend on the number of hosts, because the database aggregates the
+rows of each tree into one text.
 """
 
 from collections import defaultdict
@@ -42,12 +42,12 @@ _ROOT = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id)
 
 #: The ids of the root providers to query, or None for all.
 Roots = Collection[int] | None
-#: Capacity and used amount by resource class.
+#: Pairs of capacity and used amount, by resource class.
 TreeAmounts = Mapping[str, tuple[int, int]]
 
 
 class ServedNode(NamedTuple):
-    """A compute node with its host's compute service and its root provider's id.
+    """A compute node with its compute service and the id of its provider.
 
     A host without a compute service is treated as enabled and never seen up.
     """
@@ -78,7 +78,7 @@ class ProviderInTree:
 
 
 def list_served_nodes(connection: Connection, *, host: str | None = None) -> list[ServedNode]:
-    """Return all compute nodes, or the nodes of a host, sorted by host and name."""
+    """Return compute nodes (of a host or all), sorted by host and name."""
     is_compute_service = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
     query = (
         select(
@@ -117,9 +117,9 @@ def find_roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
 def sum_amounts(
     connection: Connection, roots: Roots, classes: Collection[str] | None = None
 ) -> dict[int | None, TreeAmounts]:
-    """Map root ids to capacity and usage of classes (None: all) in the tree.
+    """Map root ids to the capacity and usage of each class in the tree.
 
-    Executes two statements.
+    ``classes`` are the names of the classes to sum (None: all). Executes two statements.
     """
     names = resource_classes.map_names_by_id(connection)
     columns = inventories.c
@@ -157,7 +157,7 @@ def map_trait_names(connection: Connection) -> dict[int, str]:
 
 
 def map_traits(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
-    """Map root ids to the distinct trait ids of each tree, sharing equal lists."""
+    """Map root ids to the distinct trait ids of the providers of each tree."""
     ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
     carried = select(_CARRIED.resource_provider_id, ids)
     if roots is not None:
@@ -234,7 +234,7 @@ _LACKING = (
         )
     )
 )
-# Checked first, because it is cheap and most clouds have no provider with the trait.
+# First whether any provider has the trait: the test is cheap, and false in most clouds.
 _ALL_HAVE = select(and_(_CARRIERS.exists(), select_enabled_nodes().exists(), ~_LACKING.exists()))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded instances with hosts, owners and contents, also without allocations."""
+"""Records of instances, with host, owner, flavor, image and metadata."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -112,7 +112,7 @@ def get_by_uuid(connection: Connection, uuid: str) -> Instance:
 def list_by_uuids(
     connection: Connection, uuids: Iterable[str], *, lock: bool = False
 ) -> tuple[Instance, ...]:
-    """Return the existing instances, sorted by uuid, and lock them if ``lock`` is set."""
+    """Return existing instances, sorted by uuid, and optionally lock them."""
     query = _INSTANCES.order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
     rows = list(sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
@@ -137,7 +137,7 @@ def map_hosts(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
 
 
 class MetadataReader:
-    """Reader of instance metadata, with a single query on first use."""
+    """Reader of instance metadata, which queries all uuids on first use."""
 
     def __init__(self, connection: Connection, uuids: Collection[str]) -> None:
         self._connection = connection
@@ -165,7 +165,7 @@ def build_host_instances(connection: Connection, records: Sequence[Instance]) ->
 
 
 def list_names_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
-    """Return the names and places of instances, sorted by name, then uuid."""
+    """Return names and locations of instances, sorted by name, then uuid."""
     query = select(*(_COLUMNS[name] for name in InstanceNames._fields))
     names = map(
         InstanceNames._make, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts))
@@ -182,9 +182,10 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return instances of a host, node or project, sorted by uuid.
+    """Return a page of instances, sorted by uuid.
 
-    The list begins after the uuid ``after``.
+    ``host``, ``node`` and ``project_id`` are filters (None: any). The page begins after the uuid
+    ``after``.
     """
     filters = sql.drop_none(host=host, node=node, project_id=project_id)
     query = _limit_to_page(_INSTANCES.filter_by(**filters), after, limit)
@@ -204,7 +205,7 @@ def is_any(connection: Connection) -> bool:
 def count_by_host(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Map host and node to the number of instances there.
+    """Map pairs of host and node to the number of instances on them.
 
     If ``hosts`` is None, the instances on all hosts are counted.
     """
@@ -219,7 +220,7 @@ def count_by_host(
 
 
 def map_display_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Map the uuids of recorded instances to display names."""
+    """Map the uuids of instances that have a display name to the name."""
     query = select(_COLUMNS.uuid, _COLUMNS.display_name)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
     return {uuid: name for uuid, name in rows if name}
@@ -239,7 +240,7 @@ def record(
     """
     metadata = _METADATA if with_metadata else ()
     changing = [*_RECORDED, *_DERIVED, *metadata, "updated_at"]
-    # Instances share flavors and images.
+    # Instances share flavors and images, so each is serialized only once.
     parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
     texts = {key: to_storable(part) for key, part in shared.items()}
@@ -273,7 +274,7 @@ class InstanceRecord(NamedTuple):
 
     ``flavor_digest`` is the result of ``compute_digest`` in
     :mod:`placement_sched.store.compute.flavors`. Image and metadata are JSON, and times are ISO
-    8601 texts. ``has_own_flavor`` is true if the record contains the flavor itself.
+    8601 texts. ``has_own_flavor`` is true if the row contains the flavor, not only its digest.
     """
 
     uuid: str
@@ -297,14 +298,14 @@ class InstanceRecord(NamedTuple):
 
     @property
     def place_and_state(self) -> "PlaceAndState":
-        """Return the values of the record that other writers change."""
+        """Return the values that writers other than the sync may change."""
         return PlaceAndState.from_row(self._asdict())
 
 
 def list_records_between(
     connection: Connection, first: str, last: str | None
 ) -> list[InstanceRecord]:
-    """Return the instances whose uuid is at least ``first`` and less than ``last``."""
+    """Return records with ``first`` <= uuid < ``last`` (None: no upper limit)."""
     query = _select_kept(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
     return [_parse_kept(row[0]) for row in connection.execute(query).all()]
@@ -319,7 +320,7 @@ def read_records(connection: Connection, uuids: Iterable[str]) -> list[InstanceR
 
 
 class PlaceAndState(NamedTuple):
-    """The values of an instance record that other writers change."""
+    """Values of a record that writers other than the sync may change."""
 
     host: str | None
     node: str | None
@@ -360,9 +361,9 @@ def _parse_kept(text: str) -> InstanceRecord:
 
 
 def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Create instances, except instances that another request has recorded since.
+    """Create instances, except instances that are already recorded.
 
-    A row has all columns but ``id``.
+    Each row has all columns except ``id``.
     """
     sql.insert_missing(connection, instances, rows)
 
@@ -370,7 +371,7 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Update instances to these rows, and create missing instances.
 
-    All rows have the same columns. Rows of locked instances may omit unchanged columns.
+    All rows have the same columns. If the instances are locked, unchanged columns may be missing.
     """
     if rows:
         changing = [name for name in rows[0] if name != "uuid"]
@@ -393,7 +394,7 @@ def _build_row(instance: Instance, texts: Mapping[int, str], now: datetime) -> d
 
 
 def find_storable_id(*candidates: str | int | None) -> str | None:
-    """Return the first id that is not None, or None if it is too long to store."""
+    """Return the first id that is not None, or None if it is too long."""
     first_id = next((str(candidate) for candidate in candidates if candidate is not None), None)
     return first_id if first_id is not None and len(first_id) <= MAX_ID_CHARACTERS else None
 
@@ -423,10 +424,11 @@ def list_unallocated(
     after: str | None = None,
     limit: int,
 ) -> tuple[str, ...]:
-    """Return the next ``limit`` uuids of unallocated instances after ``after``, sorted.
+    """Return sorted uuids of instances without allocations.
 
-    Consumers whose project is ``no_owner`` count as incomplete: their instances are unallocated.
-    ``cell_uuid`` limits the result to instances on nodes of a cell.
+    Returns at most ``limit`` uuids, which follow ``after``. Allocations of incomplete consumers,
+    whose project is ``no_owner``, are ignored. With ``cell_uuid``, only instances on nodes of this
+    cell are listed.
     """
     query = _limit_to_page(_select_unallocated(no_owner, cell_uuid), after, limit)
     return tuple(connection.scalars(query))
@@ -435,7 +437,7 @@ def list_unallocated(
 def count_unallocated(
     connection: Connection, *, no_owner: str, cell_uuid: str | None = None
 ) -> int:
-    """Return the number of unallocated instances."""
+    """Count all instances that :func:`list_unallocated` finds."""
     query = select(sa.func.count()).select_from(_select_unallocated(no_owner, cell_uuid).subquery())
     return int(connection.scalars(query).one())
 
@@ -459,9 +461,9 @@ def _select_unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
 class ServersWanted:
     """The filters (None: no filter) and the order of a server list.
 
-    ``name`` is a case-sensitive part of the name. ``equal`` contains values by column,
+    ``name`` is a case-sensitive part of the name. ``equal`` maps columns to values.
     ``power_state`` is nova's number. ``statuses`` are alternatives. ``default_zone`` is the zone of
-    hosts without a zone. ``sort`` contains columns and descending flags. Ties are ordered by age.
+    hosts without a zone. ``sort`` has pairs of column and descending flag. Ties are sorted by age.
     The list begins after the server with the uuid ``marker``, which must belong to the project.
     """
 
@@ -527,17 +529,17 @@ def _build_conditions(connection: Connection, wanted: ServersWanted) -> list[Col
 
 
 def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
-    """Build the condition that the name contains ``part``, case-sensitive on all databases."""
+    """Build the case-sensitive condition that the name contains ``part``."""
     if connection.dialect.name == "postgresql":
         return func.strpos(_COLUMNS.display_name, part) > 0
     if connection.dialect.name == "sqlite":
         return func.instr(_COLUMNS.display_name, part) > 0
-    # MariaDB compares the bytes.
+    # MariaDB distinguishes upper and lower case only in binary texts.
     return func.instr(cast(_COLUMNS.display_name, mysql.BINARY), part) > 0
 
 
 def _equals(column: str, value: str) -> ColumnElement[bool]:
-    """Build the condition that a column equals a value, ignoring the case of states."""
+    """Build the condition that a column has a value (states: in any case)."""
     if column in {"vm_state", "task_state"}:
         return func.lower(_COLUMNS[column]) == value.lower()
     return _COLUMNS[column] == value
@@ -560,9 +562,9 @@ def _has_status(status: str) -> ColumnElement[bool]:
 
 
 def _iterate_states(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield each vm state that gives this status, with task states and a flag.
+    """Yield vm states of a status, each with a set of task states and a flag.
 
-    If the flag is true, the task state must be one of the tasks, else none of them.
+    A server has the status if its task state is in the set (flag true) or not in it (false).
     """
     for vm_state, (default_status, by_task) in STATUSES.items():
         if default_status == status:

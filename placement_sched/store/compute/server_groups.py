@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups and their members, which are instances whose records name the group."""
+"""Server groups, and their members according to the instance records."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -41,7 +41,7 @@ def list_groups(connection: Connection) -> tuple[ServerGroup, ...]:
 def list_by_name(
     connection: Connection, name: str, project_id: str | None
 ) -> tuple[ServerGroup, ...]:
-    """Return the groups of a project with a name, without members, oldest first."""
+    """Return a project's groups with a name, without members, oldest first."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
     return tuple(map(_build_group, connection.execute(query.order_by(_GROUPS.id))))
 
@@ -55,7 +55,7 @@ def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str,
 
 
 def map_by_uuid(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
-    """Map the uuids of existing groups, oldest first, to groups with members and hosts."""
+    """Map uuids to existing groups with members, oldest first, and hosts."""
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
     for group, uuid, host in sql.select_in_batches(
@@ -104,9 +104,9 @@ def search(
 def with_members(
     connection: Connection, group: ServerGroup, *, without: Collection[str] = ()
 ) -> ServerGroup:
-    """Read the members of a stored group, oldest first, and their hosts.
+    """Return a group with its stored members, oldest first, and their hosts.
 
-    Instances ``without`` are omitted: a move of an instance ignores its own membership.
+    Instances ``without`` are omitted: an instance that is moved does not restrict its own move.
     """
     query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
     rows = connection.execute(query.order_by(_INSTANCES.id)).all()
@@ -115,9 +115,9 @@ def with_members(
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
-    """Return whether a group still has the members and hosts of the stored group.
+    """Return whether the members and hosts of a group are still as stored.
 
-    The instances in ``own`` may be missing.
+    The group has either all stored members, or all except the instances in ``own``.
     """
     stored_groups = (with_members(connection, group, without=uuids) for uuids in ((), own))
     return any(

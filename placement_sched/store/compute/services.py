@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services of hosts, with their heartbeats and whether they are disabled."""
+"""Services of hosts, such as nova-compute, with states and heartbeats."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -32,7 +32,7 @@ def map_by_host(
     binary: str = COMPUTE_BINARY,
     lock: bool = False,
 ) -> dict[str, Service]:
-    """Map hosts to their services of a binary.
+    """Map hosts to their services of a binary, such as nova-compute.
 
     ``lock`` locks the rows, sorted by id, so that no other request disables or enables them before
     the transaction ends.
@@ -59,7 +59,7 @@ def get(connection: Connection, key: int | str, *, lock: bool = False) -> Servic
 def search(
     connection: Connection, *, host: str | None = None, binary: str | None = None
 ) -> tuple[Service, ...]:
-    """Return all services, or the services of a host or a binary, sorted by id."""
+    """Return services, optionally of a host or a binary, sorted by id."""
     query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.drop_none(host=host, binary=binary))
     return tuple(map(_build_service, connection.execute(query)))
 
@@ -67,10 +67,10 @@ def search(
 def record_heartbeats(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
-    """Record heartbeats of hosts, and return their previous services.
+    """Record heartbeats of hosts, and map the hosts to their services.
 
-    The services are locked. Missing compute services are created, enabled. The number of
-    statements does not depend on the number of hosts.
+    Returns the services as they were before, and locks them. Missing compute services are created
+    as enabled. The number of statements does not depend on the number of hosts.
     """
     previous = map_by_host(connection, heartbeats, lock=True)
     if missing := sorted(heartbeats.keys() - previous.keys()):
@@ -97,13 +97,13 @@ def record_heartbeats(
 
 
 def set_last_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
-    """Record when services, given by id, were last seen up, replacing earlier times."""
+    """Set the times when services were last seen up, by service id."""
     set_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
     _bump_hosts(connection, moments)
 
 
 def record_service_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
-    """Record that a service other than nova-compute is up, and create it if necessary."""
+    """Create or update a service other than nova-compute, which is up."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
     row |= {"last_seen_up": now, "created_at": now, "updated_at": now}
     changing = ("last_seen_up", "updated_at")
@@ -136,10 +136,10 @@ def set_heartbeats(
 def list_closed_or_unseen(
     connection: Connection, since: datetime, now: datetime
 ) -> tuple[Service, ...]:
-    """Return compute services that are disabled, forced down or not seen recently.
+    """Return compute services that are disabled, forced down or unseen.
 
-    A service is not seen recently if its heartbeat is before ``since``. A heartbeat after ``now``
-    comes from a clock that was ahead and counts as not seen.
+    A service is unseen if it has no heartbeat since ``since``. A heartbeat after ``now`` comes from
+    a clock that was ahead, and does not count.
     """
     last_seen = _COLUMNS.last_seen_up
     is_unseen = or_(last_seen.is_(None), last_seen < since, last_seen > now)
@@ -151,9 +151,9 @@ def list_closed_or_unseen(
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
     """Record when the compute services of hosts were last seen up.
 
-    Heartbeats earlier than the recorded time are ignored, unless the recorded time is after
-    ``now`` (a clock was ahead). Executes a statement for each moment (and each 30 000 hosts), the
-    earliest moment first.
+    ``moments`` maps hosts to times. A time before the recorded time is ignored, unless the recorded
+    time is after ``now`` (a clock was ahead). Executes a statement for each distinct time, and each
+    30 000 hosts, the earliest time first.
     """
     statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY)
     raise_last_seen(connection, statement.values(updated_at=now), moments, now)
@@ -201,7 +201,7 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
     """Create or replace services, by host and binary.
 
-    A row has the fields of :class:`Service` but ``id`` and ``updated_at``. Raises
+    A row has all fields of :class:`Service` except ``id`` and ``updated_at``. Raises
     :class:`Duplicate` if a uuid belongs to another service.
     """
     if not rows:
@@ -249,7 +249,7 @@ def _build_service(row: Row[*tuple[Any, ...]]) -> Service:
 
 
 def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
-    """Record a change of services while their rows still exist."""
+    """Record a change of the hosts of services, whose rows must exist."""
     query = select(_COLUMNS.host)
     change_counters.bump_hosts(
         connection, sql.select_scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
@@ -257,9 +257,9 @@ def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
 
 
 # The tables of nodes and services determine the compute nodes with an enabled service. Only
-# placement_sched writes these tables, and their store modules record each change here. Heartbeats
-# and reports of other figures do not count: the reports of 10 000 hosts per minute must not wait
-# for the row of a single change counter.
+# placement_sched writes these tables, and their store modules record each such change with
+# bump_enabled_nodes. Heartbeats, and reports without a change of the set, are not recorded: the
+# reports of 10 000 hosts per minute must not wait for the row of a single change counter.
 
 
 def bump_enabled_nodes(connection: Connection) -> None:
@@ -271,7 +271,7 @@ def bump_enabled_nodes(connection: Connection) -> None:
 
 
 def select_enabled_nodes() -> Select[int]:
-    """Build the query with a row for each compute node whose service is enabled."""
+    """Build the query of a row per compute node with an enabled service."""
     is_compute = and_(services.c.host == compute_nodes.c.host, services.c.binary == COMPUTE_BINARY)
     query = select(sa.literal(1)).select_from(compute_nodes).join(services, is_compute)
     return query.where(services.c.disabled == 0)

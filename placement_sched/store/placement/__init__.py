@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers and their data, by the nouns of the placement API."""
+"""SQL statements about the resources of the Placement API."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement aggregates, and the associations of providers with aggregates and traits.
+"""Placement aggregates, and associations of providers with members.
 
-Aggregates are uuids that group providers. Associations are stored as pairs of ids. The names of
-traits are in :mod:`placement_sched.store.placement.traits`.
+An aggregate is a uuid that groups providers. A member is a trait or an aggregate of a provider. An
+association is a pair of a provider id and a member id. The traits are in
+:mod:`placement_sched.store.placement.traits`.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -40,13 +41,13 @@ _BY_UUID = UuidQuery.from_query(
 
 
 class Associations:
-    """Rows that associate providers with members: names of traits or aggregate uuids."""
+    """Associations of providers with members: trait names or aggregate uuids."""
 
     def __init__(self, noun: str, pairs: Table, member: Column[int], name: Column[Any]) -> None:
         """Describe the table of associations.
 
-        ``pairs`` is the table, ``member`` its column with the id of a member, and ``name`` the
-        column with the name of a member.
+        ``noun`` begins errors. ``pairs`` is the table, ``member`` its column with the id of a
+        member, and ``name`` the column of another table with the name of a member.
         """
         self._noun, self._pairs, self._member, self._name = noun, pairs, member, name
         self._provider = pairs.c.resource_provider_id
@@ -106,7 +107,7 @@ class Associations:
         names_by_provider_id: Mapping[int, Collection[str]],
         now: datetime,
     ) -> frozenset[int]:
-        """Replace the members of each provider, and return the changed providers.
+        """Replace the members of providers, and return the changed provider ids.
 
         Missing members are created. The caller has locked the providers, and increments the
         generations of the changed providers. The number of statements does not depend on the number
@@ -131,10 +132,10 @@ class Associations:
     def add(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Add a member to providers, and return the changed providers.
+        """Add a member to providers, and return the changed provider ids.
 
         A missing member is created. Locks the providers, and increments the generations of the
-        providers that lacked it.
+        changed providers.
         """
         wanted = set(provider_ids)
         if not wanted:
@@ -149,9 +150,9 @@ class Associations:
     def remove(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Remove a member from providers, and return the changed providers.
+        """Remove a member from providers, and return the changed provider ids.
 
-        Locks the providers and increments the generations of the providers that had it.
+        Locks the providers, and increments the generations of the changed providers.
         """
         wanted = set(provider_ids)
         member_id = self.map_ids(connection, [name]).get(name)
@@ -183,7 +184,7 @@ class Associations:
     def map_by_provider_uuid(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the traits or aggregates of providers that have any, by provider uuid."""
+        """Map the uuids of providers that have members to the members."""
         rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
         names_by_uuid = sql.group_rows((uuid, name) for name, uuid in rows)
         return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations, the single write function of all claims, and the reshape of providers.
+"""Allocations, the write function of all claims, and reshapes.
 
 A reshape moves inventories and allocations between providers.
 """
@@ -88,7 +88,7 @@ _OF_PROVIDER = UuidQuery.from_query(
 def list_requested_amounts(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
 ) -> list[RequestedAmount]:
-    """List the requested amounts of claims, in order, with provider and class ids.
+    """List the requested amounts of claims, with provider and class ids.
 
     Raises :class:`Invalid` for an unknown resource class.
     """
@@ -234,21 +234,21 @@ def replace(
     """Replace the allocations of each consumer by its claim.
 
     On an error, no claim is made. Runs in the caller's write transaction. The number of statements
-    does not depend on the numbers of consumers, providers and classes. Locks the consumers
-    (existing ones, then created ones, each in order of uuid), their allocations, and the requested
-    providers in order of id, and only then checks the capacity. It therefore never over-allocates,
-    regardless of concurrent writers.
+    does not depend on the numbers of consumers, providers and classes. Locks the existing
+    consumers, then the created consumers (both sorted by uuid), their allocations, and the
+    requested providers (sorted by id), and only then checks the capacity. It therefore never
+    over-allocates, regardless of concurrent writers.
 
     Increments the generations of the consumers and of the requested providers. As in OpenStack
     placement, it also increments the generations of the providers of a consumer that gives up all
     allocations, but not of providers that a consumer moves away from.
 
-    ``recorded`` allocations already exist elsewhere: they need an inventory, but no free capacity.
-    Their rows are dated before the inventories, which the invariant checks interpret as inventories
-    reduced after the allocation.
+    ``recorded`` allocations, such as in a fleet file, already exist. They need an inventory, but no
+    free capacity. Their rows are dated before the inventories, so that the invariant checks treat
+    the inventories as reduced after the allocation.
 
-    ``decided`` marks a claim of the scheduler, recorded with its decision. The created consumers
-    are marked to distinguish them from others.
+    ``decided`` marks a claim of the scheduler, recorded with its decision: consumers that it
+    creates get an ``updated_at`` (see :func:`consumers.create`).
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
     generation conflict, and :class:`CapacityExceeded`.
@@ -276,7 +276,7 @@ def replace_by_first(
     ``others`` are further claims for the same consumer and owner, for the case that ``claim`` does
     not fit. Returns the number of the written claim: 0 for ``claim``, then 1, 2, ... A claim is
     written only while its providers are locked. It may be rejected without locks, by the last
-    committed state. Only the scheduler uses this function, so that the claim is ``decided``.
+    committed state. Only the scheduler uses this function, so each claim counts as ``decided``.
 
     Raises the errors of :func:`replace`.
     """
@@ -323,7 +323,8 @@ def _prepare(
 ) -> _Prepared:
     """Create and lock the consumers of claims.
 
-    Raises :class:`ConcurrentUpdate`.
+    Raises :class:`ConcurrentUpdate` for a generation conflict, and :class:`Invalid` for an unknown
+    provider.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     claims_with_allocations = [claim for claim in ordered if claim.allocations]
@@ -379,10 +380,7 @@ def _write(
 
 
 def check_names(requested: Iterable[str], existing: Container[str]) -> None:
-    """Reject claims that request a provider that does not exist.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` if a requested provider does not exist."""
     for uuid in requested:
         if uuid not in existing:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
@@ -412,7 +410,7 @@ def _rewrite(
     current: Collection[consumers.HeldAmount],
     amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
-    """Delete the current allocations and insert the requested amounts with their times."""
+    """Replace the current allocations by amounts with their times."""
     for batch in sql.split_batches(sorted({row.consumer for row in current})):
         connection.execute(_DELETE, {"consumers": batch})
     rows = [
@@ -456,9 +454,9 @@ def lock_reshape(
     """Lock all rows of a reshape, and return its providers.
 
     ``generations`` are the expected generations by provider uuid. Rows are locked in the same order
-    as by claims, so that reshapes and claims cannot deadlock. Before the inventories are read,
-    raises :class:`Invalid` for an unknown provider, and :class:`ConcurrentUpdate` for a generation
-    conflict of a provider or consumer.
+    as by claims, so that reshapes and claims cannot deadlock. Raises :class:`Invalid` for an
+    unknown provider, and :class:`ConcurrentUpdate` for a generation conflict of a provider or
+    consumer.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
@@ -498,7 +496,7 @@ def reshape(
     """Replace the inventories of providers, and write the claims.
 
     New inventories are written before allocations move to them. Inventories are removed after their
-    allocations have moved away. Raises the errors of :func:`allocations.replace`, and
+    allocations have moved away. Raises the errors of :func:`replace`, and
     :class:`InUse` if a removed inventory still has allocations.
     """
     # Read once, as no other transaction changes the inventories of a locked provider.

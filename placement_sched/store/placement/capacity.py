@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rule for capacity, as an SQL condition and as the check of a claim.
 
-The same rule in Python is in :mod:`placement_sched.model.provider`. A property test compares both.
+:mod:`placement_sched.model.provider` has the same rule in Python. A property test compares the two.
 """
 
 from collections import defaultdict
@@ -46,7 +46,7 @@ def _compile_through_text(element: _as_read, compiler: SQLCompiler, **options: A
 def build_used_sum(
     provider_id: ColumnElement[int], class_id: ColumnElement[int]
 ) -> ColumnElement[int]:
-    """Build the sum of allocations of a class on a provider, read from an index."""
+    """Build the sum of the allocations of a class from a provider."""
     return (
         select(func.coalesce(func.sum(allocations.c.used), 0))
         .where(
@@ -60,8 +60,8 @@ def build_used_sum(
 def build_capacity_condition(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
     """Build the condition that each amount fits into its inventory.
 
-    ``owned`` has pairs of a table, which is the inventories or an alias, and the amount.
-    Allocations are summed only if the capacity is large enough. Most providers pass, but PostgreSQL
+    ``owned`` has pairs of the inventories table, or an alias of it, and an amount. Allocations are
+    summed only if the capacity is large enough. Most providers pass, but PostgreSQL
     expects that ``amount % step_size = 0`` is true for 1 row in 200, and ``capacity >= ...`` for 1
     row in 3. It would then read the whole cloud instead of stopping at the limit. The test
     ``step_size = 1`` and the CASE correct these estimates.
@@ -151,7 +151,7 @@ class RequestedAmount:
 
 @dataclass(frozen=True, slots=True)
 class UsedInventory:
-    """An inventory, and the total amount that is used of it."""
+    """An inventory, and the sum of all allocations from it."""
 
     inventory: Inventory
     used: int
@@ -162,11 +162,11 @@ def check(
     amounts: Collection[RequestedAmount],
     current_amounts: Mapping[InventoryIds, int],
 ) -> None:
-    """Reject amounts that do not fit.
+    """Raise :class:`CapacityExceeded` if any amount does not fit.
 
-    Raises :class:`CapacityExceeded`. ``current_amounts`` contains the current amounts of the same
-    consumers, which they give up. The caller has locked the rows of the providers and of the
-    current allocations, so the state read here cannot change before the transaction ends.
+    ``current_amounts`` are the current allocations of the same consumers, which they give up. The
+    caller has locked the rows of the providers and of the current allocations, so that the state
+    read here cannot change before the transaction ends.
     """
     _check_amounts(check_inventories(connection, amounts), amounts, current_amounts)
 
@@ -176,7 +176,7 @@ def fits(
     amounts: Collection[RequestedAmount],
     current_amounts: Mapping[InventoryIds, int],
 ) -> bool:
-    """Return whether :func:`check` would pass with inventories read before."""
+    """Return whether :func:`check` would pass, with inventories already read."""
     if any(entry.place not in used_inventories for entry in amounts):
         return False
     try:

@@ -17,7 +17,7 @@ already read. The rows of longer transactions are late rows. Every few seconds
 number of rows read. A long transaction of this service ends with a row that makes readers call
 :func:`read_late_rows` at once.
 
-If a row that was read is missing later, it was lost with a failover or a restored backup, or has
+If a row that was read is missing later, it was lost in a failover or by a restored backup, or has
 not reached this node of a cluster yet. Connections must commit each statement, as in
 ``Database.read``.
 """
@@ -77,12 +77,11 @@ _NEWEST = sa.select(sa.func.max(_COLUMNS.id))
 class LogPosition:
     """The position of a reader in the change log.
 
-    ``rows`` are the rows already read above the id ``after``: texts of their values, with their
-    ids. ``steps`` are recent readings: the time by the monotonic clock, and the highest id at that
-    time.
+    ``rows`` maps the rows already read above the id ``after``, as texts, to their ids. ``steps``
+    are recent readings: pairs of a time by the monotonic clock and the highest id at that time.
 
-    ``points`` are for late rows: a time, an id, and the number of rows read up to this id since
-    the first point, an hour ago. ``count`` is the number of rows read up to ``after``.
+    ``points`` serve to detect late rows: a time, an id, and the number of rows read up to this id
+    since the first point, about an hour ago. ``count`` is this number for the id ``after``.
     """
 
     after: int
@@ -94,7 +93,7 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes committed since a position, and the position to continue from.
+    """The changes after a position, and the position to continue from.
 
     ``providers`` are the ids of the providers to load again, deleted providers included. ``names``:
     names of traits, resource classes or aggregates were written. ``is_in_doubt``: all providers
@@ -141,9 +140,9 @@ class ChangeLog(Protocol):
 
 
 def begin(connection: Connection) -> LogPosition:
-    """Return the current position, which is read before all providers are loaded.
+    """Return the position to read later changes from.
 
-    Raises database errors.
+    Call this function before the providers are loaded. Raises database errors.
     """
     now = monotonic()
     start = _find_last_id_before(connection, LATE_OVERLAP)
@@ -170,7 +169,7 @@ def read(connection: Connection, position: LogPosition) -> Changes:
 
 
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
-    """Return the changes of transactions that were open for longer than :data:`OVERLAP`.
+    """Return changes of transactions that were longer than :data:`OVERLAP`.
 
     A single statement detects late rows. If it finds late rows, all providers in the log of the
     last hour are returned.
@@ -222,7 +221,7 @@ def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
 
 def _read_rows(connection: Connection, first: int) -> list[str]:
     kind = connection.dialect.name
-    # As a text, whose type is independent of the size: PostgreSQL prepares one statement.
+    # As text, because PostgreSQL prepares a statement for each type of integer.
     parameters = {"first": str(first)}
     ((rows,),) = _STATEMENTS.get(kind, _STATEMENTS["mysql"]).fetch_rows(connection, parameters)
     return rows.split(",") if rows else []
@@ -254,9 +253,10 @@ def _find_last_id_before(connection: Connection, seconds: float) -> int:
 
 
 def trim(connection: Connection, keep: timedelta = KEEP) -> int:
-    """Delete rows older than ``keep``, except the newest row, and return their number.
+    """Delete rows older than ``keep``, and return their number.
 
-    Several processes may call it concurrently. Each statement takes some milliseconds.
+    The newest row stays. Several processes may call this function concurrently. Each statement
+    takes some milliseconds.
     """
     last = _find_last_id_before(connection, keep.total_seconds())
     deleted = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers with project, user and type, which exist while they have allocations."""
+"""Consumers, which exist while they have allocations, and their owners."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ _IDS_BY_NAME = sa.union_all(
     )
 )
 
-#: An id by kind and name.
+#: Row ids by kind, such as ``project``, and name.
 Ids = dict[tuple[str, str], int]
 _CONSUMER_ID = allocations.c.consumer_id
 #: The generation of a consumer that this transaction has just created, if the database does not
@@ -88,7 +88,7 @@ _CURRENT_AMOUNTS = (
 
 
 def map_ids(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
-    """Map kind and name to the ids of existing rows.
+    """Map pairs of kind and name to the ids of existing rows.
 
     ``wanted`` maps kinds to names. Some thousand names are read with a single statement.
     """
@@ -111,7 +111,7 @@ class Owner(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A locked consumer row, with generation None if this transaction created it."""
+    """A locked consumer (generation None: created by this transaction)."""
 
     id: int
     generation: int | None
@@ -119,7 +119,7 @@ class Record(NamedTuple):
 
 
 def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
-    """Lock existing consumers, sorted by uuid, and return their rows."""
+    """Lock existing consumers, sorted by uuid, and map uuids to their rows."""
     return {
         # MariaDB also finds uuids in upper case, which OpenStack placement accepts.
         row.uuid.lower(): Record(
@@ -142,7 +142,7 @@ def map_owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
 def ensure_owners(
     connection: Connection, claims: Sequence[ConsumerClaim], existing: Ids, now: datetime
 ) -> dict[str, Owner]:
-    """Map consumers of claims to owners, and create missing projects, users and types.
+    """Map consumers to owners, and create missing projects, users and types.
 
     ``existing`` contains the ids of existing rows. Safe with concurrent writers of the same rows.
     """
@@ -266,7 +266,7 @@ class HeldAmount(NamedTuple):
 
 
 def lock_current_amounts(connection: Connection, uuids: Collection[str]) -> list[HeldAmount]:
-    """Return the current allocations of consumers, with locked rows."""
+    """Lock and return the current allocations of consumers."""
     return [
         HeldAmount(consumer.lower(), (provider_id, class_id), used)
         for batch in sql.split_batches(uuids)
@@ -278,7 +278,7 @@ def lock_current_amounts(connection: Connection, uuids: Collection[str]) -> list
 
 
 def _map_ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
-    """Return the ids of rows whose names are equal in a database that ignores case."""
+    """Map names to the ids of rows that the database treats as equal."""
     queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
         for kind, names in wanted.items()

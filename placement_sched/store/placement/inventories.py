@@ -73,7 +73,7 @@ def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[
 def map_by_provider_id(
     connection: Connection, ids: Iterable[int] | None = None
 ) -> dict[int, dict[str, Inventory]]:
-    """Map provider ids (None: all) and classes to inventories, without times."""
+    """Map provider ids (None: all) to inventories by class, without times."""
     rows: Iterable[Any]
     if ids is None:
         rows = connection.execute(_INVENTORIES)
@@ -87,7 +87,7 @@ def map_by_provider_id(
 def map_change_times(
     connection: Connection, provider_ids: Iterable[int]
 ) -> dict[InventoryIds, datetime]:
-    """Map the inventories of providers to the time of their last change, if recorded."""
+    """Map inventories of providers to the times of their last changes."""
     place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
     query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
     rows = sql.select_in_batches(connection, query, _COLUMNS.resource_provider_id, provider_ids)
@@ -115,7 +115,7 @@ def remove(
     names_by_provider_id: Mapping[int, Collection[str]],
     existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Delete inventories of classes, and return the changed providers.
+    """Delete inventories, and return the ids of the changed providers.
 
     The caller has locked the providers and increments the generations of the changed providers.
     Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
@@ -135,7 +135,7 @@ def put(
     now: datetime,
     existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Insert or update inventories, and return the ids of the changed providers.
+    """Create or update inventories, and return the ids of changed providers.
 
     Inventories of other classes stay, and unchanged inventories keep the time of their last change.
     The caller has locked the providers and increments the generations of the changed providers. The
@@ -158,11 +158,12 @@ def put(
 def set_ratios(
     connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
 ) -> frozenset[int]:
-    """Set ratios of existing inventories, and return the changed providers.
+    """Set allocation ratios, and return the ids of the changed providers.
 
-    Ratios are given by class. The caller has locked the providers and increments the generations of
-    the changed providers. A ratio may reduce the capacity below the allocations. The number of
-    statements does not depend on the number of providers.
+    ``by_provider_id`` maps provider ids to ratios by class. A class without an inventory is
+    ignored. The caller has locked the providers and increments the generations of the changed
+    providers. A ratio may reduce the capacity below the allocations. The number of statements does
+    not depend on the number of providers.
     """
     existing = find(connection, by_provider_id)
     wanted = {
@@ -222,10 +223,10 @@ def _remove(
 
 
 def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:
-    """Reject the removal of inventories that have allocations.
+    """Raise :class:`InUse` if an inventory to remove has allocations.
 
-    Raises :class:`InUse` for the first such provider, with all its classes in use. ``names`` maps
-    provider id and class id to class names.
+    ``names`` maps pairs of provider id and class id to class names. The error names the first
+    provider with allocations, and all of its classes in use.
     """
     provider, resource_class = allocations.c.resource_provider_id, allocations.c.resource_class_id
     query = (
@@ -266,7 +267,7 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
 
 
 def _make_comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Remove the timestamps of an inventory, so that it compares with stored values.
+    """Remove the times of an inventory, for comparison with stored values.
 
     The ratio is rounded to the precision of the database.
     """

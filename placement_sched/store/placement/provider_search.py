@@ -36,13 +36,13 @@ from placement_sched.store.placement.resource_providers import (
 )
 
 _PROVIDERS = tables.resource_providers.c
-#: Maximum number of conditions that a planner orders. The joins of 7 conditions take it 10 ms.
+#: Maximum number of conditions that the database plans as joins. Planning 7 joins takes 10 ms.
 MAX_PLANNED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderQuery:
-    """The filters of a provider list, ignoring None and empty values.
+    """The filters of a provider list (None or empty: no filter).
 
     ``in_tree`` is the uuid of any provider of the tree. ``resources`` maps classes to amounts that
     must be free on the provider itself.
@@ -83,7 +83,10 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 @cache  # each nova-compute sends these queries every minute
 def _build_identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
-    """Build the statement for a name, uuids and tree members, per number of spellings."""
+    """Build the statement that filters by name, uuid and tree member.
+
+    ``uuids`` and ``members`` are the numbers of their spellings (0: no filter).
+    """
     statement = PROVIDERS
     if by_name:
         statement = statement.where(_PROVIDERS.name == bindparam("name"))
@@ -98,8 +101,8 @@ def _build_identity_statement(*, by_name: bool, uuids: int, members: int) -> Fre
 def _select_tree(members: int) -> CompoundSelect[Any]:
     """Build the query of all ids in the tree of a member.
 
-    It is a union of the member and of all providers with its root, because with OR the databases
-    scan all providers. Members created before nested providers may have no root.
+    It is a union of the member and of all providers with the same root, because with OR the
+    databases scan all providers. Members created before nested providers may have no root.
     """
     member, relative = (tables.resource_providers.alias(name) for name in ("member", "relative"))
     is_named = _equals_any(member.c.uuid, "member_value", members)
@@ -111,9 +114,10 @@ def _select_tree(members: int) -> CompoundSelect[Any]:
 
 
 def _equals_any(column: ColumnElement[str], name: str, count: int) -> Condition:
-    """Build the condition that a column equals any parameter of :func:`_build_parameters`.
+    """Build the condition that a column equals any of several parameters.
 
-    ``name`` must not be a column name: SQLAlchemy names its own parameters by column and number.
+    :func:`_build_parameters` has their names. ``name`` must not be a column name, because
+    SQLAlchemy names its own parameters by column and number.
     """
     values = [bindparam(f"{name}_{index}", type_=column.type) for index in range(count)]
     return column == values[0] if count == 1 else column.in_(values)
@@ -160,7 +164,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
-    """Yield SQL conditions for free amounts, in groups that the planner handles well."""
+    """Yield SQL conditions for pairs of class id and free amount."""
     for number, batch in enumerate(split_batches(amounts, MAX_PLANNED)):
         yield evaluate_per_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
@@ -217,7 +221,7 @@ def limit_planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def evaluate_per_row(condition: Condition) -> Condition:
-    """Make the database evaluate a condition per row rather than plan it as a join.
+    """Make the database evaluate a condition per row, without a join.
 
     Planners turn EXISTS and IN into joins and try many join orders: planning twenty joins takes
     minutes.

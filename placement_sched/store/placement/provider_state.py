@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bulk reads of the scheduling data of providers, thousands per statement.
 
-Each row is a text with JSON arrays of numbers for about ten providers, because a row costs more
-than text with drivers written in Python. The first number of an array is its kind.
+Each row of a result is a text with JSON arrays of numbers for about ten providers, because drivers
+written in Python are slow for each row. The first number of an array is its kind.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class ProviderRows:
-    """Rows of providers and their details, each beginning with the provider id.
+    """Rows of providers and their details, each beginning with a provider id.
 
     ``providers``: id, uuid, generation, root id and parent id (0 for none). ``inventories``: id,
     class, total, reserved, min_unit, max_unit, step_size, ratio. ``used``: id, class, sum of all
@@ -50,7 +50,7 @@ class ProviderRows:
 
 
 class ProviderSums(NamedTuple):
-    """The number of providers and the sums of their generations and used amounts."""
+    """Number of providers, and sums of their generations and used amounts."""
 
     providers: int = 0
     generations: int = 0
@@ -131,7 +131,7 @@ def list_ids_in_batches(connection: Connection, numbers: Collection[int]) -> set
 
 
 def build_empty_names(connection: Connection) -> KnownNames:
-    """Return no names, for columns that no summary uses."""
+    """Return empty mappings, for callers that need no names."""
     return KnownNames({}, {}, {}, ignores_case=_ignores_case(connection))
 
 
@@ -160,7 +160,6 @@ def read_names(connection: Connection, *, with_aggregates: bool = True) -> Known
 def _read_into(
     connection: Connection, statement: Any, parameters: dict[str, Any], into: ProviderRows
 ) -> None:
-    """Append the rows of a statement to the lists of ``into``."""
     texts = connection.scalars(statement, parameters).all()
     lists = [into.providers, into.inventories, into.used, into.traits, into.aggregates]
     for batch in split_batches(texts, PROVIDERS_PER_STATEMENT):
@@ -170,7 +169,7 @@ def _read_into(
 
 @cache
 def _build_statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Build the statement for a range of provider ids, or for separate ids."""
+    """Build the statement for a range (``whole``) or a list of provider ids."""
     providers, inventories = tables.resource_providers.c, tables.inventories.c
     allocations = tables.allocations.c
     traits, aggregates = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
@@ -231,7 +230,6 @@ def _build_statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[A
 
 
 def _join_values(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Join values to a text, separated by commas."""
     if dialect != "sqlite":
         return sa.func.concat_ws(sa.literal_column("','"), *values, type_=sa.Text())
     text, *remaining = (_cast_to_text(dialect, value) for value in values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource classes: standard classes of os-resource-classes, and custom classes."""
+"""Resource classes: standard (of os-resource-classes) and custom classes."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -22,7 +22,7 @@ SUBJECT = "resource_classes"
 #: database.
 FIRST_CUSTOM_ID = 10000
 
-#: The ids of standard classes are their positions, in every database. They are created at start.
+#: The ids of standard classes, in every database: positions in os-resource-classes.
 _STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
 
 _COLUMNS = resource_classes.c
@@ -45,7 +45,7 @@ def map_names_by_id(connection: Connection) -> dict[int, str]:
 
 
 def map_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Map existing names to ids, and read the database only for custom classes."""
+    """Map existing names to ids, which are read only for custom classes."""
     return _map_ids(connection, _IDS, names)
 
 
@@ -73,7 +73,7 @@ def _map_ids(
 
 
 def get_by_name(connection: Connection, name: str) -> ResourceClass:
-    """Return a resource class, or raise :class:`NotFound` if it does not exist."""
+    """Return a resource class, or raise :class:`NotFound`."""
     row = connection.execute(_CLASSES.where(_COLUMNS.name == name)).one_or_none()
     # MariaDB ignores the case of names.
     if row is None or row.name != name:
@@ -92,7 +92,7 @@ def add(connection: Connection, name: str, now: datetime) -> None:
     Raises :class:`Duplicate` if the name is already used, and :class:`Overtaken` if OpenStack
     placement, which takes no lock, uses the id concurrently.
     """
-    # Ids of custom classes are consecutive: writers lock the first row.
+    # Ids of custom classes are consecutive, so writers take turns by a lock on the first row.
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
     if name in map_ids(connection, [name]):
@@ -105,14 +105,14 @@ def add(connection: Connection, name: str, now: datetime) -> None:
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
-    """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
+    """Rename a custom class, or raise :class:`Duplicate` if the name exists."""
     statement = update(resource_classes).where(_COLUMNS.id == old.id)
     with sql.translate_rejection(_build_duplicate_error(f"Resource class already exists: {name}")):
         connection.execute(statement.values(name=name, updated_at=now))
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
-    """Delete a class, or raise :class:`InUse` if a provider has an inventory of it."""
+    """Delete a class, or raise :class:`InUse` if an inventory has the class."""
     change_counters.prevent_remote_access(connection, [SUBJECT])
     query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
     if connection.scalar(query.with_for_update()) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers with their trees, generations and locks: reads, moves and deletion."""
+"""Resource providers, with their trees, generations and locks."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ _TREE_LOCKS = 256
 class GenerationConflict(ConcurrentUpdate):
     """A provider has another generation than the client sent.
 
-    ``generations`` names both in a sentence.
+    ``generations`` is a sentence with the current and the sent generation.
     """
 
     def __init__(self, generations: str) -> None:
@@ -102,8 +102,8 @@ class NewProvider:
 class UuidQuery:
     """A query by the uuid of a provider or consumer in any spelling.
 
-    A canonical uuid is compared for equality. For a list of two values, MariaDB may scan and lock a
-    whole small table.
+    ``plain`` is for a uuid in canonical spelling, and ``either`` for two spellings. For two values,
+    MariaDB may scan and lock a whole small table.
     """
 
     plain: FrequentStatement
@@ -111,7 +111,7 @@ class UuidQuery:
 
     @classmethod
     def from_query(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
-        """Build the query for uuids in ``column``, in canonical or any other spelling."""
+        """Build the query for a uuid in ``column``, in any spelling."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(
@@ -126,7 +126,7 @@ class UuidQuery:
         return self.either.fetch_rows(connection, uuids)
 
     def get_rows(self, connection: Connection, uuid: str) -> list[Any]:
-        """Return the rows of the provider with this uuid, which must be the first column.
+        """Return the rows of a provider, whose first column is its uuid.
 
         Raises :class:`NotFound` if there are no rows.
         """
@@ -243,15 +243,12 @@ def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = Non
 
 
 def keep_generation(connection: Connection, provider_id: int) -> None:
-    """Show the lock of a provider to other Galera nodes, and keep its generation."""
+    """Make the lock of a provider visible to other Galera nodes."""
     make_lock_visible(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
 
 def check_generation(uuid: str, current: int, sent: int) -> None:
-    """Reject a provider with another generation than the client sent.
-
-    Raises :class:`ConcurrentUpdate`.
-    """
+    """Raise :class:`ConcurrentUpdate` if the client sent another generation."""
     if current != sent:
         raise _build_generation_conflict(uuid, f"at {current}", sent)
 
@@ -314,10 +311,10 @@ def create_many(
 def create_trees(
     connection: Connection, rows: Sequence[tuple[str, str, str | None]], now: datetime
 ) -> dict[str, Provider]:
-    """Create providers, given by uuid, name and uuid of the parent, and return them by uuid.
+    """Create providers of trees, and map uuids to the new providers.
 
-    The result also has their existing parents. Raises :class:`Invalid` if a parent does not exist,
-    and :class:`Duplicate` as :func:`create_many`.
+    ``rows`` has uuid, name and uuid of the parent. The result also has existing parents. Raises
+    :class:`Invalid` if a parent does not exist, and :class:`Duplicate` as :func:`create_many`.
     """
     uuids = {uuid for uuid, _, _ in rows}
     providers = map_by_uuid(connection, {parent for _, _, parent in rows if parent} - uuids)
@@ -333,7 +330,7 @@ def create_trees(
 
 
 def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
-    """Rename a provider, or raise :class:`Duplicate` if the name is already used.
+    """Rename a provider, or raise :class:`Duplicate` if the name exists.
 
     The generation stays, as it does not cover the name. A provider that already has the name does
     not change.
@@ -438,11 +435,11 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
 def move(
     connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
 ) -> None:
-    """Move a provider with its descendants to another parent, or make it a root.
+    """Move a provider with its descendants to a parent, or make it a root.
 
-    Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations do not change,
-    because they do not cover the position in the tree. Raises :class:`NotFound` if the provider
-    does not exist, and :class:`Invalid` if the move is not allowed or would create a loop.
+    Unless ``anywhere`` (microversion 1.37 and later), only roots can be moved. Generations do not
+    change, because they do not cover the position in the tree. Raises :class:`NotFound` if
+    the provider does not exist, and :class:`Invalid` if the move is not allowed or creates a loop.
     """
     provider = get_by_uuid(connection, uuid)
     if _is_same(provider.parent_uuid, parent_uuid):
@@ -466,7 +463,7 @@ def move(
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete a provider with its inventories, traits and memberships.
+    """Delete a provider with inventories, traits and aggregate memberships.
 
     Raises :class:`NotFound`, and :class:`InUse` if it has children or allocations.
     """
@@ -530,7 +527,7 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
 
 
 def delete_rows(connection: Connection, ids: Collection[int]) -> None:
-    """Delete providers without allocations by id, with inventories, traits and memberships."""
+    """Delete unallocated providers with inventories, traits and memberships."""
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         sql.change_in_batches(connection, delete(table), table.c.resource_provider_id, ids)
     # MariaDB deletes no row that is referenced, not even by itself.

@@ -95,9 +95,9 @@ def search(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
-    """Return traits by name, by prefix, or by whether any provider has them.
+    """Return the traits that match all filters (None: no filter).
 
-    Names are compared exactly, as by every other function of this module.
+    ``associated``: whether any provider has the trait. The case of names must match.
     """
     if prefix is not None and len(prefix) > get_max_length(traits.c.name):
         return ()
@@ -123,7 +123,7 @@ def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> 
 
 
 def ensure(connection: Connection, name: str, now: datetime) -> bool:
-    """Create a trait unless it exists and return whether it was created."""
+    """Create a trait unless it exists, and return whether it was created."""
     row = {"name": name, "created_at": now}
     return not map_ids(connection, [name]) and sql.try_insert(connection, traits, row)
 
@@ -176,7 +176,7 @@ _REBIND = (
 
 
 def read_synced(connection: Connection) -> dict[ProviderTrait, str]:
-    """Map the recorded traits of existing providers to the aggregates that require them."""
+    """Map recorded pairs of provider and trait to the requiring aggregates."""
     query = select(_SYNCED.provider_uuid, _SYNCED.trait, _SYNCED.aggregate_uuid)
     rows = connection.execute(query.where(~_IS_OUTLIVED))
     return {(provider, trait): aggregate for provider, trait, aggregate in rows}
@@ -188,10 +188,10 @@ def record_synced(
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Record which aggregate requires each trait that ``sync_traits`` has added.
+    """Record the aggregate that requires each trait added to a provider.
 
-    ``pairs`` maps the uuid of a provider and the name of a trait to the uuid of the aggregate.
-    Earlier records of these pairs are replaced. ``ids`` maps provider uuids to ids.
+    ``sync_traits`` has added the traits. ``pairs`` maps pairs of provider uuid and trait name to
+    the uuid of the aggregate, which replaces an earlier record. ``ids`` maps provider uuids to ids.
     """
     rows = [
         {
@@ -211,7 +211,7 @@ def record_synced(
 def rebind_synced(
     connection: Connection, pairs: Mapping[ProviderTrait, str], now: datetime
 ) -> None:
-    """Record another aggregate for pairs that are already recorded."""
+    """Replace the recorded aggregates of pairs of provider uuid and trait."""
     rows = [
         {"provider": provider, "name": trait, "aggregate": aggregate, "now": now}
         for (provider, trait), aggregate in sorted(pairs.items())
@@ -226,7 +226,7 @@ def forget_synced(connection: Connection, pairs: Collection[ProviderTrait]) -> N
 
 
 def forget_outlived(connection: Connection) -> None:
-    """Remove pairs whose provider no longer exists from the record."""
+    """Remove the pairs of deleted providers from the record."""
     # The query locks no providers.
     query = select(_SYNCED.provider_uuid, _SYNCED.trait).where(_IS_OUTLIVED)
     pairs = [(provider, trait) for provider, trait in connection.execute(query)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Usages: sums of allocations per provider, or per project, user and consumer type."""
+"""Usages: sums of allocations per provider, or per project and user."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _OF_PROVIDER = UuidQuery.from_query(
 
 @dataclass(frozen=True, slots=True)
 class TypeUsage:
-    """Usage of the consumers of a type: their number, and the used amounts by class."""
+    """Usage of a consumer type: number of consumers, and amounts by class."""
 
     consumer_type: str
     consumers: int
@@ -50,9 +50,9 @@ class TypeUsage:
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
-    """Return a provider's generation, and map each class in its inventories to usage.
+    """Return a provider's generation, and a mapping of classes to usages.
 
-    A usage may be 0. Raises :class:`NotFound`.
+    Every class with an inventory has a usage, which may be 0. Raises :class:`NotFound`.
     """
     rows = _OF_PROVIDER.get_rows(connection, uuid)
     used = {name: int(amount) for _, _, name, amount in rows if name is not None}
@@ -62,7 +62,7 @@ def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, dict[s
 def map_project_amounts(
     connection: Connection, project_id: str, user_id: str | None = None
 ) -> dict[str, int]:
-    """Map resource classes to the usage of a project, or of a user in the project."""
+    """Map classes to the usage of a project, or of a user in the project."""
     parameters = {"project": project_id, "user": user_id}
     rows = _build_amounts_statement(by_user=user_id is not None).fetch_rows(connection, parameters)
     return {name: int(amount) for name, amount in rows}
@@ -75,7 +75,7 @@ def list_project_usages(
     user_id: str | None = None,
     consumer_type: str | None = None,
 ) -> tuple[TypeUsage, ...]:
-    """Return the usage of a project, or of a user in the project, per consumer type.
+    """Return the usage of a project, or of its user, per consumer type.
 
     ``consumer_type`` limits the result to a type. The type ``unknown`` stands for consumers without
     a type. Counts and sums are consistent, because a single statement reads both. Counting doubles
@@ -102,7 +102,7 @@ def list_project_usages(
 def _build_amounts_statement(*, by_user: bool) -> FrequentStatement:
     """Build the statement that sums allocations per class.
 
-    Joins the class names after summing: a join per allocation takes PostgreSQL 20 % of the time.
+    Joins the class names after summing: on PostgreSQL a join per allocation takes 20 % of the time.
     """
     class_id = allocations.c.resource_class_id
     allocated = _select_allocated(
@@ -117,7 +117,7 @@ def _build_amounts_statement(*, by_user: bool) -> FrequentStatement:
 
 @cache
 def _build_type_statement(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
-    """Build the statement for sums by type and class, and for counts without a class."""
+    """Build the statement for sums by type and class, and counts by type."""
     columns = (
         # Counted by id: sorting by uuid would take long.
         consumers.c.id.label("consumer"),
