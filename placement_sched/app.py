@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composition of settings, database, scheduler and APIs to a Flask application."""
+"""Creation of the Flask application and of the services that it uses."""
 
 import ctypes
 import time
@@ -95,10 +95,10 @@ def make_services(
 ) -> Services:
     """Create the services that the handlers use, once per worker.
 
-    If ``serving``, inventories are updated to the allocation ratios of the scheduling policies,
-    unless nova manages the cloud. ``caches`` are the caches between requests. ``server`` is the
-    state that a worker inherits. Raises :class:`ConfigurationError` if ``[neutron]`` or
-    ``[oslo_messaging_notifications]`` is incomplete.
+    If ``serving``, more periodic tasks run: notices, failover computations and, unless nova manages
+    the cloud, updates of inventories to the allocation ratios of the scheduling policies.
+    ``caches`` are the caches between requests. ``server`` is the state of the server of a worker.
+    Raises :class:`ConfigurationError` for incomplete ``[neutron]`` or notification options.
     """
     database = Database(settings)
     metrics = Metrics()
@@ -142,7 +142,7 @@ def make_services(
 
 
 def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
-    """Return a function that answers plugins' GET requests, which are trusted."""
+    """Return a function for trusted GET requests of plugins to placement."""
     settings = services.settings.with_overrides({"api.auth_strategy": "noauth2"})
     application = cache(lambda: create_placement_app(replace(services, settings=settings)))
 
@@ -202,7 +202,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
 
 def _check_parts(settings: Settings, clock: Clock) -> None:
-    """Check everything except the policy files, which :func:`make_services` reads."""
+    """Check everything except policy files, which ``make_services`` reads."""
     config_check.check_parts(settings, clock)
     if settings.api.auth_strategy == "keystone":
         auth.check_keystone(settings.conf)
@@ -211,7 +211,7 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
 def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
     """Wrap ``read`` for use outside of requests.
 
-    The database is prepared before each call. The SQL statements count for no request.
+    The database is prepared before each call. The SQL statements are counted for no request.
     """
 
     def run(*arguments: object) -> T:

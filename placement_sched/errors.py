@@ -12,6 +12,7 @@
     +-- NotFound              a resource does not exist
     +-- Conflict              the request conflicts with the current state
     |   +-- ConcurrentUpdate  the state has changed, but a retry may succeed
+    |   |   +-- Overtaken     another writer changed rows between two statements
     |   +-- InUse             another resource needs this resource
     |   +-- Duplicate         the name or uuid exists
     |   +-- CapacityExceeded  a provider has too little free
@@ -20,7 +21,7 @@
     +-- LimitExceeded         a limit on the number or size is exceeded
     +-- NotSupported          the information is not available
     +-- PluginFailed          a filter, weigher or request filter raised an exception
-    +-- Unavailable           the database is unavailable
+    +-- Unavailable           the database or another service is unavailable
     |   +-- CommitUnknown     the result of a COMMIT is unknown
     |   +-- NotAdopted        the database of OpenStack placement is not adopted
     |   +-- NewerSchema       the schema of the database is of a newer release
@@ -124,7 +125,7 @@ class Overtaken(ConcurrentUpdate):
 
 
 class InUse(Conflict):
-    """The resource cannot be deleted or changed, because another resource needs it."""
+    """The resource cannot be changed or deleted: another resource needs it."""
 
 
 class Duplicate(Conflict):
@@ -148,7 +149,7 @@ class NoValidHost(Conflict):
 
 
 class ManagedByNova(Conflict):
-    """The resource is read from nova's databases and can be changed only in nova."""
+    """The resource is read from nova's databases, and only nova changes it."""
 
     code = "scheduler.read_from_nova"
 
@@ -168,7 +169,7 @@ class PluginFailed(Error):
 
 
 class Unavailable(Error):
-    """The database is temporarily locked, unreachable or not prepared."""
+    """The database is locked, unreachable or not prepared, or a service fails."""
 
 
 class CommitUnknown(Unavailable):
@@ -227,7 +228,7 @@ def relocate_errors(old: str, new: str) -> Iterator[None]:
 
 
 def format_error(error: Error) -> str:
-    """Return the error's message, and add the database's message if it is missing."""
+    """Return the message of an error, and of its database error if missing."""
     database_error = getattr(error.__cause__, "orig", None)
     text = format_one_line(error)
     if database_error is None or (
@@ -238,7 +239,7 @@ def format_error(error: Error) -> str:
 
 
 def format_one_line(failure: BaseException | str) -> str:
-    """Return a failure's text in a single line, or the class name without a text."""
+    """Return a failure's text in a single line, or else its class name."""
     return " ".join(str(failure).split()) or type(failure).__name__
 
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications of scheduling requests on a message bus, as nova sends them.
+"""Notifications of scheduling requests on a message bus, as in nova.
 
-Source: "Notifications in Nova". Requests do not wait for the bus: notifications are queued, and a
-separate thread sends them.
-
-Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
+Requests do not wait for the bus: notifications are queued, and a separate thread sends them. Names,
+versions and fields of versioned payloads are as in nova 34 and in the samples of its page
 "Notifications in Nova".
 """
 
@@ -40,7 +38,7 @@ from placement_sched.model.image import Image
 from placement_sched.model.request_spec import Destination, RequestSpec
 
 START, END, ERROR = "start", "end", "error"
-# Fields that both formats copy.
+# Fields that the unversioned and the versioned format copy.
 _PROPERTIES = ("project_id", "user_id", "availability_zone")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 _FLAVOR = ("flavorid", "name", *_SIZES, "swap", "rxtx_factor", "vcpu_weight", "disabled")
@@ -70,7 +68,7 @@ class Reason:
     def from_exception(cls, failure: Exception) -> "Reason":
         """Build the reason to publish for a failure.
 
-        Only the class name is published unless it is an :class:`Error`.
+        Unless the failure is an :class:`Error`, only its class name is published.
         """
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
@@ -98,7 +96,7 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 def build_unversioned_payload(event: Event) -> Json:
     """Build the payload of ``scheduler.select_destinations.*``.
 
-    It has a code and a reason if the event has an error.
+    The payload has a code and a reason if the event has an error.
     """
     payload: Json = {"request_spec": _build_unversioned_spec(event)}
     if event.reason is not None:
@@ -123,7 +121,7 @@ def _build_unversioned_spec(event: Event) -> Json:
     unset = dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at"))
     return {
         "num_instances": spec.num_instances,
-        # The known fields of the image. Empty without an image.
+        # The fields of the image that have a value. Empty without an image.
         "image": {}
         if spec.image == Image()
         else {name: value for name, value in image.items() if value is not None},
@@ -171,8 +169,8 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
 def build_versioned_payload(event: Event) -> Json:
     """Build the payload of versioned ``select_destinations`` notifications.
 
-    It is the request spec or, if the event has an error, an object with the request spec and the
-    error.
+    The payload is the request spec. If the event has an error, it is an object with the request
+    spec and the error.
     """
     payload = _build_request_spec(event)
     if event.reason is None:
@@ -331,7 +329,7 @@ def create_announcer(settings: Settings) -> Announcer:
 
 
 class _Context(NamedTuple):
-    """User and project of the request, in the form of a message's context in nova."""
+    """User and project of a request, as the context of a message in nova."""
 
     user_id: str | None
     project_id: str | None
@@ -405,7 +403,7 @@ class Bus:
 class Sender:
     """A queue of events, and a thread that sends them in order.
 
-    The thread starts at the first event, and calls ``open_bus``.
+    The thread starts at the first event, and opens the bus with ``open_bus``.
     """
 
     def __init__(self, open_bus: Callable[[], Bus], *, waiting: int = WAITING) -> None:
@@ -438,7 +436,7 @@ class Sender:
             LOG.warning("the message bus accepts notifications again: %d were dropped", lost)
 
     def flush(self, timeout: float) -> bool:
-        """Return whether the queue was sent within ``timeout`` seconds."""
+        """Wait up to ``timeout`` seconds, and return whether the queue was sent."""
         if self._thread is None or self._pid != os.getpid():
             return True
         done = threading.Event()
@@ -449,7 +447,7 @@ class Sender:
         return done.wait(timeout)
 
     def close(self) -> None:
-        """Send the queued events, if the bus accepts them soon, and stop the thread."""
+        """Send queued events, if the bus accepts them soon, and stop the thread."""
         if self._at_exit is not None:
             self._at_exit.cancel()
         if self._thread is None or self._pid != os.getpid():

@@ -2,7 +2,7 @@
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
 ``application`` has all APIs, ``placement`` only the Placement API at the root.
-``flask --app placement_sched.wsgi routes`` lists all routes, with any authentication.
+``flask --app placement_sched.wsgi routes`` lists all routes, whatever authentication is set.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
 ``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: if it is wrong, or
 has no explicit authentication, the process exits with a line on stderr.
@@ -54,10 +54,10 @@ def _read_settings() -> Settings:
 
 
 def check_noauth2(settings: Settings) -> None:
-    """Reject noauth2 if it is used only by default.
+    """Raise :class:`ConfigurationError` if noauth2 is only the default.
 
-    Raises :class:`ConfigurationError`. The WSGI server chooses the address, so that this service
-    cannot restrict it to this machine.
+    Without authentication, a server should listen only on this machine, but the WSGI server chooses
+    the address.
     """
     if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
@@ -72,7 +72,7 @@ def check_noauth2(settings: Settings) -> None:
 
 
 class _LazyApplication:
-    """Application that is created at the first request, after a server has forked."""
+    """Application that is created at the first request, after the fork."""
 
     def __init__(self, make: Callable[[Settings], WSGI]) -> None:
         self._make = make
