@@ -400,7 +400,7 @@ def list_orphans(connection: Connection, provider_id: int | None = None) -> tupl
 def filter_orphans(
     connection: Connection, uuids: Collection[str], provider_id: int | None = None
 ) -> frozenset[str]:
-    """Return the consumers that are still orphans."""
+    """Return the consumers in ``uuids`` that are still orphans."""
     query = _select_orphans(provider_id)
     return frozenset(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
 

@@ -257,8 +257,7 @@ def count_by_time(
 ) -> list[tuple[datetime, str, int]]:
     """Count decisions per unit of time and outcome.
 
-    Returns tuples: begin of the interval, outcome, number. ``unit`` is ``minute``, ``hour`` or
-    ``day``.
+    Returns tuples of begin, outcome and number. ``unit`` is ``minute``, ``hour`` or ``day``.
     """
     names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
     parts = [extract(name, _COLUMNS.created_at) for name in names]

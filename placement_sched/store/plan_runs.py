@@ -155,10 +155,7 @@ def change_move(
 
 
 def purge(connection: Connection, before: datetime, limit: int) -> None:
-    """Delete up to ``limit`` runs that changed last before ``before``.
-
-    The oldest runs are deleted first. Runs in the state ``running`` stay.
-    """
+    """Delete the oldest runs that do not run and last changed before a time."""
     is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
     query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
     uuids = connection.scalars(query.with_for_update()).all()  # no run is resumed now

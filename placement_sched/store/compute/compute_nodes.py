@@ -120,8 +120,7 @@ def search(
 ) -> tuple[ComputeNode, ...]:
     """Return a page of nodes, sorted by uuid.
 
-    ``host`` and ``hypervisor_hostname`` are filters (None: any). The page begins after the uuid
-    ``after``.
+    ``host`` and ``hypervisor_hostname`` are filters. The page begins after the uuid ``after``.
     """
     filters = sql.drop_none(host=host, hypervisor_hostname=hypervisor_hostname)
     keys = None if after is None else [after]
@@ -300,7 +299,7 @@ def build_row(node: ComputeNode) -> dict[str, Any]:
 def _check_names(
     connection: Connection, rows: Sequence[Mapping[str, Any]], old_rows: Mapping[str, Row[Any]]
 ) -> None:
-    """Raise :class:`Duplicate` for a node with host and name of another."""
+    """Raise :class:`Duplicate` for a node with another node's host and name."""
     uuid_by_names = {}
     for row in rows:
         names, old = (row["host"], row["hypervisor_hostname"]), old_rows.get(row["uuid"])

@@ -184,8 +184,7 @@ def search(
 ) -> tuple[Instance, ...]:
     """Return a page of instances, sorted by uuid.
 
-    ``host``, ``node`` and ``project_id`` are filters (None: any). The page begins after the uuid
-    ``after``.
+    ``host``, ``node`` and ``project_id`` are filters. The page begins after the uuid ``after``.
     """
     filters = sql.drop_none(host=host, node=node, project_id=project_id)
     query = _limit_to_page(_INSTANCES.filter_by(**filters), after, limit)
@@ -298,7 +297,7 @@ class InstanceRecord(NamedTuple):
 
     @property
     def place_and_state(self) -> "PlaceAndState":
-        """Return the values that writers other than the sync may change."""
+        """Return the values that writers other than the sync from nova change."""
         return PlaceAndState.from_row(self._asdict())
 
 
@@ -320,7 +319,7 @@ def read_records(connection: Connection, uuids: Iterable[str]) -> list[InstanceR
 
 
 class PlaceAndState(NamedTuple):
-    """Values of a record that writers other than the sync may change."""
+    """Values of a record that writers other than the sync from nova change."""
 
     host: str | None
     node: str | None

@@ -117,7 +117,7 @@ def with_members(
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
     """Return whether the members and hosts of a group are still as stored.
 
-    The group has either all stored members, or all except the instances in ``own``.
+    The group may have all stored members, or all except the instances in ``own``.
     """
     stored_groups = (with_members(connection, group, without=uuids) for uuids in ((), own))
     return any(

@@ -103,7 +103,7 @@ def set_last_seen(connection: Connection, moments: Mapping[int, datetime], now: 
 
 
 def record_service_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
-    """Create or update a service other than nova-compute, which is up."""
+    """Create a service (not nova-compute) that is up, or set its heartbeat."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
     row |= {"last_seen_up": now, "created_at": now, "updated_at": now}
     changing = ("last_seen_up", "updated_at")

@@ -2,8 +2,7 @@
 """Placement aggregates, and associations of providers with members.
 
 An aggregate is a uuid that groups providers. A member is a trait or an aggregate of a provider. An
-association is a pair of a provider id and a member id. The traits are in
-:mod:`placement_sched.store.placement.traits`.
+association is a pair of their ids. Traits are in :mod:`placement_sched.store.placement.traits`.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -95,11 +95,11 @@ class LogPosition:
 class Changes:
     """The changes after a position, and the position to continue from.
 
-    ``providers`` are the ids of the providers to load again, deleted providers included. ``names``:
-    names of traits, resource classes or aggregates were written. ``is_in_doubt``: all providers
-    must be loaded again. ``lacks_rows``: the log does not contain all rows that an earlier call
-    read. ``has_late_rows``: a long transaction has ended, and :func:`read_late_rows` finds its
-    rows.
+    ``providers`` are the ids of the providers to load again, including deleted providers. The other
+    attributes are flags. ``names``: traits, resource classes or aggregates were written.
+    ``is_in_doubt``: all providers must be loaded again. ``lacks_rows``: rows that an earlier call
+    read are missing. ``has_late_rows``: a long transaction has ended, whose rows
+    :func:`read_late_rows` finds.
     """
 
     position: LogPosition

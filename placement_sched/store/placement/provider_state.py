@@ -61,7 +61,7 @@ class ProviderSums(NamedTuple):
 class KnownNames:
     """The ids of all resource classes, traits and aggregates by name or uuid.
 
-    ``ignores_case``: the database ignores the case of texts.
+    ``ignores_case`` is true if the database ignores the case of texts.
     """
 
     classes: dict[str, int]

@@ -45,7 +45,7 @@ def map_names_by_id(connection: Connection) -> dict[int, str]:
 
 
 def map_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Map existing names to ids, which are read only for custom classes."""
+    """Map existing names to ids, with a query only for custom classes."""
     return _map_ids(connection, _IDS, names)
 
 
@@ -112,7 +112,10 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
-    """Delete a class, or raise :class:`InUse` if an inventory has the class."""
+    """Delete a resource class.
+
+    Raises :class:`InUse` if an inventory has the class, and :class:`NotFound` if it was deleted.
+    """
     change_counters.prevent_remote_access(connection, [SUBJECT])
     query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
     if connection.scalar(query.with_for_update()) is None:

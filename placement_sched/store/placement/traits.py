@@ -97,7 +97,7 @@ def search(
 ) -> tuple[Trait, ...]:
     """Return the traits that match all filters (None: no filter).
 
-    ``associated``: whether any provider has the trait. The case of names must match.
+    ``associated`` is whether any provider has the trait. The case of names must match.
     """
     if prefix is not None and len(prefix) > get_max_length(traits.c.name):
         return ()
@@ -129,7 +129,10 @@ def ensure(connection: Connection, name: str, now: datetime) -> bool:
 
 
 def remove(connection: Connection, trait: Trait) -> None:
-    """Delete a trait, or raise :class:`InUse` if a provider has it."""
+    """Delete a trait.
+
+    Raises :class:`InUse` if a provider has it, and :class:`NotFound` if it was deleted.
+    """
     in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
