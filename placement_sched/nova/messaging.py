@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's message bus without the loss of requests, and a log of nova's calls.
+"""RPC servers on nova's message bus that lose no request.
 
-oslo.messaging acknowledges a request on arrival. If its process is then killed, the client waits in
-vain. This module acknowledges a request after its answer is sent. Until then RabbitMQ keeps the
-request, and delivers it to another process if this process dies. All uses of private parts of
-oslo.messaging are in this module (see doc/decisions/0006).
+oslo.messaging acknowledges a request on arrival. If its process is killed then, the client waits
+until its timeout. This module acknowledges a request after its answer is sent. Until then RabbitMQ
+keeps the request, and delivers it to another process if this process dies. All uses of private
+parts of oslo.messaging are in this module (see doc/decisions/0006).
 
-The fields of log lines are for ``[DEFAULT] use_json``, as in the access log of HTTP requests.
+Log lines about calls have extra fields for ``[DEFAULT] use_json``, like the HTTP access log.
 """
 
 import logging
@@ -39,14 +39,14 @@ with catch_warnings(action="ignore"):  # eventlet warns about its use
 
 LOG = logging.getLogger(__name__)
 
-#: Threads of a worker, unless [DEFAULT] executor_thread_pool_size is set. Requests are mostly
-#: Python, so that the 64 threads of oslo.messaging would compete for the interpreter. A few threads
-#: keep a worker answering while others wait for the database. A worker takes no more requests than
-#: it has threads: further requests stay in RabbitMQ, for other workers.
+#: Threads of a worker, unless [DEFAULT] executor_thread_pool_size is set. Requests mostly run
+#: Python code, so that oslo.messaging's 64 threads would compete for the interpreter lock. With a
+#: few threads, a worker answers requests while others wait for the database. A worker takes no more
+#: requests than it has threads: further requests stay in RabbitMQ, for other workers.
 THREADS = 4
-#: Maximum number of seconds at the end to wait for acknowledgements of answered requests.
+#: Maximum number of seconds to wait at shutdown until answered requests are acknowledged.
 GRACE = 10.0
-#: The method name that is counted for a call without an endpoint.
+#: The method name in the metrics for calls of unknown methods.
 UNKNOWN = "other"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -67,10 +67,10 @@ def build_target(version: str, namespace: str | None = None) -> Any:
 
 
 def read_bus_options(settings: Settings) -> cfg.ConfigOpts:
-    """Configure oslo.messaging with the files of ``settings``.
+    """Return oslo.messaging's options, read from the files of ``settings``.
 
-    oslo.messaging registers the options of its tracing at import, with a global object only.
-    Without these options it drops each message, so that the global object is returned. Raises
+    The result is oslo.messaging's global object, because only this object has the options of its
+    tracing. Without these options, oslo.messaging drops each message. Raises
     :class:`ConfigurationError` if [DEFAULT] transport_url is not set.
     """
     set_exchange()
@@ -89,14 +89,14 @@ def read_bus_options(settings: Settings) -> cfg.ConfigOpts:
 
 
 def create_transport(conf: cfg.ConfigOpts) -> Transport:
-    """Create the transport for [DEFAULT] transport_url, without connecting to it.
+    """Create the transport for [DEFAULT] transport_url, without connecting.
 
-    Raises :class:`ConfigurationError` if it is unusable.
+    Raises :class:`ConfigurationError` if the URL is unusable.
     """
     try:
         with silence_library_logs():
             return oslo_messaging.get_rpc_transport(conf)
-    except (oslo_messaging.InvalidTransportURL, ValueError):  # whose texts contain passwords
+    except (oslo_messaging.InvalidTransportURL, ValueError):  # their texts contain passwords
         raise ConfigurationError(
             "[DEFAULT] transport_url: use the form rabbit://user:password@host:5672/"
         ) from None
@@ -112,7 +112,7 @@ def describe_bus(settings: Settings) -> str:
 
 
 class AnsweredCall(NamedTuple):
-    """An answered call, with its outcome, its duration in seconds and nova's context."""
+    """An answered call, with its duration in seconds and nova's context."""
 
     method: str
     outcome: str
@@ -138,7 +138,7 @@ def create_server(
 
 
 class UnsupportedCall(Exception):
-    """A call that this process leaves to another scheduler: RabbitMQ delivers it again."""
+    """A call that RabbitMQ has to deliver again, to another scheduler."""
 
 
 class ExpectedError(Exception):
@@ -153,16 +153,16 @@ class ExpectedError(Exception):
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the library has no types
-    """Dispatcher that calls endpoints, answers each failure, and logs it briefly."""
+    """Dispatcher that calls endpoints, and answers and logs each failure."""
 
     def __init__(self, endpoints: Sequence[Endpoint], policy: Any, count: CountCall) -> None:
         super().__init__(endpoints, None, policy)
         self._count = count
 
     def dispatch(self, incoming: Any) -> Any:
-        """Call the method, and return its result.
+        """Call the method that a message names, and return its result.
 
-        Raises oslo.messaging's ``ExpectedException`` with the answer for every failure.
+        For every failure, raises oslo.messaging's ``ExpectedException``, which has the answer.
         """
         failure: Exception | None = None
         answer, is_expected = None, False
@@ -203,8 +203,8 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
     def _check_method(self, message: Mapping[str, Any]) -> str:
         """Return the method of a call, or raise if no endpoint has it.
 
-        The exception is the answer to the caller. oslo.messaging also detects such a call, but
-        reports to the caller forever that the call is running.
+        The exception is the answer to the caller. oslo.messaging also detects an unknown method,
+        but reports to the caller forever that the call is running.
         """
         method, version = str(message.get("method")), message.get("version", "1.0")
         namespace = message.get("namespace")
@@ -231,7 +231,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
     """An RPC server that acknowledges each message after its answer."""
 
     def _create_listener(self) -> Any:
-        """Create a listener that does not acknowledge RabbitMQ's messages on arrival."""
+        """Create a listener that does not acknowledge messages on arrival."""
         listener = super()._create_listener()
         polled = listener._poll_style_listener  # noqa: SLF001 - there is no public way to it
         if isinstance(polled, RpcAMQPListener):
@@ -258,7 +258,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
 
 
 class _DeferredMessage:
-    """A message for oslo.messaging, acknowledged only after its answer is sent."""
+    """A message for oslo.messaging, acknowledged after its answer is sent."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -277,7 +277,7 @@ class _DeferredMessage:
         """Send the answer.
 
         If the bus does not accept the answer, the request is delivered again, unless the bus has
-        lost it.
+        lost the request.
         """
         if failure and issubclass(failure[0], UnsupportedCall):
             self.is_settled = False
@@ -294,18 +294,18 @@ class _DeferredMessage:
             LOG.warning("an answer cannot be sent: %s", reason)
 
     def fail(self) -> None:
-        """Answer with the current exception, or leave the message for another delivery."""
+        """Answer with the current exception, else have the message redelivered."""
         with suppress(Exception):
             self.reply(failure=sys.exc_info())
 
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
-    """Notification listener of oslo.messaging that acknowledges only explicitly."""
+    """Notification listener that acknowledges messages only explicitly."""
 
     def __call__(self, message: Any) -> None:
         """Queue a message, or acknowledge it if it was answered already.
 
-        A message is delivered again if a connection breaks after the answer.
+        RabbitMQ delivers a message again if the connection breaks after the answer.
         """
         count_before = len(self.incoming)
         super().__call__(message)
@@ -343,7 +343,7 @@ def build_log_fields(context: Context, method: str, outcome: str, seconds: float
 
 
 def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
-    """Log the selected hosts, with the project of the request spec ``document``."""
+    """Log the selected hosts and the project of a request spec ``document``."""
     hosts = [best["service_host"] for best, *_ in answer["selections"]]
     project = document.get("project_id")
     log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
@@ -362,7 +362,7 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
 def log_rejection(
     failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
 ) -> None:
-    """Log a rejected call, whose arguments were ``sent``, with reason and decision."""
+    """Log why a call with the arguments ``sent`` was rejected."""
     uuids = sent.get("instance_uuids")
     if not isinstance(uuids, list) or not uuids:
         uuids = ["unknown"]
@@ -389,6 +389,6 @@ def log_slow_call(fields: dict[str, Any]) -> None:
 
 
 def read_text(context: Context, name: str) -> str | None:
-    """Read a text from nova's context, cut to the length of an id, or return None."""
+    """Return a text of nova's context, cut to the length of an id, or None."""
     value = context.get(name)
     return value[:MAX_ID_CHARACTERS] if isinstance(value, str) else None

@@ -37,7 +37,7 @@ _CLIENT_TIMEOUT = 10
 _JSON = "application/json"
 #: Seconds for which the length of RabbitMQ's queue is cached.
 QUEUE_LENGTH_LIFETIME = 5
-#: Seconds for RabbitMQ to connect, and to answer.
+#: Maximum number of seconds to connect to RabbitMQ, and to wait for its answer.
 _BROKER_TIMEOUT = 3
 _AWAY: tuple[type[Exception], ...] = (
     *pyamqp.Transport.connection_errors,
@@ -54,16 +54,16 @@ class CallMetrics(Protocol):
         """Count an answered call, its duration and its statistics."""
 
     def set_left_out(self, number: int) -> None:
-        """Set how many of nova's objects the last full sync could not fully record."""
+        """Set how many objects of nova the last full sync did not fully record."""
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and text of all metrics, in a format of ``accept``."""
+        """Return content type and text of all metrics for an Accept header."""
 
 
 class Monitor:
     """The HTTP server for Prometheus and for health checks.
 
-    The server listens from its creation. Raises :class:`Error` if this fails. ``listen`` is the
+    The constructor begins to listen, and raises :class:`Error` if this fails. ``listen`` is the
     value of ``[scheduler] metrics_listen``.
     """
 
@@ -78,7 +78,7 @@ class Monitor:
         self.listens = listen if self._path else _format_address(*self._server.server_address[:2])
 
     def start(self) -> None:
-        """Begin to answer, in separate threads."""
+        """Start to answer HTTP requests, in separate threads."""
         self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
         self._thread.start()
 
@@ -114,7 +114,7 @@ def _format_address(host: Any, port: Any) -> str:
 
 
 def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
-    """Create a server that listens at the path or address of the option."""
+    """Create a server that listens on a unix socket path or an address."""
 
     class Handler(_Handler):
         answer = staticmethod(monitor.answer)
@@ -203,12 +203,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_args: Any) -> None:
         """Log nothing.
 
-        A scrape is not a request of nova's.
+        A scrape is not a request of nova.
         """
 
 
 def find_queue_length(bus: NovaBus) -> int | None:
-    """Return the length of the schedulers' queue, or None if RabbitMQ does not answer."""
+    """Return the length of the scheduler queue, or None if no broker answers."""
     reason = ""
     for broker in bus.brokers:
         try:
@@ -247,7 +247,7 @@ class WaitingRequests(PeriodicTask):
         self._length = self._read_length()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauge, and first read the value again if it is too old."""
+        """Yield the gauge, after reading its value again if it is too old."""
         self()
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."

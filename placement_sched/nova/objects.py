@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers and builders of nova's versioned objects as JSON primitives.
 
-A primitive is a JSON object with name, namespace, version and changes of the versioned object, and
-its data, without unset fields. A set is a list. Nova raises the minor version for
+A primitive is the JSON form of a versioned object: its name, namespace, version and changed fields,
+and its data without unset fields. A set becomes a list. Nova raises the minor version for
 additions that older readers may ignore, and the major version for incompatible changes.
 
 Source: oslo.versionedobjects' documentation, nova's developer documentation ("Versioned objects"),
-and nova 34 observed.
+and observed messages of nova 34.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,14 +68,14 @@ _NOUNS: Mapping[type, str] = {
     type(None): "null",
 }
 
-#: Converts the value of a field. The string is the place of the field, for errors.
+#: Checks and converts the value of a field. The string is the path of the field, for errors.
 FieldReader = Callable[[Any, str], Any]
 
 
 class UnreadableObject(Invalid):
-    """A value that is not the expected primitive, or a field with an invalid value.
+    """A value that is not the expected primitive, or an invalid field.
 
-    The message names the place but not the value: a request contains the passwords of cells.
+    The message has the path of the field but not its value, which may contain passwords of cells.
     """
 
 
@@ -86,7 +86,7 @@ class UnknownObject(UnreadableObject):
 class UnknownVersion(UnreadableObject):
     """A primitive with an unsupported major version.
 
-    ``name``, ``version`` and ``supported`` describe the object.
+    ``supported`` is the newest supported version of objects with this ``name``.
     """
 
     def __init__(self, name: str, version: str, place: str) -> None:
@@ -99,20 +99,20 @@ class UnknownVersion(UnreadableObject):
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A type of versioned objects: its name, the fields to read, and required fields."""
+    """A type of versioned objects, with the fields to read and to require."""
 
     name: str
     fields: Mapping[str, FieldReader]
     needed: tuple[str, ...] = ()
 
     def __call__(self, primitive: Any, place: str) -> Json | None:
-        """Read a field that may be null."""
+        """Read the primitive like :meth:`read`, or return None for null."""
         return None if primitive is None else self.read(primitive, place)
 
     def read(self, primitive: Any, place: str) -> Json:
-        """Read the fields that are supported and set.
+        """Read the supported fields that are set in a primitive.
 
-        Raises :class:`UnreadableObject` with the ``place`` of an error.
+        Raises :class:`UnreadableObject`. Its message begins with ``place``, the path of the object.
         """
         data = self._get_data(primitive, place)
         result = {
@@ -130,7 +130,7 @@ class ObjectType:
         return _parse_version(primitive[_VERSION]) > _parse_version(NEWEST[self.name])
 
     def _get_data(self, primitive: Any, place: str) -> Mapping[str, Any]:
-        """Return the data of a primitive, after a check of its object and major version."""
+        """Check the name and major version of a primitive, and return its data."""
         if not isinstance(primitive, dict):
             raise UnreadableObject(f"{place} must be {self.name}, not {_get_noun(primitive)}")
         name, namespace, version, data = (
@@ -160,7 +160,7 @@ def build_primitive(name: str, data: Json) -> Json:
 
 
 def make_list_reader(item: FieldReader) -> FieldReader:
-    """Return a reader for a list or null, whose items must not be null."""
+    """Return a reader for null, or for a list whose items are not null."""
 
     def read(value: Any, place: str) -> list[Any] | None:
         if value is None:
@@ -176,7 +176,7 @@ def make_list_reader(item: FieldReader) -> FieldReader:
 
 
 def make_set_reader(item: FieldReader) -> FieldReader:
-    """Return a reader that sorts a set into a list and keeps null."""
+    """Return a reader that converts a set to a sorted list and keeps null."""
     read_list = make_list_reader(item)
 
     def read(value: Any, place: str) -> list[Any] | None:
@@ -187,7 +187,7 @@ def make_set_reader(item: FieldReader) -> FieldReader:
 
 
 def make_dict_reader(values: FieldReader, *, nulls: bool = False) -> FieldReader:
-    """Return a reader for a dictionary or null, with null values if ``nulls``."""
+    """Return a reader for null, or a dictionary with nulls if ``nulls``."""
 
     def read(value: Any, place: str) -> Json | None:
         if value is None:
@@ -203,7 +203,7 @@ def make_dict_reader(values: FieldReader, *, nulls: bool = False) -> FieldReader
 
 
 def make_list_object_reader(name: str, item: ObjectType) -> FieldReader:
-    """Return a reader of nova's list object or null that yields its items."""
+    """Return a reader that converts nova's list object to a list of items."""
     whole = ObjectType(name, {"objects": make_list_reader(item.read)})
 
     def read(value: Any, place: str) -> list[Any] | None:
@@ -258,7 +258,7 @@ def read_anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every rea
 
 
 def _parse_version(version: str) -> tuple[int, ...]:
-    """Parse a version into numbers, none for an invalid text."""
+    """Parse a version into numbers, or return () if it is invalid."""
     try:
         return tuple(map(int, version.split(".")))
     except ValueError:
@@ -282,11 +282,11 @@ class RemoteFailure(Exception):
 
 
 def _define_exception(name: str, module: str = "nova.exception") -> type[RemoteFailure]:
-    """Define an exception class with the name and module that nova's clients expect."""
+    """Define an exception class with nova's name and module for it."""
     return type(name, (RemoteFailure,), {"__module__": module})
 
 
-#: The request failed for a reason without a class of its own.
+#: The request failed for a reason that has no other exception class.
 NOVA_EXCEPTION = _define_exception("NovaException")
 #: No host can take the request. This is expected, and not logged as a fault.
 NO_VALID_HOST = _define_exception("NoValidHost")
@@ -301,9 +301,9 @@ INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_M
 def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
     """Convert an error to the exception that nova's client receives.
 
-    For an invalid request the exception is NoValidHost, as if placement had rejected nova's query.
-    It is also NoValidHost, without the reason, if the database does not answer, as if placement did
-    not answer nova-scheduler. ``instance_uuids`` are the instances of the call.
+    An invalid request becomes NoValidHost, as if placement had rejected nova's query. If the
+    database does not answer, the result is NoValidHost without a reason, as if placement did not
+    answer nova-scheduler. ``instance_uuids`` are the instances of the call.
     """
     detail = errors.format_error(error)
     match error:
@@ -334,10 +334,10 @@ def build_no_valid_host(reason: str) -> RemoteFailure:
 
 
 def derive_reason(funnel: Document) -> str:
-    """Derive the reason for NoValidHost from a funnel, in nova's short form for users.
+    """Derive the reason for NoValidHost from a funnel, as short as nova's.
 
-    It is the reason of a request filter that rejected the request. It is empty if placement has no
-    candidates.
+    If a request filter rejected the request, this is its reason. If placement has no candidates,
+    the result is empty.
     """
     rejections = [row["refusal"] for row in funnel.get("request_filters", ()) if row.get("refusal")]
     if rejections:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of nova's RequestSpec to a request spec document.
 
-Set fields are not changed. Unset fields, as in objects of older releases, are absent from the
-document. An absent NUMA topology and absent PCI requests are derived from flavor and image later.
+Set fields keep their values. Unset fields, as in objects of older releases, are absent from the
+document. If NUMA topology or PCI requests are absent, flavor and image determine them later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from placement_sched.schemas import formats
 
 LOG = log.getLogger(__name__)
 
-#: The place of the request spec in errors: the argument of ``select_destinations``.
+#: The path of the request spec in error messages: the argument of ``select_destinations``.
 PLACE = "spec_obj"
 
 _PROPERTIES = ObjectType(
@@ -48,9 +48,9 @@ _PROPERTIES = ObjectType(
 
 
 def read_raw_properties(primitive: Any, place: str) -> Json | None:
-    """Return the raw image properties that produce the values of an ImageMetaProps.
+    """Convert an ImageMetaProps, or null, to image properties of glance.
 
-    If its version is newer than nova 34's, properties with unsupported values are left out. Raises
+    If the object is newer than nova 34, properties with unsupported values are left out. Raises
     :class:`~placement_sched.nova.objects.UnreadableObject` if it is not an ImageMetaProps.
     """
     if primitive is None:
@@ -89,7 +89,7 @@ def _build_traits(names: Any) -> Json:
     return {f"trait:{name}": "required" for name in names}
 
 
-#: The properties that have other names in glance.
+#: Converters of the image properties that have other names in glance.
 _GLANCE_WRITERS = {
     "hw_numa_cpus": _build_numa_cpus,
     "hw_numa_mem": _build_numa_mem,
@@ -139,15 +139,15 @@ _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), te
 
 
 def _read_cell_uuid(primitive: Any, place: str) -> str | None:
-    """Read only the uuid of a CellMapping, which also contains the cell's passwords."""
+    """Read only the uuid of a CellMapping, not the cell's passwords."""
     cell = _CELL(primitive, place)
     return None if cell is None else cell["uuid"]
 
 
 def _read_numa_cell(primitive: Any, place: str) -> Json:
-    """Read a NUMA cell.
+    """Read an InstanceNUMACell.
 
-    Before version 1.5, ``cpuset`` included the pinned CPUs.
+    Before version 1.5, ``cpuset`` included the pinned CPUs. They become ``pcpuset``.
     """
     cell = _NUMA_CELL.read(primitive, place)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
@@ -248,9 +248,9 @@ _PCI_REQUESTS = ObjectType(
 
 
 def _read_server_group(primitive: Any, place: str) -> Json | None:
-    """Read a server group, with integers as rules.
+    """Read an InstanceGroup, and convert its rules to integers.
 
-    Before version 1.11 an InstanceGroup had a list of policies, and no rules.
+    Before version 1.11, an InstanceGroup had a list of policies and no rules.
     """
     group = _SERVER_GROUP(primitive, place)
     if group is None:
@@ -299,9 +299,9 @@ _SPEC = ObjectType(
 
 
 def read_instance_uuids(values: Any) -> list[str]:
-    """Read the uuids of a call's instances, which become consumers in placement.
+    """Read the instance uuids of a call, the consumers in placement.
 
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject`.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` for anything but a list of uuids.
     """
     if not isinstance(values, list | tuple):
         raise UnreadableObject("instance_uuids is not a list")
@@ -314,18 +314,18 @@ def read_instance_uuids(values: Any) -> list[str]:
 def build_document(primitive: Any, instance_uuids: Sequence[str] | None = None) -> Json:
     """Convert a RequestSpec to a request spec document.
 
-    The instances are taken from the call, or from the spec for calls before 4.4. Raises
-    :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
+    ``instance_uuids`` are from the call. In calls before 4.4, the instance is in the spec. Raises
+    :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the invalid field.
     """
     if primitive is None:
-        # Calls of 4.0 to 4.2 have dictionaries, without the uuids of the instances to claim for.
+        # Calls of 4.0 to 4.2 have dictionaries instead, without the uuids for claims.
         raise UnreadableObject(
             "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported. "
             "Unset [upgrade_levels] scheduler of nova-conductor, or set it to 4.5"
         )
     document = _SPEC.read(primitive, PLACE)
     if document.get("instance_group") is None:
-        # Conductor did not find the group: it was deleted, and does not affect the request.
+        # nova-conductor did not find the group: it was deleted, and its hint has no effect.
         (document.get("scheduler_hints") or {}).pop("group", None)
     uuid = document.pop("instance_uuid", None)
     if instance_uuids:

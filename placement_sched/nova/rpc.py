@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's scheduler RPC API, as nova-conductor, nova-api and nova-compute call it.
+"""nova's scheduler RPC API for nova-conductor, nova-api and nova-compute.
 
 Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as
-plain primitives, which ``objects.py`` and ``request_spec.py`` read. Announced aggregates and
-instances are read from nova's databases, as announcements may arrive late.
+plain primitives, which ``objects.py`` and ``request_spec.py`` read. If nova announces a change of
+aggregates or instances, they are read from its databases: the announcement may be outdated.
 """
 
 import json
@@ -75,10 +75,10 @@ class SchedulerRpc:
     """The methods of nova's scheduler, thread-safe.
 
     An announcement is a call without an answer that nova sends to every worker of every scheduler,
-    such as ``update_aggregates``. Only workers with ``announced`` record announcements.
+    such as ``update_aggregates``. Only a worker with ``announced`` handles announcements.
     ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give the hint
     ``sched_policy``. ``until_known`` waits until nova's databases have been read, and raises
-    :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before.
+    :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before then.
     """
 
     target = build_target("4.5")
@@ -99,8 +99,9 @@ class SchedulerRpc:
     def select_destinations(self, context: Context, **sent: Any) -> Any:
         """Select and claim hosts, and return the Selections of each instance.
 
-        Depending on the version, ``sent`` has ``spec_obj`` (4.3), ``instance_uuids`` (4.4),
-        ``return_objects`` and ``return_alternates`` (4.5). Raises nova's exceptions.
+        ``sent`` has ``spec_obj`` (from 4.3), ``instance_uuids`` (from 4.4), ``return_objects`` and
+        ``return_alternates`` (from 4.5). Without ``return_objects``, returns a dictionary for each
+        instance. Raises nova's exceptions.
         """
         self._until_known()
         began = time.perf_counter()
@@ -126,7 +127,7 @@ class SchedulerRpc:
         document = build_document(sent.get("spec_obj"), sent.get("instance_uuids"))
         as_objects = bool(sent.get("return_objects"))
         alternates = as_objects and bool(sent.get("return_alternates"))
-        # A call of 4.3 may be for several instances without uuids: no claim could be freed.
+        # A call of 4.3 may have several instances without uuids. Nova could not free their claims.
         claiming = ClaimMode.ADDED if document.get("instance_uuids") else ClaimMode.NONE
         hints = document.get("scheduler_hints") or {}
         if POLICY_KEY in hints:
@@ -191,7 +192,7 @@ class SchedulerRpc:
 
 
 def _find_outcome(error: errors.Error) -> str | None:
-    """Return the outcome of a rejected call, or None for a failure to log."""
+    """Return the outcome of a rejected call, or None to log it as an error."""
     match error:
         case errors.NoValidHost():
             return "no_valid_host"
@@ -211,7 +212,7 @@ class BaseRpc:
 
     @expose
     def ping(self, _context: Context, arg: Any) -> Json:
-        """Return the argument."""
+        """Return the name of the service, and the argument."""
         return {"service": TOPIC, "arg": arg}
 
     @expose
@@ -222,8 +223,8 @@ class BaseRpc:
 def build_primitives(answer: Document) -> list[list[Json]]:
     """Convert an answer to Selection primitives for each instance.
 
-    The first is the chosen host, followed by alternates. ``answer`` is the result of
-    :meth:`Scheduler.select_destinations`.
+    The first Selection of an instance is the chosen host, followed by alternates. ``answer`` is the
+    answer of :meth:`Scheduler.select_destinations`.
     """
     return [[_build_selection(selection) for selection in group] for group in answer["selections"]]
 
@@ -244,7 +245,7 @@ def _build_selection(selection: Document) -> Json:
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
         "availability_zone": selection["availability_zone"],
     }
-    # A Selection has no null cell. If it is unset, nova reads it from its host mappings.
+    # ``cell_uuid`` cannot be null. If it is unset, nova reads it from its host mappings.
     return build_primitive("Selection", _merge_set_values(data, cell_uuid=selection["cell_uuid"]))
 
 
@@ -253,7 +254,7 @@ def _merge_set_values(data: Json, **values: Any) -> Json:
 
 
 def _build_limits(limits: Document) -> Json:
-    """Build SchedulerLimits, which have no fields for limits of third-party filters."""
+    """Build SchedulerLimits, without the limits of third-party filters."""
     amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
     numa = _build_numa_limits(limits.get("numa_topology"))
     return build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa})
@@ -286,9 +287,9 @@ def _build_dictionary(selection: Document) -> Json:
 
 
 def read_aggregate_ids(primitives: Any) -> set[int]:
-    """Read the ids of the Aggregates in an argument: an object or a list of objects.
+    """Read the ids of Aggregates from an object or a list of objects.
 
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the error.
     """
     listed = primitives if isinstance(primitives, list) else [primitives]
     places = (f"aggregates[{index}]" for index in range(len(listed)))
@@ -298,7 +299,7 @@ def read_aggregate_ids(primitives: Any) -> set[int]:
 def read_object_uuids(primitive: Any) -> list[str]:
     """Read the uuids of the Instances in an InstanceList.
 
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the error.
     """
     return [canonicalize_uuid(row["uuid"]) for row in _INSTANCES(primitive, "instance_info") or ()]
 
@@ -327,8 +328,8 @@ def _read_required(value: Any, place: str) -> str:
 
 
 def read_instance_uuids(value: Any) -> list[str]:
-    """Read the uuids of a list of instances.
+    """Read the RPC argument ``instance_uuids`` as canonical uuids.
 
-    Raises :class:`UnreadableObject`.
+    Raises :class:`UnreadableObject` if it is not a list of strings.
     """
     return [canonicalize_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]

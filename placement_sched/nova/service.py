@@ -58,18 +58,17 @@ from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)
 
-#: Seconds of the lease for following nova's databases, which a single scheduler does for all. The
+#: Duration of the lease in seconds. Its holder syncs with nova's databases for all schedulers. The
 #: other schedulers try to get the lease three times in this period.
 LEASE = 15
 _NOT_YET = "nova's requests are not answered yet"
 
 
 class Heartbeat:
-    """The heartbeat of this scheduler, written at ``report_interval``.
+    """The heartbeat of this scheduler, written every ``report_interval``.
 
-    A message is logged once if another scheduler, such as nova-scheduler, is up on the same topic,
-    or if another service writes the same record. Each of these services gets some of nova's
-    requests.
+    A warning is logged once if another scheduler, such as nova-scheduler, is up on the same topic
+    and thus gets some of nova's requests, or if another service writes the same record.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
@@ -84,7 +83,7 @@ class Heartbeat:
         self._is_shared = False
 
     def start(self) -> None:
-        """Start a thread that keeps the record up to date even during long work."""
+        """Start a thread that writes heartbeats, even during a long sync."""
         if self._record is None:
             LOG.warning(
                 "[database] connection is not set: nova does not list this scheduler among its "
@@ -125,7 +124,7 @@ class Heartbeat:
             )
 
     def _find_own_hosts(self, since: datetime) -> frozenset[str]:
-        """Return the hosts of this service's own schedulers that were up since a time."""
+        """Return the hosts of our own schedulers with a heartbeat after ``since``."""
         with self._database.read() as connection:
             rows = services.search(connection, binary=BINARY)
         return frozenset(row.host for row in rows if (row.last_seen_up or since) > since)
@@ -164,22 +163,22 @@ def check(settings: Settings) -> None:
 
 
 def count_workers(settings: Settings, requested: int | None) -> int:
-    """Return the number of workers: requested, or configured, or the number of CPUs."""
+    """Return ``requested``, or ``[scheduler] workers``, or the number of CPUs."""
     configured: int | None = settings.scheduler.workers
     return requested or configured or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """State that all processes share: settings at the start, and progress.
+    """State that all processes share: settings, counters and progress.
 
-    The state is bytes of shared memory without locks, so that a killed process holds no lock.
+    ``listening`` and ``read`` are in shared memory without locks: a killed process leaves no lock.
     """
 
     live: LiveSettings
     #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
     check_policy_hint: Callable[[Context], None]
-    #: For each worker, whether it has listened.
+    #: For each worker, whether it has begun to answer requests.
     listening: Any
     #: The counters of answered calls, if they are enabled.
     figures: CallMetrics | None = None
@@ -188,7 +187,7 @@ class SharedState:
 
     @property
     def is_listening(self) -> bool:
-        """Return whether every worker has begun to listen."""
+        """Return whether every worker has begun to answer requests."""
         return all(self.listening)
 
 
@@ -200,10 +199,10 @@ def run(
     figures: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT, and print ``announcement`` when ready for requests.
+    """Run the workers and the sync process until SIGTERM or SIGINT.
 
-    ``figures`` counts the calls that the workers answer, and ``monitor`` serves the counters.
-
+    Prints ``announcement`` once all workers answer requests. ``figures`` counts the answered calls,
+    and ``monitor`` serves the counters over HTTP.
     On SIGTERM, running requests are finished. SIGINT ends at once: RabbitMQ delivers unanswered
     requests to another scheduler. Raises :class:`SystemExit`.
     """
@@ -248,15 +247,15 @@ def _announce(shared: SharedState, announcement: str) -> None:
 
 
 def _reduce_logging() -> None:
-    """Suppress libraries' log lines about events that this service logs itself."""
+    """Suppress libraries' log lines about events that this service logs."""
     if not CONF.debug:
         logging.getLogger("cotyledon").setLevel(logging.WARNING)
-        # Data that a connection receives while it is being closed.
+        # amqp warns about data that a connection receives while it is being closed.
         logging.getLogger("amqp").setLevel(logging.ERROR)
 
 
 class SyncService(cotyledon.Service):
-    """The process that follows nova's databases, and writes the heartbeat."""
+    """The process that syncs with nova's databases and writes the heartbeat."""
 
     name = "keeper"
 
@@ -274,7 +273,7 @@ class SyncService(cotyledon.Service):
         self._next_attempt = 0.0
 
     def run(self) -> None:
-        """Read everything, and then changes, until :meth:`terminate`."""
+        """Run a full sync, and then sync changes until :meth:`terminate`."""
         if not repeat_steps([self._prepare, self._follower.read_all], self._stopping, _NOT_YET):
             return
         self._shared.read.value = True
@@ -293,11 +292,11 @@ class SyncService(cotyledon.Service):
             self._stopping.wait(AGAIN)
 
     def _follow(self) -> None:
-        """Follow nova's databases, unless another scheduler already follows them.
+        """Run a background sync if it is due and this process has the lease.
 
-        Of the schedulers on the same database, a single scheduler follows nova's databases. A
-        scheduler that takes over reads everything if its own full sync is due, and otherwise the
-        changes since its last reading. Each scheduler also refreshes the records before a request.
+        Of the schedulers on the same database, a single scheduler holds the lease. If it changes,
+        the new holder runs a full sync if its own is due, and otherwise reads the changes since its
+        last sync. Without the lease, a scheduler still refreshes the records before a request.
         """
         if time.monotonic() < self._next_attempt:
             return
@@ -315,7 +314,7 @@ class SyncService(cotyledon.Service):
         self._full.set()
 
     def terminate(self) -> None:
-        """Stop following nova's databases."""
+        """Stop the sync and the heartbeat, and close all connections."""
         self._stopping.set()
         self._heartbeat.stop()
         self._lease.release()
@@ -364,9 +363,9 @@ class Worker(cotyledon.Service):
         self._server = messaging.create_server(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
-        """Listen, and answer once nova's databases have been read.
+        """Listen at once, but answer only after nova's databases were read.
 
-        The queue is created at once, as RabbitMQ drops nova's calls without a queue.
+        Without a queue, RabbitMQ would drop nova's calls.
         """
         self._server.start()
         self._listening.set()
@@ -385,7 +384,7 @@ class Worker(cotyledon.Service):
     def _wait_until_ready(self) -> None:
         """Wait until requests can be answered.
 
-        Raises :class:`UnsupportedCall` if the process stops before.
+        Raises :class:`UnsupportedCall` if the process stops before then.
         """
         while not self._can_answer.wait(0.1):
             if self._stopping.is_set():
@@ -394,7 +393,7 @@ class Worker(cotyledon.Service):
     def reload(self) -> None:
         """Do nothing.
 
-        The next request uses the reloaded settings.
+        The parent process reloads the settings, and the next request uses them.
         """
 
     def terminate(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-only connections to nova's API database and the databases of its cells."""
+"""Read-only connections to nova's API database and cell databases."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ class NovaDatabaseUnavailable(Unavailable):
 
 
 class NovaDatabase:
-    """A database of nova, connected to read-only on first use.
+    """A database of nova, opened read-only on first use.
 
     ``title`` names the database in messages.
     """
@@ -54,7 +54,7 @@ class NovaDatabase:
     def __init__(self, title: str, url: URL | ConfigurationError) -> None:
         """Set the URL of the database.
 
-        An error of an invalid URL is kept, and :meth:`read` raises it.
+        If ``url`` is the error of an invalid URL, :meth:`read` raises an error with its text.
         """
         self.title = title
         self.url = url
@@ -116,7 +116,7 @@ def get_api_database(settings: Settings) -> NovaDatabase:
 
 
 def get_cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
-    """Return a cell's database, given the URL or URL template in its cell mapping."""
+    """Return a cell's database for the URL or template in its cell mapping."""
     try:
         url = parse_url(
             fill_template(connection or "", settings.database.connection), "database_connection"
@@ -127,10 +127,10 @@ def get_cell_database(title: str, connection: str | None, settings: Settings) ->
 
 
 def fill_template(template: str, default: str | None) -> str:
-    """Fill in the URL template of a cell mapping from ``[database] connection``.
+    """Fill in the URL template of a cell mapping.
 
-    Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
-    :class:`ConfigurationError` if the template names a part that ``[database] connection`` lacks.
+    ``default`` is the URL ``[database] connection``. Source: nova's guide, "Cells", "Template URLs
+    in cell mappings". Raises :class:`ConfigurationError` if ``default`` lacks a part.
     """
     if "{" not in template:
         return template
@@ -147,7 +147,7 @@ def fill_template(template: str, default: str | None) -> str:
 
 
 def _format_error(failure: SQLAlchemyError) -> str:
-    """Return the driver's message without error number, statement and parameters."""
+    """Return the driver's message, without error number and statement."""
     original = getattr(failure, "orig", None) or failure
     error_number, *details = original.args or (None,)
     return format_one_line(details[0] if isinstance(error_number, int) and details else original)
@@ -176,7 +176,7 @@ def _build_template_parts(url: str) -> Mapping[str, Any]:
 
 
 def make_reader(url: URL) -> Engine:
-    """Return an engine whose sessions are read-only if the database supports it."""
+    """Create an engine with read-only sessions and a limit for each wait."""
     kind = url.get_backend_name()
     begin: tuple[str, ...] = ()
     if kind == "sqlite":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling outcomes in nova's databases: cells, hosts, migrations and action events."""
+"""Nova's records of cells, host mappings, migrations and action events."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,7 +89,7 @@ LOG = log.getLogger(__name__)
 
 #: The name of nova's exception in the traceback of an event.
 _NO_VALID_HOST = "NoValidHost"
-#: Maximum time between the creation of a migration record and the call of the scheduler.
+#: Maximum time from the creation of a migration record until nova calls the scheduler.
 _MAX_LEAD = timedelta(seconds=60)
 #: Final states of a move. A move that ended before the call does not belong to the request.
 _FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "failed", "cancelled")
@@ -97,7 +97,7 @@ _FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "faile
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """An instance in a request to the scheduler, with id and time of the request."""
+    """An instance in a scheduler request, with the request's id and time."""
 
     instance: str
     request_id: str | None
@@ -106,7 +106,7 @@ class RecordKey:
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """An event of an instance action, with its host, and its result if it has ended."""
+    """An event of an instance action (``result`` is None while it runs)."""
 
     event: str
     host: str | None
@@ -125,7 +125,7 @@ class NovaMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaRecord:
-    """Nova's records about an instance since a request to the scheduler.
+    """Nova's records about an instance since a scheduler request.
 
     ``is_buried`` is true if the instance is in cell0. ``events`` are the events of the instance
     action of the request, oldest first. ``migration`` is the newest migration that the request can

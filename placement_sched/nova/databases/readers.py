@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of nova's databases: aggregates, server groups, hosts and instances."""
+"""Queries of nova's aggregates, server groups, hosts and instances."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,15 +37,15 @@ from placement_sched.store.compute.instances import serialize_metadata
 _AGGREGATES = aggregates.c
 _AGGREGATE_TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
 
-#: Changes whenever a row of some tables is added, removed or updated: the number of rows of each
-#: table, its highest id and its latest ``updated_at``.
+#: For each of several tables: number of rows, highest id and latest ``updated_at``. It changes
+#: whenever a row of the tables is added, deleted or updated.
 TablesFingerprint = tuple[Any, ...]
 
 
 def read_fingerprint(
     connection: Connection, tables: Collection[Table] = _AGGREGATE_TABLES
 ) -> TablesFingerprint:
-    """Return the fingerprint of tables, by default of aggregates, in a single statement."""
+    """Return the fingerprint of tables, by default of the aggregate tables."""
     queries = (
         select(literal(index), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
         for index, table in enumerate(tables)
@@ -94,12 +94,12 @@ _DIGITS = re.compile("[0-9]{1,9}")
 
 
 def read_groups_fingerprint(connection: Connection) -> TablesFingerprint:
-    """Return a fingerprint that changes with groups, their policies and their rules."""
+    """Return the fingerprint of server groups, their policies and rules."""
     return read_fingerprint(connection, (instance_groups, instance_group_policy))
 
 
 def map_server_groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
-    """Map uuids to all groups, oldest first, or to the error of an unreadable group."""
+    """Map uuids to server groups, or to the errors of unreadable groups."""
     query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
     policies: dict[int, tuple[str, str | None]] = {}
     for group_id, policy, rules in connection.execute(query):
@@ -213,7 +213,7 @@ def list_node_uuids(connection: Connection) -> frozenset[str]:
 
 
 def list_nodes_without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
-    """Return host and name of nodes that cannot be recorded, as they have no uuid."""
+    """Return host and name of the nodes that nova stored without a uuid."""
     query = select(_NODES.host, _NODES.hypervisor_hostname)
     return list(map(tuple, connection.execute(query.where(_NODE_EXISTS, _NODES.uuid.is_(None)))))
 
@@ -221,7 +221,7 @@ def list_nodes_without_uuid(connection: Connection) -> list[tuple[str | None, st
 def map_changed_nodes(
     connection: Connection, *, since: datetime | None = None
 ) -> dict[str, tuple[Any, ...]]:
-    """Map the uuids of nodes written since a time (None: all) to their changing columns."""
+    """Map nodes written since a time (None: all) to their changing columns."""
     query = select(sql.build_json_row(connection, (_NODES.uuid, *_NODE_CHANGING)))
     query = query.where(_NODE_EXISTS, _NODES.uuid.is_not(None))
     if since is not None:
@@ -274,7 +274,7 @@ def _parse_json(text: str | None, key: str) -> Any:
 
 
 def _parse_pools(text: str | None) -> Any:
-    """Read pools of PCI devices from nova's list object, or from the list of old releases."""
+    """Read PCI device pools from nova's list object, or from an older list."""
     pools = _parse_json(text, "pci_device_pools")
     if not isinstance(pools, Mapping):
         return pools
@@ -423,7 +423,7 @@ _FLAVOR_FIELDS = (
 #: Maximum number of rows in a JSON text.
 _ROWS_PER_TEXT = 1000
 _TEXT_GROUP = _INSTANCES.id // _ROWS_PER_TEXT
-#: Maximum number of cached flavors, each by nova's digest and by the digest of its record.
+#: Maximum number of cache entries. A flavor has two: by the digests of nova's and our JSON.
 _MAX_CACHED_FLAVORS = 20_000
 
 
@@ -447,7 +447,7 @@ def list_instances_between(
 
 
 def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
-    """Return the existing instances among ``uuids``, even if deleted, without flavors."""
+    """Return the instances among ``uuids``, even deleted, without flavors."""
     query = select(sql.build_json_rows(connection, _INSTANCE_COLUMNS)).having(func.count() > 0)
     rows: list[NovaInstance] = []
     for batch in sql.split_batches(uuids, _ROWS_PER_TEXT):
@@ -471,7 +471,7 @@ def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[N
 
 
 def with_metadata(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
-    """Add the metadata of living instances, with a query for each of the two tables."""
+    """Add the metadata and system metadata of living instances."""
     uuids = [instance.uuid for instance in rows if instance.lives]
     by_user = _read_metadata(connection, instance_metadata, uuids)
     by_nova = _read_metadata(connection, instance_system_metadata, uuids)
@@ -502,7 +502,7 @@ def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
 
 
 def map_changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
-    """Map the uuids of instances written since a time to their changing columns.
+    """Map instances written since a time to their changing columns.
 
     Deleted instances are included: nova updates an instance shortly before it deletes it.
     """
@@ -526,7 +526,7 @@ def find_unplaceable_instances(connection: Connection, uuids: Collection[str]) -
 
 
 def map_cells_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Map the uuids of instances to the uuid of the cell that nova maps them to."""
+    """Map the uuids of instances to the uuids of their cells in nova."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid, cell_mappings.c.uuid)
     query = query.join(cell_mappings, cell_mappings.c.id == columns.cell_id)
@@ -557,7 +557,7 @@ class Flavors:
         self._cached: dict[str, RecordedFlavor | None] = {}
 
     def read(self, connection: Connection, rows: Iterable[NovaInstance]) -> None:
-        """Read the flavors of instances that are not cached yet."""
+        """Read and cache the flavors of instances that are not cached yet."""
         new = {
             instance.uuid: instance.flavor
             for instance in {row.flavor: row for row in rows if row.flavor}.values()
@@ -573,7 +573,7 @@ class Flavors:
             )
 
     def get_flavor(self, instance: NovaInstance) -> RecordedFlavor:
-        """Return an instance's embedded flavor, or a flavor made of the instance's sizes."""
+        """Return an instance's embedded flavor, or else a flavor of its sizes."""
         flavor = self._cached.get(instance.flavor) if instance.flavor else None
         if flavor is None:
             sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
@@ -582,7 +582,7 @@ class Flavors:
         return flavor
 
     def find_recorded(self, instance: NovaInstance, digest: str | None) -> RecordedFlavor | None:
-        """Return the flavor with a recorded digest if the instance still has this flavor."""
+        """Return the cached flavor of a digest if the instance still has it."""
         flavor, number = self._cached.get(digest or ""), instance.instance_type_id
         return flavor if flavor and number is not None and flavor.number == number else None
 
@@ -612,7 +612,7 @@ def _parse_flavor(text: str) -> Json | None:
 
 
 def split_uuid_range(count: int) -> Iterable[tuple[str, str | None]]:
-    """Divide all uuids evenly into ``count`` ranges, each with a start and an end."""
+    """Divide all uuids evenly into ``count`` ranges of start and end."""
     count = min(max(count, 1), 4096)
     # The first eight digits contain no hyphen, which collations sort differently.
     bounds = [f"{16**8 * index // count:08x}" for index in range(count)]

@@ -36,7 +36,7 @@ class HeartbeatResult:
 
 
 class ServiceRecord:
-    """The row of nova-scheduler on a single host, in the database of ``engine``.
+    """The row of nova-scheduler on a host, in the database of ``engine``.
 
     A service is up while its last heartbeat is younger than ``down_after`` seconds. For use by a
     single thread.
@@ -55,8 +55,8 @@ class ServiceRecord:
         """
         previous, self._count = self._count, None
         with translate_errors():
-            # If this raises, the row may still be written, as only the result of COMMIT may be
-            # lost: then there is no count to compare the next heartbeat with.
+            # If this raises, the row may be written nevertheless, because only the answer to COMMIT
+            # may be lost. The next heartbeat then has no previous count for comparison.
             try:
                 self._count = self._write(now)
             except IntegrityError:  # another process created it at the same time

@@ -16,7 +16,7 @@ CELL = MetaData()
 
 
 def _with_times(name: str, metadata: MetaData, *columns: Column[Any]) -> Table:
-    """Define a table that begins with ``created_at``, ``updated_at`` and ``id``."""
+    """Define a table that begins with two time columns and ``id``."""
     return Table(
         name,
         metadata,

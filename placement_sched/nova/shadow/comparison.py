@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of nova's placements with the placements of this service, and its report.
+"""Comparison of nova's placements with this service's, and its report.
 
 nova chooses any of several hosts of equal weight, so that each of these hosts counts as agreement.
 If nova chose another host of equal weight for an earlier instance of a request, the two hosts swap
@@ -62,7 +62,7 @@ class HostName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRejection:
-    """The rejection of a host, with the kind and name of the stage, and the reason."""
+    """The rejection of a host: kind and name of the stage, and the reason."""
 
     stage: str
     name: str
@@ -76,8 +76,8 @@ class HostRejection:
 class InstanceStep:
     """The placement of an instance by this service.
 
-    ``best`` are the hosts that nova may choose instead. ``more`` is the number of such hosts that
-    are not recorded. ``chosen`` is None if there was no host.
+    ``best`` are the hosts that count as agreement if nova chooses them. ``more`` is the number of
+    further such hosts, which are not recorded. ``chosen`` is None if there was no host.
     """
 
     chosen: HostName | None
@@ -89,7 +89,8 @@ class InstanceStep:
     def from_weighed_hosts(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
         """Build the step that places an instance on the first of the hosts.
 
-        ``subset`` is host_subset_size: the choice is random among this number of the best hosts.
+        ``subset`` is host_subset_size: the choice is random among this number of the best hosts. At
+        most ``limit`` of them are recorded.
         """
         hosts = tuple(ordered)
         if not hosts:
@@ -123,9 +124,9 @@ class InstanceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRecord:
-    """The notes on an evaluated request.
+    """The recorded results of the evaluation of a request.
 
-    ``steps`` are in the order of the instances, and are kept if a later instance found no host.
+    ``steps`` are in the order of the instances. ``passed`` maps the hosts that passed to weights.
     ``late`` are the instances that nova had claimed for before the end of the evaluation.
     ``obstacle`` is the reason if there was no host.
     """
@@ -137,7 +138,7 @@ class EvaluationRecord:
     obstacle: str | None = None
 
     def as_json(self) -> Json:
-        """Return the notes as JSON."""
+        """Return the record as JSON."""
         return {
             "steps": [step.as_json() for step in self.steps],
             "passed": [[*name, weight] for name, weight in self.passed.items()],
@@ -151,7 +152,7 @@ class EvaluationRecord:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read notes from JSON."""
+        """Read a record from JSON."""
         rejected = document["refused"]
         return cls(
             steps=tuple(map(InstanceStep.read, document["steps"])),
@@ -193,9 +194,10 @@ def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
 
 @dataclass(frozen=True, slots=True)
 class NovaOutcome:
-    """The first host that nova chose for an instance, or None if it found no host.
+    """The result of nova's scheduling of an instance.
 
-    ``ended_on`` is the host of a later attempt, if the first attempt failed.
+    ``host`` is the first host that nova chose, or None if nova found no host. ``ended_on`` is the
+    host of a later attempt, if the first attempt failed.
     """
 
     host: HostName | None
@@ -212,7 +214,7 @@ class Verdict:
 
     @property
     def needs_reason(self) -> bool:
-        """Return whether nova's host must be explained, because no reason was recorded."""
+        """Return whether the verdict is a disagreement without a reason."""
         return self.verdict in shadow_result.DISAGREEING and "why" not in self.detail
 
 
@@ -353,7 +355,7 @@ WORDS = {
 
 
 def build_report(results: Iterable[ShadowResult], since: datetime | None = None) -> Json:
-    """Build the report on results: counts of requests by verdict, and disagreements.
+    """Build the report: counts of requests by verdict, and disagreements.
 
     A request has the gravest verdict of its instances. ``agreement`` is a percentage of the
     comparable requests, or None if there are none.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of nova's calls to the scheduler, recorded as decisions without claims."""
+"""Evaluation of nova's scheduler calls as decisions without claims."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +82,7 @@ class NovaCall:
 
 
 def read_call(body: object) -> NovaCall | None:
-    """Parse a call of ``select_destinations``, or return None for any other call.
+    """Parse a call of ``select_destinations``, or return None for other calls.
 
     ``body`` is a mapping, or its JSON. Raises :class:`Invalid` if the message is malformed.
     """
@@ -138,7 +138,7 @@ def _parse_mapping(value: object) -> Mapping[str, Any]:
 
 
 def map_allocated_hosts(connection: Connection, uuids: Collection[str]) -> HostsByInstance:
-    """Map instances to the hosts of their allocations, in at most three statements.
+    """Map instances to the hosts of their allocations.
 
     Providers that belong to no recorded compute node are left out.
     """
@@ -280,7 +280,7 @@ class Evaluator:
     def _record_rejection(
         self, call: NovaCall, document: Document, error: Invalid, since: datetime
     ) -> AwaitedRequest:
-        """Record an invalid request as a request without a valid host, with the error."""
+        """Record an invalid request as a request without a valid host."""
         uuids = tuple(document.get("instance_uuids") or ())
         if not uuids:
             raise error
@@ -340,7 +340,7 @@ class Evaluator:
 
 
 def _map_passed_weights(run: SchedulingRun) -> dict[HostName, float]:
-    """Map the hosts that passed for the first instance to weights, heaviest first."""
+    """Map hosts that passed for the first instance to weights, best first."""
     ordered = run.choice.first.ordered if run.choice else ()
     heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_SHADOW_PASSED]
     return {get_host_name(host): host.weight for host in heaviest}
@@ -354,7 +354,7 @@ def _build_results(
 ) -> list[ShadowResult]:
     """Build the results to record.
 
-    The first has the notes on the whole request.
+    The first result has the :class:`EvaluationRecord` of the whole request.
     """
     hosts = [best.service_host for best, *_ in selections]
     results = [

@@ -117,7 +117,7 @@ def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome
 
 
 def _find_rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
-    """Return the current host once nova-compute or nova-conductor has accepted the rebuild."""
+    """Return the current host once nova has accepted the rebuild, or None."""
     done = any(
         event.event in _ATTEMPTS or (event.event == _REBUILD and event.result == _SUCCESS)
         for event in record.events
@@ -135,7 +135,7 @@ def _iterate_attempts(record: NovaRecord) -> Iterator[HostName]:
 
 
 def _find_node(record: NovaRecord, event: ActionEvent) -> str:
-    """Return the node of an attempt, from the instance or the migration on its host."""
+    """Return the node of an attempt, from the instance or the migration."""
     host, move = event.host or "", record.migration
     if record.host == host and record.node:
         return record.node
@@ -146,7 +146,7 @@ def _find_node(record: NovaRecord, event: ActionEvent) -> str:
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request whose outcome is open, with the outcomes of its instances so far."""
+    """A request with open outcomes, and the outcomes found so far."""
 
     request: AwaitedRequest
     outcomes: dict[str, NovaOutcome] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class _PendingRequest:
 
 @dataclass(slots=True)
 class AgreementTally:
-    """The numbers of compared and of agreeing instances since the start."""
+    """The numbers of compared and agreeing instances since the start."""
 
     compared: int = 0
     agreed: int = 0
@@ -187,8 +187,8 @@ class OutcomeTracker:
     def add(self, request: AwaitedRequest) -> None:
         """Wait for the outcome of a request.
 
-        Verdicts on earlier requests for the same instances are recorded, for example if a live
-        migration requests another host. Their open outcomes can no longer be determined.
+        Earlier requests for the same instances, for example by a live migration that now requests
+        another host, get their verdicts now: their open outcomes can no longer be determined.
         """
         uuids = set(request.instances)
         with self._lock:
@@ -269,7 +269,7 @@ class OutcomeTracker:
         entry.outcomes = claimed
 
     def _record_unclaimed(self, waiting: Iterable[_PendingRequest]) -> None:
-        """Note outcomes of instances without a claim, as nova's databases show them."""
+        """Note outcomes of instances without a claim, from nova's databases."""
         unclaimed = [
             (entry, uuid)
             for entry in waiting
@@ -335,9 +335,9 @@ class OutcomeTracker:
         ]
 
     def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
-        """Build ``why`` for a host of nova whose verdict was not recorded.
+        """Explain nova's host if the decision has no verdict on it.
 
-        The verdict is for the hosts as they are now.
+        The result has the key ``why``, with a verdict on the current state of the host.
         """
         with self.database.read() as connection:
             document = decisions.get_by_uuid(connection, request.decision).request
@@ -385,7 +385,7 @@ def _format_verdict(verdict: Mapping[str, Any]) -> str:
     return str(verdict.get("verdict")) if weight is None else f"passed, with the weight {weight:g}"
 
 
-#: Seconds between two lines of the log with the share of agreement.
+#: Seconds between two log lines with the share of agreement.
 SUMMARY = 300.0
 _NOT_YET = "requests are not evaluated yet"
 #: Maximum number of seconds to wait for the end of the threads.
@@ -436,13 +436,13 @@ class Shadow:
         self.tap.stop()
 
     def read_all_again(self) -> None:
-        """Reload the configuration, and soon read all of nova's databases again."""
+        """Request a reload of the configuration and a full sync."""
         self._read_again.set()
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Follow nova's databases and evaluate its calls until :meth:`stop`.
 
-        ``started`` is called in any thread, once the databases and the calls can be read.
+        ``started`` is called in another thread, once the databases and the calls can be read.
         """
         ready = Preparation(self.database, self._settings, self._clock)
         steps = (ready, self.follower.sync_all, self.awaiting.resume)

@@ -54,7 +54,7 @@ _LOST = (*pyamqp.Transport.connection_errors, *_REJECTED, KombuError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """An address of the message bus, with the ``arguments`` of a kombu connection."""
+    """An address of the message bus, with arguments for kombu connections."""
 
     host: str
     port: int
@@ -79,7 +79,7 @@ class NovaBus:
 def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
     """Read the message bus from ``url``, or from ``transport_url`` in files.
 
-    Raises :class:`ConfigurationError` if there is no message bus or if it is not RabbitMQ.
+    Raises :class:`ConfigurationError` if no URL is set, or if the URL is not for RabbitMQ.
     """
     library = import_oslo_messaging()
     set_exchange()
@@ -141,7 +141,7 @@ def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> 
 def _build_tls_arguments(
     host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr
 ) -> Any:
-    """Return the TLS arguments of a connection, or True without options for TLS.
+    """Return TLS arguments for a connection, or True without TLS options.
 
     The newest TLS version that both ends support is used. As in oslo.messaging, options in the
     query of the URL take precedence, and the name in a certificate is checked if a CA file is set.
@@ -183,7 +183,7 @@ class Tap:
         self._stopped.set()
 
     def run(self) -> None:
-        """Consume messages until :meth:`stop`, and reconnect if the broker is lost."""
+        """Consume messages until :meth:`stop`, and reconnect to lost brokers."""
         pause = _RETRY_PAUSE
         while not self._stopped.is_set():
             for broker in self._transport.brokers:
@@ -202,7 +202,7 @@ class Tap:
             pause = min(pause * 2, _MAX_RETRY_PAUSE)
 
     def _log_lost(self, broker: Broker, failure: BaseException) -> None:
-        """Log, only once, that the broker is away."""
+        """Log a lost broker, but only once until it is back."""
         if not self._away:
             LOG.warning(
                 "no connection to the message bus at %s: %s. Requests are missed until it returns",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sync of this service's records with nova's databases, and the report of a sync."""
+"""Sync of records with nova's databases, and the report of a sync."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +10,14 @@ from typing import Literal, TypeVar
 NOUNS = ("cells", "services", "compute nodes", "host aggregates", "server groups", "instances")
 #: The kinds of differences.
 Change = Literal["new", "changed", "gone"]
-#: A key of records of a kind, and a record.
+#: The types of the keys of records, and of the records.
 K = TypeVar("K")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The numbers of records of a kind: read, and different from nova's."""
+    """The numbers of records of a kind that were read, and that differ."""
 
     read: int = 0
     new: int = 0
@@ -63,8 +63,8 @@ class SyncReport:
     """The report of a sync.
 
     ``counts`` has an entry for each of :data:`NOUNS` that was read. ``issues`` are the records of
-    nova that cannot be recorded here. ``differences`` are listed only by a comparison. ``away`` are
-    the titles of the cells whose database did not answer.
+    nova that cannot be recorded here. Only a comparison lists ``differences``. ``away`` are the
+    titles of the cells whose database did not answer.
     """
 
     counts: Mapping[str, Count]
@@ -83,7 +83,7 @@ class SyncReport:
 
 @dataclass(slots=True)
 class SyncTotals:
-    """The running totals of a sync, summed up by :meth:`build_report`."""
+    """The running totals of a sync, for its report."""
 
     read: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
@@ -115,7 +115,7 @@ class SyncTotals:
         names: Iterable[str],
         title: Callable[[R], str],
     ) -> None:
-        """Note new, changed and deleted records, with the name that ``title`` returns for each."""
+        """Note new, changed and deleted records. ``title`` returns their names."""
         for key, row in differing.items():
             fields = diff_fields(recorded.get(key), row, names)
             self.add_difference(noun, title(row), fields, new=key not in recorded)
@@ -132,7 +132,7 @@ class SyncTotals:
         self.issues[SyncIssue(place, reason)] = None
 
     def build_report(self, seconds: float) -> SyncReport:
-        """Return the report, given the duration in seconds."""
+        """Build the report of a sync that took ``seconds``."""
         counts = {
             noun: Count(self.read[noun], **self._counts[noun])
             for noun in NOUNS
@@ -149,7 +149,7 @@ class SyncTotals:
 
 
 def diff_fields(recorded: object, current: object, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the fields that differ, or all names without ``recorded``."""
+    """Return the names of differing fields (all if ``recorded`` is None)."""
     return tuple(
         name
         for name in names
@@ -160,12 +160,12 @@ def diff_fields(recorded: object, current: object, names: Iterable[str]) -> tupl
 def find_differing(
     recorded: Mapping[K, R], current: Mapping[K, R], names: Iterable[str]
 ) -> dict[K, R]:
-    """Return the current records that are new, or differ in any of these fields."""
+    """Return the current records that are new or differ in these fields."""
     return {key: row for key, row in current.items() if diff_fields(recorded.get(key), row, names)}
 
 
 def has_changed(recorded: object, current: object, names: Iterable[str]) -> bool:
-    """Return whether a record was created or deleted, or differs in any of these fields."""
+    """Return whether a record is new, deleted, or changed in these fields."""
     if recorded is None or current is None:
         return recorded is not current
     return bool(diff_fields(recorded, current, names))

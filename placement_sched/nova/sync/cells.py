@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's cells: databases, states, and the rows that this process has read.
+"""Nova's cells: databases, states, and the rows that were read.
 
 A cell is away if its database did not answer the last attempt to read it.
 """
@@ -56,11 +56,11 @@ class _Mark:
 
 
 class RowVersions:
-    """Versions of rows: their changing columns, and when they were read.
+    """Versions of rows: values of the columns that nova changes, with times.
 
-    For each row, the times are the first and last reading with these values. The first changing
-    column is ``updated_at``. It has whole seconds on MariaDB: a row that was read in the second of
-    its change may have changed again in the same second.
+    The times of a row are the first and last reading of these values. The first such column is
+    ``updated_at``. It has whole seconds on MariaDB: a row that was read in the second of its change
+    may have changed again in the same second.
     """
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class RowVersions:
     def to_read(
         self, rows: Mapping[str, tuple[Any, ...]], *, is_round: bool = True
     ) -> tuple[str, ...]:
-        """Return the keys of rows to read again.
+        """Return the keys of rows to read again, given their current values.
 
-        With ``is_round``, also rows that may have changed in the second of their last reading.
+        With ``is_round``, also of rows that may have changed in the second of their reading.
         """
         return tuple(
             key for key, changing in rows.items() if not self._is_current(key, changing, is_round)
@@ -90,7 +90,7 @@ class RowVersions:
     ) -> None:
         """Record the versions in ``rows`` of the rows with these keys.
 
-        The versions were read first, then the rows. ``at`` is a time before both readings.
+        The caller must read versions before whole rows. ``at`` is a time before both readings.
         """
         for key in keys:
             mark = self._marks.get(key)
@@ -106,7 +106,7 @@ class RowVersions:
 
 @dataclass(eq=False, slots=True)
 class FollowedCell:
-    """A cell with its database, and versions of the rows that this process has read."""
+    """A cell with its database, and the versions of rows that were read."""
 
     mapped: MappedCell
     database: NovaDatabase
@@ -118,7 +118,7 @@ class FollowedCell:
     #: When the last reading of changes began, by this service's clock.
     nodes_read: datetime | None = None
     instances_read: datetime | None = None
-    #: Monotonic time from which a cell that is away is tried again.
+    #: If the cell is away, the monotonic time of the next attempt to read it.
     away_until: float | None = None
 
     @property
@@ -133,10 +133,10 @@ class FollowedCell:
 
 
 class NovaCells:
-    """All cells of a nova, and its API database."""
+    """All cells of a nova deployment, and its API database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
-        """Raise :class:`ConfigurationError` if ``[api_database] connection`` is unusable."""
+        """Raise :class:`ConfigurationError` for an unusable API database URL."""
         self.api = get_api_database(settings)
         self.database = database
         self.settings = settings
@@ -167,7 +167,7 @@ class NovaCells:
     def replace_unstorable(
         self, display_name: str, place: str, noun: str, totals: SyncTotals
     ) -> str:
-        """Replace the characters of a display name that cannot be stored, and report an issue."""
+        """Replace the unstorable characters of a name, and report an issue."""
         if (character := self.characters.find_unstorable(display_name)) is None:
             return display_name
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
@@ -177,7 +177,7 @@ class NovaCells:
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
-        Such a text is reported as an issue. ``texts`` maps names for messages to texts.
+        The first such text is reported as an issue. ``texts`` maps names for messages to texts.
         """
         for noun, value in texts.items():
             if (character := self.characters.find_unstorable(value)) is not None:
@@ -188,7 +188,7 @@ class NovaCells:
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:
-        """The cells that had hosts at the last :meth:`load`, oldest first."""
+        """All cells but cell0 at the last :meth:`load`, oldest first."""
         return tuple(self._by_uuid.values())
 
     @property
@@ -203,7 +203,7 @@ class NovaCells:
 
     @property
     def next_attempt(self) -> float:
-        """Return the monotonic time of the next try of an unreachable cell, or infinity."""
+        """The monotonic time when a cell that is away is read next, or infinity."""
         return min((cell.away_until for cell in self.away if cell.away_until), default=inf)
 
     @contextmanager
@@ -228,9 +228,9 @@ class NovaCells:
             LOG.info("nova's API database answers again")
 
     def load(self) -> None:
-        """Read the cells and host mappings from nova, or raise :class:`NovaDatabaseUnavailable`.
+        """Read the cells and host mappings from nova's API database.
 
-        A cell whose URL is unchanged keeps its connections and versions of rows.
+        Cells with unchanged URLs keep their connections. Raises :class:`NovaDatabaseUnavailable`.
         """
         with self.read_api() as connection:
             mappings = list_mapped_cells(connection)
@@ -254,7 +254,7 @@ class NovaCells:
                 cell.remapped |= changed if previous else set()
 
     def load_new(self) -> None:
-        """Call :meth:`load` if the cells are not loaded, or if hosts were mapped since."""
+        """Call :meth:`load` on first use, or if nova has mapped hosts since."""
         if self.are_known:
             with self.read_api() as connection:
                 is_multi_cell = len(self._by_uuid) > 1
@@ -318,7 +318,7 @@ class NovaCells:
     ) -> None:
         """Call ``work`` for each cell that is not away.
 
-        A cell that is away is tried again after a pause, if ``patient``.
+        With ``patient``, a cell that is away is tried again :data:`PAUSE` seconds after a failure.
         """
         for cell in sorted(self.every, key=lambda each: each.away_until is not None):
             retry_at = cell.away_until
@@ -336,7 +336,7 @@ class NovaCells:
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """Suppress the recording of cell states, for a comparison that writes nothing."""
+        """Suppress the recording of cell states, for a read-only comparison."""
         self._is_read_only = True
         try:
             yield
@@ -348,7 +348,7 @@ class NovaCells:
             totals.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
-        """Let the next attempt read the cells that another process has reached again."""
+        """Mark cells as reachable that another process has reached again."""
         if not self.away:
             return
         with self.database.read() as connection:
@@ -358,7 +358,7 @@ class NovaCells:
                 cell.away_until = None
 
     def record_read(self) -> None:
-        """Record the current time as the last answer of all cells that can be reached."""
+        """Record the current time as the last answer of all reachable cells."""
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
         self.database.write(partial(cells.record_read, uuids=answering, now=self.clock()))
 
@@ -390,7 +390,7 @@ class NovaCells:
             self._record(partial(cells.record_read, uuids=[cell.uuid]))
 
     def _record(self, note: Callable[..., None]) -> None:
-        # Called under the lock, so that states are written in their order.
+        # Called under the lock, so that states are written in the order of their changes.
         if not self._is_read_only:
             self.database.write(partial(note, now=self.clock()))
 

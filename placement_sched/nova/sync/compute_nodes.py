@@ -25,18 +25,18 @@ _NOUN = "compute nodes"
 #: Maximum number of nodes that are read and written at once.
 CHUNK = 500
 _TRIES = 3
-#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
-#: some minutes slow. Before a request it is less, for speed: the next round reads the rest.
+#: A round (a background sync of changes) reads rows from before the last round: hosts date the
+#: rows, and their clocks may be minutes slow. A refresh before a request goes back less, for speed.
 ROUND_OVERLAP = timedelta(seconds=300)
 REFRESH_OVERLAP = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
 class MovedNodes:
-    """The changing columns of recently written nodes.
+    """The nodes of a cell that were written recently.
 
-    ``everyone`` has the uuids of all nodes if any were added or deleted. ``at`` is the time when
-    the reading began, by the clock of this service.
+    ``moving`` maps their uuids to the columns that nova changes. ``everyone`` has the uuids of all
+    nodes if any were added or deleted, else None. ``at`` is when the reading began.
     """
 
     at: datetime
@@ -45,16 +45,16 @@ class MovedNodes:
 
 
 class NodeSync:
-    """The sync of compute nodes, with a single object per process."""
+    """Synchronizer of compute nodes, with a single instance per process."""
 
     def __init__(self, cells: NovaCells, services: ServiceSync) -> None:
         self._cells = cells
         self._database = cells.database
         self._services = services
-        # By uuid, the hash of nova's row when it last equalled its record, and the record's
-        # version: most rows are read again and again, and parsing their JSON is slow.
+        # By uuid, the hash of nova's row and the version of its record when both were last equal.
+        # While both are unchanged, the JSON of the row need not be parsed, which is slow.
         self._synced: dict[str, tuple[int, int]] = {}
-        # The history of this service's database in which these versions are valid.
+        # The epoch of this service's database in which these versions are valid.
         self._history: ServerEpoch = None
 
     def reconcile_all(
@@ -120,7 +120,7 @@ class NodeSync:
     ) -> None:
         """Read the nodes in ``moved`` again, and record the differences.
 
-        With ``is_round``, nodes that were written in the last second are read again.
+        With ``is_round``, also reads nodes that may have changed again within a second.
         """
         keys = dict.fromkeys(cell.nodes.to_read(moved.moving, is_round=is_round))
         remapped = set(cell.remapped)
@@ -176,7 +176,7 @@ class NodeSync:
         old: Mapping[str, RecordedNode],
         totals: SyncTotals,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
-        """Map living nodes to the hashes of their rows, and return nodes that may differ."""
+        """Return the hashes of living nodes' rows, and nodes that may differ."""
         with cell.database.read() as connection:
             rows = list(readers.read_nodes(connection, uuids))
         base = build_defaults(self._cells.settings, self._cells.clock())
@@ -220,8 +220,8 @@ class NodeSync:
     def _find_owning_cell(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
         """Return the title of another cell that owns the recorded node, or None.
 
-        The cell owns the node if nova maps the host to the cell. The recorded node counts until its
-        cell deletes it.
+        The recorded cell of a node owns it until this cell deletes the node, unless nova maps the
+        host to a different cell.
         """
         if recorded is None or recorded.cell_uuid is None or recorded.cell_uuid == cell.uuid:
             return None
@@ -232,7 +232,7 @@ class NodeSync:
     def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals
     ) -> list[ComputeNode]:
-        """Drop nodes with the name of a node of another cell, and report them as issues."""
+        """Drop nodes with a host and name of another cell, and report issues."""
         elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
         if not elsewhere or not nodes:
             return list(nodes)
@@ -253,7 +253,7 @@ class NodeSync:
         return accepted
 
     def _build_defaults(self, row: readers.NodeRow, base: Defaults) -> Defaults:
-        """Return the defaults for a row, with its host's heartbeat as the time."""
+        """Return the defaults for a row, with the host's last heartbeat as time."""
         heartbeat = self._services.get_last_seen(row.host or "") or row.updated_at or row.created_at
         return replace(base, now=(heartbeat or base.now).replace(microsecond=0))
 
@@ -263,7 +263,7 @@ class NodeSync:
         gone: Collection[str],
         recorded: Mapping[str, RecordedNode],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since its reading."""
+        """Write the differences, or return False if a record changed before."""
         if not nodes and not gone:
             return True
         now = self._cells.clock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background sync with nova's databases, and the refresh before each request."""
+"""Background sync with nova's databases, and refresh before requests."""
 
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ class Follower:
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utcnow) -> None:
-        """Create the follower of a nova.
+        """Create the follower of a nova deployment.
 
         ``[api_database] connection`` is the URL of nova's API database. Raises
         :class:`ConfigurationError` if it is not set or not the URL of a supported database.
@@ -53,8 +53,8 @@ class Follower:
         self._aggregates = AggregateSync(self._cells)
         self._groups = GroupSync(self._cells)
         self._instances = InstanceSync(self._cells)
-        # Full syncs and rounds exclude each other. A refresh before a request does not wait for
-        # them: each write compares the data with the records of that moment.
+        # Full syncs and rounds (syncs of changes) exclude each other. A refresh before a request
+        # does not wait for them, because each write checks that the records are unchanged.
         self._turn = Lock()
         self._refreshing = SharedSync(self._refresh)
         self._full_due = self._round_due = monotonic()
@@ -75,7 +75,7 @@ class Follower:
     def compare(self, progress: Progress | None = None) -> SyncReport:
         """Compare the records with nova's databases, without writing.
 
-        Reads the same as :meth:`sync_all`, and raises the same errors. The report lists each
+        Reads the same data as :meth:`sync_all`, and raises the same errors. The report lists each
         difference.
         """
         with self._cells.read_only():
@@ -133,7 +133,7 @@ class Follower:
             except NovaDatabaseUnavailable as failure:
                 # The loaded cells are read nevertheless, or their hosts would seem down.
                 away = failure
-            # Concurrently, as both mostly wait for databases.
+            # Instances and hosts are read concurrently, because both mostly wait for databases.
             with ThreadPoolExecutor(1, "nova-instances") as executor:
                 instances = executor.submit(self._follow_instances, joined, totals)
                 self._services.sync_heartbeats(totals)
@@ -155,9 +155,9 @@ class Follower:
     def refresh(self) -> None:
         """Sync services, compute nodes and server groups before a request.
 
-        Concurrent callers share a sync that begins after their calls. Records from a nova database
-        that does not answer are not changed, without an error. Raises :class:`Unavailable` if the
-        database of this service does not answer.
+        Concurrent callers share a sync that begins after their calls. If a database of nova does
+        not answer, its records stay unchanged, and no error is raised. Raises :class:`Unavailable`
+        if the database of this service does not answer.
         """
         self._refreshing.wait_for_sync()
 
@@ -186,16 +186,16 @@ class Follower:
         self._services.follow(scan, totals)
 
     def read_all(self) -> None:
-        """Run :meth:`sync_all`, log its issues, and restart the background sync's interval."""
+        """Run :meth:`sync_all`, log its issues, and restart its interval."""
         findings = self.sync_all()
         self._full_due = monotonic() + self.settings.scheduler.nova_full_sync_interval
         self._log_new_issues(findings)
 
     def sync_due(self) -> float:
-        """Run the next step of the background sync, a round or a full sync, if it is due.
+        """Run a full sync, or a round (a sync of changes), if it is due.
 
         A round runs early if a cell that is away may be back. Never raises: a failure is logged,
-        and the step is repeated. Returns the seconds until the next step is due (0 or more).
+        and the sync is repeated. Returns the seconds until the next sync is due (0 or more).
         """
         options = self.settings.scheduler
         now = monotonic()
@@ -251,9 +251,9 @@ class Follower:
             self._instances.reconcile(uuids, SyncTotals())
 
     def compare_instances(self, host: str, uuids: Collection[str]) -> None:
-        """Compare instances of a host with the records, for RPC ``sync_instance_info``.
+        """Compare the uuids of the instances on a host with the records.
 
-        Only differences are read from nova.
+        Implements RPC ``sync_instance_info``. Only differing instances are read from nova.
         """
         with self.database.read() as connection:
             recorded = {each.uuid for each in list_names_on_hosts(connection, [host])}
@@ -285,7 +285,7 @@ class SharedSync:
 
 
 def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message: str) -> bool:
-    """Repeat each step until it succeeds, and return whether all have succeeded.
+    """Repeat each step until it succeeds, and return whether all succeeded.
 
     The result is False if the service is stopping. A failure is logged with ``message``, and only
     once if it repeats.

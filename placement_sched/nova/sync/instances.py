@@ -34,8 +34,8 @@ _NOUN = "instances"
 #: Number of instances that are read and written at once.
 CHUNK = 1000
 _TRIES = 3
-#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
-#: some minutes slow.
+#: A round (a background sync of changes) reads rows from before the last round: hosts date the
+#: rows, and their clocks may be minutes slow.
 OVERLAP = timedelta(seconds=300)
 #: Nova creates an instance in its cell only after scheduling: a claim of this service is kept this
 #: long even if no cell has the instance.
@@ -58,13 +58,13 @@ class NewRecord(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str | None]:
-        """Return the columns with text from nova by name, except times and JSON."""
+        """Return the text columns by name, without times and JSON."""
         columns = zip(_COLUMNS, self.values, strict=True)
         texts = {name: value for name, value in columns if name not in _NO_TEXTS}
         return {**texts, "flavorid": self.flavor.flavorid}
 
     def select_columns(self, fields: Collection[str]) -> dict[str, Any]:
-        """Return the columns of these fields, and the columns that every row needs."""
+        """Return the columns of these fields, and columns that every row needs."""
         row = self.build_row()
         names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
         # The statement that writes rows needs a name even if the row exists already.
@@ -96,8 +96,8 @@ def build_record(
 ) -> NewRecord:
     """Build the record of an instance.
 
-    A claim of this service is *pending* while nova may not have recorded the chosen host: the host
-    is kept until nova-compute has written its name. The image is recorded as it was at the claim.
+    ``is_pending`` returns whether a record is a claim whose host nova may not have written yet. The
+    record then keeps this host. If the image id is unchanged, the image is kept as claimed.
     """
     host, node = instance.host, instance.node
     created_at = parse_iso_time(instance.created_at)
@@ -153,7 +153,7 @@ class _LookupResult:
     living: dict[str, NovaInstance] = field(default_factory=dict)
     #: Instances that are deleted or hidden in a cell.
     ended: set[str] = field(default_factory=set)
-    #: Instances that live in another cell than nova's API maps them to.
+    #: Instances that live in a cell other than nova's API maps them to.
     strays: dict[str, NovaInstance] = field(default_factory=dict)
     #: The uuid of the cell that nova's API maps each instance to.
     mapped: Mapping[str, str] = field(default_factory=dict)
@@ -173,11 +173,11 @@ class _LookupResult:
                 self.strays.setdefault(row.uuid, row)
 
     def accept_strays(self, away: Collection[str]) -> None:
-        """Accept instances in another cell than the cell that nova maps them to.
+        """Accept instances in a cell other than nova maps them to (strays).
 
-        Such an instance (a stray) is accepted if its mapped cell does not have it, and is not away.
-        When nova moves an instance between cells, it changes the mapping before it unhides the copy
-        in the new cell.
+        A stray is accepted if its mapped cell is not away, and has no living or deleted row of the
+        instance. When nova moves an instance between cells, it changes the mapping before it
+        unhides the copy in the new cell.
         """
         for uuid, instance in self.strays.items():
             if self.mapped[uuid] not in away and uuid not in self.deleted:
@@ -185,7 +185,7 @@ class _LookupResult:
 
 
 class InstanceSync:
-    """The sync of instances, with a single object per process."""
+    """Synchronizer of nova's instances, with a single object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -209,8 +209,8 @@ class InstanceSync:
     ) -> None:
         """Compare all instances and record the differences.
 
-        ``number`` is the approximate number of instances. They are read in ranges of uuids, which
-        limit the memory.
+        Instances are read in ranges of uuids, to limit the memory. ``number`` is the approximate
+        number of instances.
         """
         started = self._cells.clock()
         for first, last in readers.split_uuid_range(number // CHUNK + 1):
@@ -239,7 +239,7 @@ class InstanceSync:
                 cell.instances_read = started
 
     def follow(self, cell: FollowedCell, totals: SyncTotals) -> None:
-        """Record instances of a cell that were written since the cell was last read."""
+        """Record instances of a cell that were written since its last reading."""
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
@@ -325,7 +325,7 @@ class InstanceSync:
         return result
 
     def _map_cells(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Map instances to the cells that nova maps them to, if there are several cells."""
+        """Read nova's mapping of instances to cells, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
                 return readers.map_cells_by_instance(connection, uuids)
@@ -385,7 +385,7 @@ class InstanceSync:
         groups: Mapping[str, str] | None,
         totals: SyncTotals,
     ) -> list[NewRecord]:
-        """Build records of instances, which keep their groups if ``groups`` is None."""
+        """Build records of instances, with recorded groups if ``groups`` is None."""
         now = self._cells.clock()
         records = []
         for instance in rows:
@@ -426,10 +426,10 @@ class InstanceSync:
     def _find_deleted(
         self, records: Sequence[InstanceRecord], result: _LookupResult
     ) -> frozenset[str]:
-        """Return the recorded instances to delete, which live in no cell.
+        """Return which recorded instances to delete, if they live in no cell.
 
-        While a cell is away, only instances that a cell has as deleted or hidden are returned.
-        Recent claims are kept, unless nova will never place the instance.
+        While a cell is away, only instances with a deleted or hidden row are returned. Recent
+        claims are kept, unless nova will never place the instance.
         """
         ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
@@ -447,7 +447,7 @@ class InstanceSync:
         differing: Sequence[NewRecord],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since its reading."""
+        """Write the differences, or return False if a record changed before."""
         uuids = [*(record.uuid for record in differing), *gone]
         if not uuids:
             return True

@@ -18,7 +18,7 @@ from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import compute_nodes, host_aggregates, server_groups, services
 
 _SERVICE_NOUN = "services"
-#: Seconds before a host counts as down by its recorded heartbeat at which nova's is read.
+#: Seconds before a host would count as down. From then on, its heartbeat is read from nova.
 _DOWN_MARGIN = 10
 #: The fields that are compared, without the heartbeat.
 _SERVICE_FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down")
@@ -30,10 +30,10 @@ _AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
 _MAX_SHOWN_NAME = 240
 #: Maximum number of comparisons if other processes write at the same time.
 _MAX_ATTEMPTS = 3
-#: Heartbeats are read back to this long before the down time, as writes become visible with a
-#: delay. All hosts that count as up are included, as the clocks of hosts differ.
+#: The heartbeats of all hosts that are up are read, because the clocks of hosts differ. Hosts that
+#: went down within this time are included, because writes become visible with a delay.
 _HEARTBEAT_OVERLAP = timedelta(seconds=15)
-#: The heartbeat of a node is only displayed: it is written once it differs by this much.
+#: The heartbeat of a node is only displayed, and so only written if it differs by this much.
 _NODE_HEARTBEAT_INTERVAL = timedelta(seconds=30)
 
 
@@ -43,8 +43,8 @@ class ServiceScan:
 
     A host whose last heartbeat is before ``due_before`` will soon count as down. ``now`` is the
     time of the scan. ``recorded`` are the services that are recorded as disabled or forced down, or
-    with a heartbeat before ``due_before`` or after ``now``. ``closed`` are the disabled services of
-    nova. ``has_other_hosts``: a service or node was created or deleted.
+    with a heartbeat before ``due_before`` or after ``now``. ``closed`` are the services that nova
+    has disabled or forced down. ``has_other_hosts``: a service or node was created or deleted.
     """
 
     due_before: datetime
@@ -101,7 +101,7 @@ class ServiceSync:
             cell.row_counts = readers.count_rows(connection)
 
     def begin_scan(self, connection: Connection) -> ServiceScan:
-        """Begin a scan for changed services, and for hosts that will soon count as down."""
+        """Begin a scan for changed services, and hosts that will soon be down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
         due_before = now - timedelta(seconds=down_time - min(_DOWN_MARGIN, down_time // 2))
@@ -162,7 +162,7 @@ class ServiceSync:
     def _select_hosts_of_available_cells(self, hosts: Collection[str]) -> frozenset[str]:
         """Return the hosts whose cells can all be read.
 
-        The others may still exist.
+        Hosts of other cells may still exist.
         """
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
@@ -177,7 +177,7 @@ class ServiceSync:
         differing: Mapping[str, Service],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since its reading."""
+        """Write the differences, and return whether no record changed before."""
         hosts = sorted({*differing, *gone})
         if not hosts:
             return True
@@ -260,7 +260,7 @@ class ServiceSync:
         self._node_heartbeats |= node_heartbeats
 
     def get_last_seen(self, host: str) -> datetime | None:
-        """Return the last heartbeat of a host as this process has read it, or None."""
+        """Return the last heartbeat of a host that this process read, or None."""
         return self._heartbeats.get(host)
 
 
@@ -272,7 +272,7 @@ def _make_storable(service: Service, characters: Characters) -> Service:
 
 
 def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
-    """Return why a service cannot be recorded together with the accepted services."""
+    """Return why a service cannot be recorded, or None."""
     if not service.uuid:
         return "it has no uuid: run nova-manage db online_data_migrations"
     if service.host in accepted:
@@ -310,10 +310,10 @@ class GroupSync:
     def follow(
         self, totals: SyncTotals, *, is_full: bool = False, dry: bool = False
     ) -> tuple[str, ...]:
-        """Record differences, with ``is_full`` even if no table has changed.
+        """Sync server groups if nova's tables have changed, or if ``is_full``.
 
-        Raises :class:`NovaDatabaseUnavailable`. Returns the uuids of the instances that joined a
-        group since the last call.
+        With ``dry``, differences are only reported. Returns the uuids of the instances that joined
+        a group since the last call. Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
             fingerprint = readers.read_groups_fingerprint(connection)
@@ -427,7 +427,7 @@ class AggregateSync:
         )
 
     def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
-        """Replace or remove the parts of name and hosts that cannot be stored."""
+        """Replace unstorable characters of the name, and drop unstorable hosts."""
         place = f"aggregate {aggregate.uuid}"
         name = self._cells.replace_unstorable(aggregate.name, place, "name", totals)
         if name != aggregate.name:  # names are unique, also with placeholders
@@ -440,7 +440,7 @@ class AggregateSync:
         return replace(aggregate, name=name, hosts=hosts)
 
     def _is_unstorable(self, aggregate: HostAggregate, totals: SyncTotals) -> bool:
-        """Return whether metadata cannot be stored, so that the old record must stay."""
+        """Return whether metadata cannot be stored, so that the old record stays."""
         texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
         return self._cells.is_left_out(
             f"aggregate {aggregate.name} ({aggregate.uuid})", texts, totals
@@ -452,7 +452,7 @@ class AggregateSync:
         differing: Mapping[int, HostAggregate],
         gone: Collection[int],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since its reading."""
+        """Write the differences, or return False if a record changed before."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:
@@ -464,7 +464,7 @@ class AggregateSync:
                 has_changed(recorded.get(key), current.get(key), _AGGREGATE_FIELDS) for key in ids
             ):
                 return False
-            # Other aggregates may have the new names or uuids: they are compared next.
+            # This also deletes other aggregates with the new names or uuids. They are synced next.
             host_aggregates.replace(connection, current, list(differing.values()), gone, now)
             return True
 
