@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the migrations on the connection that ``placement_sched.db.migrate`` hands in."""
+"""Migration environment that uses the connection of ``db/migrate.py``."""
 
 from typing import Any
 

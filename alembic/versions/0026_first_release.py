@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create OpenStack placement's tables if they are missing, and the tables of this service.
+"""Create this service's tables, and missing tables of placement.
 
-A copy of the schema of the first release: later changes of ``db/tables.py`` have revisions of their
-own. Existing tables are kept, since the database may belong to a running OpenStack placement.
+The module has a copy of the first release's schema: later changes of ``db/tables.py`` have their
+own revisions. Existing tables are kept, since OpenStack placement may run on the same database.
 
 Revision: 0026, the first.
 """

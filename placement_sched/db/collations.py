@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collations and character sets of the database's text columns.
 
-MariaDB and MySQL reject comparisons of texts in two collations. OpenStack placement compares texts
-of two tables only to join allocations with consumers. This service joins its own tables with each
-other. Any other comparison or union of two tables' texts uses :func:`is_same_uuid` or
-:func:`convert_to_unicode`, which accept any collations.
+MariaDB and MySQL reject comparisons of texts in two collations, and the tables of OpenStack
+placement and of this service may differ in their collations. Joins of allocations with consumers,
+and of this service's own tables, need no conversion. Any other comparison or union of texts uses
+:func:`is_same_uuid` or :func:`convert_to_unicode`, which accept any collations.
 """
 
 import codecs
@@ -69,9 +69,9 @@ def _convert_text(element: _InCharacterSet, compiler: Any, **options: Any) -> st
 def is_same_uuid(column: ColumnElement[str], other: ColumnElement[str]) -> ColumnElement[bool]:
     """Build the condition that uuids of two tables are equal.
 
-    The collations may differ. MariaDB and MySQL compare an ASCII text in the collation of
-    ``column``, but reject two columns of different collations. They can use the index of
-    ``column``, but not the index of ``other``.
+    The collations may differ: ``other`` is converted to ASCII, which MariaDB and MySQL compare in
+    the collation of ``column``. They can then use the index of ``column``, but not the index of
+    ``other``.
     """
     return column == _InAscii(other)
 
@@ -111,7 +111,7 @@ class Characters(NamedTuple):
         return cls()
 
     def find_unstorable(self, value: str | None) -> str | None:
-        """Return the first character of a text that the database cannot store, or None."""
+        """Return the first character that the database cannot store, or None."""
         if value is None or (value.isascii() and (self.has_nul or "\0" not in value)):
             return None
         return next((letter for letter in value if not self._has(letter)), None)
@@ -131,7 +131,7 @@ class Characters(NamedTuple):
 
 
 def _find_codec(name: str) -> str:
-    """Return Python's codec for a character set, or "" for UTF-8 and unknown sets."""
+    """Return Python's codec of a character set, or "" for UTF-8 or unknown."""
     name = _CODECS.get(name.lower(), name)
     try:
         codec = codecs.lookup(name).name

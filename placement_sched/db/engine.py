@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Database engines for SQLite, PostgreSQL and MariaDB, which limit every wait.
+"""Database engines for SQLite, PostgreSQL and MariaDB, with time limits.
 
 Statements can be counted, logged and annotated with the line that sent them.
 """
@@ -76,7 +76,7 @@ _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"
 
 
 def replace_commits(engine: Engine) -> None:
-    """Send ``commit_with`` of a driver's connection, if set, as its COMMIT."""
+    """Replace the COMMIT of a connection with its ``commit_with``, if set."""
     dialect: Any = engine.dialect
     commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
 
@@ -103,10 +103,10 @@ def replace_commits(engine: Engine) -> None:
 
 
 def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Make an engine connect with this package's class of connections.
+    """Make an engine open connections of this package's driver classes.
 
     A connection is closed if the database sends nothing for ``within`` seconds. With ``marks``,
-    :func:`replace_commits` is possible.
+    :func:`replace_commits` can be used.
     """
     driver = _import_driver(engine.dialect.name)
 
@@ -118,7 +118,7 @@ def use_own_connections(engine: Engine, within: float | None, *, marks: bool = F
 def _import_driver(kind: str) -> Any:
     """Import the module for connections to ``postgresql`` or ``mysql``.
 
-    Their drivers are optional. Raises :class:`ConfigurationError` if the driver is not installed.
+    The drivers are optional packages. Raises :class:`ConfigurationError` for a missing driver.
     """
     try:
         return import_module(f"placement_sched.db.{kind}")
@@ -161,11 +161,11 @@ def leave_faulty_connections(engine: Engine) -> None:
 
 
 def count_statements(engines: Iterable[Engine]) -> None:
-    """Count the statements of ``engines`` in the statistics of the current request.
+    """Count the statements of ``engines`` in the request's statistics.
 
-    The listeners are on the dialects of the engines. An engine with listeners makes a dispatcher
-    for each connection, which takes more time than the counting. Counting starts with the first
-    connection, after the dialects have read the properties of the database.
+    The listeners are for events of the dialects. Listeners for events of an engine would add a
+    dispatcher to each connection, which takes more time than the counting. Counting starts with the
+    first connection, after the dialects have read the properties of the database.
     """
 
     def count_statement(_cursor: Any, statement: str, *_rest: Any) -> None:
@@ -192,7 +192,7 @@ def sign_statements(engine: Engine) -> None:
 
 
 def _find_sender() -> str:
-    """Return the line of this package (outside of ``db``) that sends the statement."""
+    """Return the line of code, outside of ``db``, that sends the statement."""
     for frame, line in walk_stack(None):
         code = frame.f_code
         if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
@@ -282,7 +282,7 @@ def get_url_options(url: URL) -> str:
 def _build_postgresql_settings(
     url: URL, options: OptionGroup, read_timeout: int
 ) -> dict[str, object]:
-    """Return session or transaction settings that the URL's options do not set."""
+    """Return the settings that the ``options`` in the URL do not set."""
     # PostgreSQL's JIT compilation of queries that expect many rows takes longer than the queries.
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
@@ -291,10 +291,10 @@ def _build_postgresql_settings(
 
 
 def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:
-    """Build the statement that begins a transaction on PostgreSQL, with settings.
+    """Build the statement that begins a transaction on PostgreSQL.
 
-    The settings are local to the transaction: a pooler gives each transaction a session and may
-    ignore the settings of the connection.
+    It includes settings for the transaction, because a pooler may give each transaction another
+    session, and may ignore the settings of the connection.
     """
     values = _build_postgresql_settings(url, settings.placement_database, read_timeout)
     local = (f"SET LOCAL {name} = {value}" for name, value in values.items())
@@ -302,7 +302,7 @@ def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeou
 
 
 def _set_session_variables(engine: Engine, options: OptionGroup, seconds: int) -> None:
-    """Set this service's session settings on MariaDB, after the URL's ``init_command``."""
+    """Set MariaDB's session variables, after the URL's ``init_command``."""
     # Without a limit, MariaDB spends hours on the join order of a request with ten groups.
     # MySQL truncates GROUP_CONCAT after 1024 characters by default, MariaDB after a megabyte.
     text = (
@@ -331,7 +331,7 @@ def _begin_with(engine: Engine, statement: str) -> None:
 def _roll_back_on_return(engine: Engine) -> None:
     """Roll back an open transaction when the pool gets its connection back.
 
-    A database that rejects a COMMIT, as on a full disk, may stop before the ROLLBACK. Then the
+    If the ROLLBACK fails, for example because a database with a full disk has stopped, the
     connection is discarded without the traceback that the pool would log.
     """
 
@@ -359,7 +359,7 @@ def _create_sqlite_engine(
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        # The sqlite3 module begins transactions only at the first write. _begin_with begins them.
+        # _begin_with begins transactions. sqlite3 would begin them only at the first write.
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -416,7 +416,7 @@ def close_replaced_connections(engine: Engine) -> None:
 
 
 def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is open, which is always true on SQLite."""
+    """Return whether a driver's connection is open (always true on SQLite)."""
     if dialect.name == "sqlite":
         return True
     poll = select.poll()
@@ -431,10 +431,10 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
 
 
 def build_database_url(settings: Settings) -> URL:
-    """Return the URL of ``[placement_database] connection`` with its parameters.
+    """Return the URL of ``[placement_database]``, with its parameters.
 
     Without any configuration file it is an SQLite file in the working directory. Raises the errors
-    of :func:`parse_url`.
+    of :func:`parse_url`, and :class:`ConfigurationError` if the files do not set a connection.
     """
     text = settings.placement_database.connection
     if not text and (files := list_files(settings.conf)):

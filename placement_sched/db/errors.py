@@ -50,8 +50,8 @@ _NO_SAVEPOINT = 1305
 # A lock timeout, or too many locks or transactions.
 _LOCKED = {"55P03", 1205, 1206, 1637}
 
-#: The kinds of conflicts in the metrics. Claims: the capacity is used up, something else has
-#: changed, or the claim used another host. All writes: conflicts that the database reports.
+#: The kinds of conflicts in the metrics. A claim fails because its capacity is used up or something
+#: else has changed, or it uses another host. The database reports the other kinds for all writes.
 CAPACITY, CHANGED, MOVED = "capacity", "changed", "moved"
 DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
 _BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))
@@ -134,7 +134,7 @@ _MYSQL_UNAVAILABLE = {
 def connect(engine: Engine) -> Connection:
     """Open a connection.
 
-    Raises :class:`Unavailable` for any error, as no statement was sent yet.
+    Raises :class:`Unavailable` for any error, because no statement has been sent yet.
     """
     for _ in range(_MAX_CONNECT_ATTEMPTS):
         try:
@@ -154,7 +154,7 @@ def connect(engine: Engine) -> Connection:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Translate errors of the database or connection, but not of the data.
+    """Translate errors of the database or connection, and keep other errors.
 
     Raises :class:`Unavailable` if the database or the connection fails, :class:`TooComplex` if a
     statement is too large, and :class:`Invalid` if the database cannot store a character.
@@ -183,7 +183,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def _find_first_failure(failure: DBAPIError) -> DBAPIError:
-    """Return the conflict that ended a transaction before its savepoint's rollback."""
+    """Return the conflict that removed a missing savepoint, else ``failure``."""
     context: BaseException | None = failure if _get_code(failure) == _NO_SAVEPOINT else None
     while context is not None:
         context = context.__context__
@@ -193,7 +193,7 @@ def _find_first_failure(failure: DBAPIError) -> DBAPIError:
 
 
 def _is_about_database(failure: DBAPIError) -> bool:
-    """Return whether an error concerns the database or the connection, not a statement."""
+    """Return whether the database or connection failed, not a statement."""
     if not isinstance(failure, OperationalError | InterfaceError):
         return False
     code = _get_code(failure)
@@ -224,7 +224,7 @@ def _is_silent(failure: DBAPIError) -> bool:
     """Return whether the database sent nothing until the limit of silence."""
     original = failure.orig
     cause = original and (original.__cause__ or original.__context__)
-    # The TimeoutError of a vanished machine has an errno: its address may have moved by now.
+    # The TimeoutError of a vanished machine has an errno. A retry may reach its successor.
     return isinstance(cause, TimeoutError) and cause.errno is None
 
 
@@ -244,7 +244,7 @@ def is_statement_timeout(failure: Exception) -> bool:
 
 
 def find_conflict_kind(failure: Exception) -> str | None:
-    """Return the kind of conflict that :class:`Unavailable` was raised for, or None."""
+    """Return the kind of the conflict behind :class:`Unavailable`, or None."""
     code = _get_cause_code(failure)
     return next((kind for codes, kind in _BY_CODES if code in codes), None)
 
@@ -308,7 +308,7 @@ def _get_cause_code(failure: Exception) -> object:
 
 
 def get_error_code(failure: BaseException | None) -> object:
-    """Return MariaDB's error number, PostgreSQL's SQLSTATE or SQLite's message."""
+    """Return MariaDB's number, PostgreSQL's SQLSTATE or SQLite's message."""
     first = next(iter(getattr(failure, "args", ())), None)
     return first if isinstance(first, int) else getattr(failure, "sqlstate", None) or first
 
@@ -351,7 +351,7 @@ def _check_characters(failure: DBAPIError) -> None:
 
 
 def _is_about_characters(code: object, text: str) -> bool:
-    """Return whether MariaDB or MySQL reports a character that a column cannot store."""
+    """Return whether MariaDB or MySQL reports an unstorable character."""
     if code in _MIXED:
         # Parameters are COERCIBLE. A mix of two columns is a bug of this service.
         sets = _COLLATION.findall(text)

@@ -5,8 +5,8 @@ Caches of a process compare versions and generations. Equal numbers prove that n
 only while no committed write is lost. A server that takes over may lack the last commits of the
 failed server, and a restarted server may have lost its own last commits (``synchronous_commit``,
 ``innodb_flush_log_at_trx_commit``). The next writer then reuses the same numbers for other data.
-Each cache therefore stores the epoch of the connection that it was read by, fetched *before* the
-read, so that data of an earlier epoch is never used as current.
+Each cache therefore stores the epoch of the connection that read its data, fetched *before* the
+data, so that data of an earlier epoch is never used as current.
 
 The epoch is the start time of the server. Each new connection reads it, and open connections read
 it again every few seconds, since a pooler may change the server of an open connection. Requests
@@ -64,7 +64,7 @@ def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
 
 
 class Histories:
-    """Track the current epoch, and close connections of earlier epochs.
+    """Tracker of the current epoch that closes connections of earlier epochs.
 
     A server that was declared dead may still answer. Connections to it must not be used once
     another server has taken over.
@@ -75,7 +75,7 @@ class Histories:
         self.current: ServerEpoch = None
 
     def follow(self, engine: Engine) -> None:
-        """Track the epoch of an engine's connections, and replace outdated connections."""
+        """Track the epochs of connections, and replace outdated connections."""
         kind = engine.dialect.name
         if kind == "sqlite":  # a file has a single epoch
             return
@@ -91,9 +91,9 @@ class Histories:
                 raise DisconnectionError
 
     def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
-        """Read the epoch of an open connection again, as a pooler may have changed its server.
+        """Read the epoch of an open connection again.
 
-        Raises the driver's own error.
+        A pooler may have changed the server of the connection. Raises the driver's own error.
         """
         self._record_epoch(info, _read_epoch(kind, driver))
 

@@ -39,7 +39,7 @@ _MAX_HOST_NAME = 200
 
 
 class Lease:
-    """The lease ``name``, which a process takes for ``seconds`` at a time, in any thread."""
+    """A lease that a process takes for ``seconds`` at a time, in any thread."""
 
     def __init__(self, database: Database, name: str, seconds: int) -> None:
         self._database = database
@@ -69,7 +69,7 @@ class Lease:
             except Error as failure:
                 LOG.debug("lease %s: %s", self._name, format_error(failure))
                 is_held = False
-            # Counted from before the statement, so that it ends before the database's time.
+            # Counted from before the statement, so that it ends before the lease in the database.
             self._until = started + self._seconds if is_held else 0.0
             return is_held
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema migrations with alembic, with a version table of this service."""
+"""Schema migrations with alembic, separate from OpenStack placement's."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,7 +157,7 @@ def _copy_in_own_collation(connection: Connection, table: Table) -> Table:
 
 
 def sync_schema(database: Database) -> None:
-    """Upgrade the schema to the newest revision, safely for concurrent workers.
+    """Upgrade the schema to the newest revision, under the migration lock.
 
     Also creates missing triggers of the change log if the log is enabled and the server supports
     it. Raises the errors of :func:`check_revision`.
@@ -192,7 +192,7 @@ def _ensure_triggers(database: Database) -> None:
 
 
 def stop_logging(database: Database) -> bool:
-    """Remove the change log's triggers if the log is disabled or not supported.
+    """Remove the change log's triggers if the log is disabled or unsupported.
 
     Returns whether there were triggers.
     """
@@ -237,7 +237,7 @@ def _shorten_lock_waits(connection: Connection) -> Iterator[None]:
 
 
 def read_current_revision(database: Database) -> str | None:
-    """Return the revision of our schema in the database, or None without a schema."""
+    """Return the recorded revision of our schema, or None without a schema."""
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
         return context.get_current_revision()
@@ -313,7 +313,7 @@ class PlacementSchema:
 
     @property
     def adopted(self) -> bool:
-        """Return whether OpenStack placement's database has been adopted by this service."""
+        """Return whether this service has adopted placement's database."""
         return bool(self.revisions) and bool(self.tables) and self.ours
 
     @property
@@ -323,7 +323,7 @@ class PlacementSchema:
 
     @property
     def complete(self) -> bool:
-        """Return whether the database has all tables and columns that this service uses."""
+        """Return whether no table or column of placement is missing."""
         return not self.missing_tables and not self.missing_columns
 
 
@@ -357,7 +357,7 @@ def inspect_schema(connection: Connection) -> PlacementSchema:
 def is_recorded(connection: Connection) -> bool:
     """Return whether the database records a revision of OpenStack placement.
 
-    The record stays in a database that OpenStack placement made, adopted or not.
+    A database of OpenStack placement keeps this record after its adoption by this service.
     """
     return inspect(connection).has_table(OPENSTACK_SCHEMA_VERSION_TABLE) and bool(
         _list_revisions(connection)
@@ -369,7 +369,7 @@ def _list_revisions(connection: Connection) -> tuple[str, ...]:
 
 
 def add_consumer_types(database: Database) -> None:
-    """Upgrade from Train's to Xena's revision, like ``placement-manage db sync``.
+    """Upgrade Train's schema to Xena's, like ``placement-manage db sync``.
 
     Adds a table, a nullable column and an index, and sets the revision, so that ``db sync`` of
     later releases continues from there. Running services of earlier releases are not affected. An
@@ -388,7 +388,7 @@ def add_consumer_types(database: Database) -> None:
 def _upgrade_to_xena(connection: Connection, schema: PlacementSchema) -> None:
     _copy_in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
     if "consumers.consumer_type_id" in schema.missing_columns:
-        # A single statement, since MariaDB commits each: no column without its foreign key.
+        # A single statement, because MariaDB would commit a column without its foreign key.
         on_sqlite = connection.dialect.name == "sqlite"
         key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
         connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))

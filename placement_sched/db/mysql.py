@@ -17,9 +17,8 @@ def connect(
 ) -> "MariaDBConnection":
     """Open a connection with keepalive and a limit on silence.
 
-    The connection is closed if the database sends nothing for ``within`` seconds.
-
-    With ``marks``, a query of several statements may replace COMMIT.
+    The connection is closed if the database sends nothing for ``within`` seconds. With ``marks``, a
+    query of several statements may replace COMMIT.
     """
     if marks:
         options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
@@ -60,16 +59,16 @@ class MariaDBConnection(Connection):
         super().connect(sock)
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, or -1 if it is closed or a Unix socket."""
+        """Return the socket's descriptor, or -1 if closed or for a Unix socket."""
         return self._descriptor if self.open else -1
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
+        """Set the limit of silence (None: unlimited), and return the old limit."""
         previous, self._read_timeout = self._read_timeout, within
         return previous
 
     def query(self, sql: Any, unbuffered: bool = False) -> int:
-        """Execute a query."""
+        """Execute a query, and set ``has_written`` if it changed rows."""
         affected = self._execute(super().query, sql, unbuffered)
         if affected and not (isinstance(sql, str) and sql.startswith(("SELECT", "SHOW"))):
             self.has_written = True

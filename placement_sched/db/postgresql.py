@@ -30,7 +30,7 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
     has_own_session = False
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
+        """Set the limit of silence (None: unlimited), and return the old limit."""
         previous, self._within = self._within, within
         return previous
 
@@ -42,7 +42,7 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
         """Wait for the database like psycopg, but with the limit on silence.
 
-        psycopg wakes up every 0.1 s.
+        psycopg wakes up every 0.1 s, and then the limit is checked.
         """
         return super().wait(self._limit_waits(gen), *arguments, **options)
 

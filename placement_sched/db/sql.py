@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQL helpers: dialects, statements with many values, frequent statements, and pagination.
+"""SQL helpers for dialects, many values, frequent statements and pages.
 
 For a frequent statement that returns a few rows, SQLAlchemy's result takes more time than the
 driver's call, and PostgreSQL's planning takes more time than the execution (doc/decisions/0008).
-Therefore, PostgreSQL also prepares these statements. It prepares them only in a session that
-belongs to the connection, because a pooler may give each statement another session. SQLAlchemy
-executes all other statements, and repeats a failed statement to raise its own exception.
+Frequent statements are therefore sent directly to the driver, and PostgreSQL prepares them. This
+requires that the connection has its own session: a pooler may give each statement another session.
+SQLAlchemy executes all other statements, and repeats a failed statement to raise its own exception.
 """
 
 import logging
@@ -70,9 +70,9 @@ _LIST_MARKER = "POSTCOMPILE"
 def is_certification_based(connection: Connection) -> bool:
     """Return whether other servers may write to locked rows.
 
-    Of two transactions that changed the same row, the nodes of a Galera cluster, or of MySQL's
-    group replication, commit only the first. On such servers a lock must change a row
-    (doc/decisions/0013).
+    True on MariaDB and MySQL, which may be nodes of a Galera cluster or of group replication. Of
+    two transactions that changed the same row on two nodes, only the first is committed. A lock
+    must therefore change a row (doc/decisions/0013).
     """
     return connection.dialect.name in {"mysql", "mariadb"}
 
@@ -139,7 +139,7 @@ def change_in_batches(
     column: ColumnElement[V],
     values: Iterable[V],
 ) -> int:
-    """Update or delete the rows whose ``column`` is in ``values``, and count the rows."""
+    """Change the rows whose ``column`` is in ``values``, and count them."""
     return sum(
         connection.execute(change.where(build_in_condition(connection, column, batch))).rowcount
         for batch in split_batches(values)
@@ -155,7 +155,7 @@ def map_ids(
 
 
 def drop_none(**values: T | None) -> dict[str, T]:
-    """Drop the arguments that are None, and return the others for ``filter_by``."""
+    """Return the arguments that are not None, for ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -199,7 +199,7 @@ def is_postgresql(connection: Connection) -> bool:
 
 
 def compute_digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
-    """Build a key to compare long texts: the SHA-256 in hex, on SQLite the text itself."""
+    """Build a key of a long text: its SHA-256 in hex, on SQLite the text."""
     if is_postgresql(connection):
         return sa.func.encode(sa.func.sha256(sa.func.convert_to(column, "UTF8")), "hex")
     if connection.dialect.name == "sqlite":
@@ -208,7 +208,7 @@ def compute_digest(connection: Connection, column: ColumnElement[str]) -> Column
 
 
 def group_rows(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Map the first value of rows to the list of their second values, in order."""
+    """Map the first values of rows to lists of second values, in order."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     for key, value in rows:
         groups[key].append(value)
@@ -216,7 +216,7 @@ def group_rows(rows: Iterable[Any]) -> dict[Any, list[Any]]:
 
 
 def nest_rows(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
-    """Map the first and second values of rows to the third values, in nested mappings."""
+    """Map the first values of rows to mappings of second to third values."""
     mappings: dict[Any, dict[Any, Any]] = defaultdict(dict)
     for outer, inner, value in rows:
         mappings[outer][inner] = value
@@ -226,7 +226,7 @@ def nest_rows(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
 class ArrayText(UserDefinedType[str]):
     """Type of a parameter that contains a PostgreSQL array as text.
 
-    psycopg would convert a list value by value.
+    psycopg would convert a list value by value, which is slow.
     """
 
     cache_ok = True
@@ -238,7 +238,7 @@ class ArrayText(UserDefinedType[str]):
         self.item = item
 
     def get_col_spec(self, **_: object) -> str:
-        """Return PostgreSQL's type name, without a length, which would truncate the values."""
+        """Return the type's name, without a length that would truncate values."""
         item = sa.String() if isinstance(self.item, sa.String) else self.item
         return f"{item.compile(_DIALECT)}[]"
 
@@ -267,7 +267,7 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
+    """Insert ``rows`` with a cached statement, on PostgreSQL as JSON.
 
     A JSON document takes three quarters of the time of many parameters. Values may be texts,
     integers and times.
@@ -330,7 +330,7 @@ def can_insert_new(connection: Connection) -> bool:
 def insert_new(
     connection: Connection, table: Table, rows: Rows, columns: Sequence[str]
 ) -> Sequence[Row[Any]]:
-    """Insert ``rows`` like :func:`insert_missing`, and return columns of inserted rows."""
+    """Insert like :func:`insert_missing`, and return columns of new rows."""
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
@@ -345,7 +345,7 @@ def _insert_new(dialect: str, table: Table, columns: tuple[str, ...]) -> Returni
 def insert_or_update(
     connection: Connection, table: Table, rows: Rows, *, key: Sequence[str], changing: Sequence[str]
 ) -> None:
-    """Insert ``rows``, or update ``changing`` columns of rows with the same ``key``."""
+    """Insert ``rows``, or update ``changing`` columns if ``key`` exists."""
     if rows:
         dialect = connection.dialect.name
         connection.execute(_insert_or_update(dialect, table, tuple(key), tuple(changing)), rows)
@@ -374,8 +374,8 @@ def select_page(
 ) -> Select[Any]:
     """Sort and limit ``query``, and start it after the ``marked`` row.
 
-    The marker is read by a separate statement. Raises :class:`Invalid`, with the message
-    ``missing``, if no row is marked.
+    ``marked`` is the condition for the last row of the previous page, which a separate statement
+    reads. Raises :class:`Invalid`, with the message ``missing``, if there is no such row.
     """
     marker: Sequence[Any] | None = None
     if marked is not None:
@@ -422,14 +422,14 @@ def build_portable_order(connection: Connection, column: ColumnElement[Any]) -> 
 
 
 class FrequentStatement:
-    """A statement whose parameters are single texts and numbers, such as a uuid."""
+    """A frequent statement, whose parameters are single texts and numbers."""
 
     def __init__(self, statement: Select[Any] | TextClause) -> None:
         self.statement: Any = statement
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def fetch_rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return all rows, with values by position.
+        """Execute the statement, and return its rows (values by position).
 
         Raises the same exceptions as SQLAlchemy.
         """
@@ -446,7 +446,7 @@ class FrequentStatement:
 
 
 def _get_driver_options(connection: Connection) -> Mapping[str, bool] | None:
-    """Return the options of the driver's ``execute``, or None if SQLAlchemy must be used."""
+    """Return options for the driver, or None if SQLAlchemy must execute."""
     driver: Any = connection.connection.driver_connection
     listeners = connection.dispatch
     if any(getattr(listeners, name) for name in _EVENTS) or _ECHO.isEnabledFor(logging.INFO):

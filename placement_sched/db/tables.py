@@ -2,7 +2,7 @@
 """Database tables of OpenStack placement and of this service.
 
 Placement's tables have the schema that ``placement-manage db sync`` creates, so that both services
-can use the same database. Own tables have a prefix, because the database may also contain nova's.
+can use the same database. Own tables begin with ``sched_``, since nova's tables may be there too.
 """
 
 from datetime import datetime
@@ -28,7 +28,7 @@ Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
 
 def make_exact_text(length: int) -> String:
-    """Build a text type of ``length`` that is case-sensitive on every database."""
+    """Build a text type of ``length``, case-sensitive on every database."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
@@ -47,7 +47,7 @@ def make_integer_columns(*names: str, default: str | None = None) -> tuple[Colum
 
 
 def make_indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
-    """Define an index for each column, with ``then`` as optional second column."""
+    """Define an index for each column, with ``then`` as second column."""
     return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
 
 
@@ -71,7 +71,7 @@ def define_table(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def define_numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Define a table with both time columns, and with a numeric primary key first."""
+    """Define a table with two time columns and a numeric primary key."""
     key = Column("id", Integer, primary_key=True, nullable=False)
     return define_table(name, *make_time_columns(), key, *items, **options)
 
@@ -91,9 +91,9 @@ def define_unique_text_table(name: str, column: str) -> Table:
 
 
 def get_max_length(column: Column[str]) -> int:
-    """Return the maximum number of characters in a column, or 0 without a limit.
+    """Return the maximum length of a column's texts, or 0 without a limit.
 
-    Longer values need no query. SQLite rejects LIKE patterns of more than 50 000 bytes.
+    Queries for longer texts can be omitted: SQLite rejects LIKE patterns of over 50 000 bytes.
     """
     return int(getattr(column.type, "length", 0) or 0)
 

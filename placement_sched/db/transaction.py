@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Database access: reads, transactions with retries, and scratch transactions.
+"""Database access: reads, writes with retries, and scratch transactions.
 
 Driver errors are translated into exceptions of this service (``db/errors.py``).
 
@@ -59,8 +59,8 @@ T = TypeVar("T")
 MAX_COMMIT_QUERY_TIME = 10.0
 #: Maximum pause between two such queries, in seconds.
 _MAX_PAUSE = 0.5
-#: Minutes before marks are deleted: of committed transactions, and of transactions that never will
-#: be committed.
+#: Minutes after which commit marks are deleted: marks of committed transactions, and of
+#: transactions that can no longer be committed.
 MINUTES_OF_COMMITTED, MINUTES_OF_REJECTED = 15, 24 * 60
 #: Marks deleted by a statement, and maximum number of statements in a call.
 _BATCH, _MAX_BATCHES = 5000, 20
@@ -86,8 +86,8 @@ _INSERT_REJECTION = {
 }
 _IS_DONE = text("SELECT done FROM sched_commit_marks WHERE id = :mark")
 # A mark beyond the age limit is old, or was written before the database's clock was set forward. A
-# mark in the future was written before the clock was set back. A mark that may still be queried was
-# written since the last call, so that the times of both calls must show that a mark is older.
+# mark in the future was written before the clock was set back. Old marks must also be older than
+# the last call, because a newer mark may still be queried.
 _FIND_OLD_MARKS = text(
     "SELECT id FROM sched_commit_marks WHERE created_at < :last AND "
     "(created_at < :done AND done = 1 OR created_at < :rejected) OR created_at > :ahead "
@@ -142,7 +142,7 @@ _LATE = (
 
 
 def create_mark() -> str:
-    """Create a unique key for a transaction.
+    """Create a unique key for the commit mark of a transaction.
 
     Later keys are larger.
     """
@@ -150,7 +150,7 @@ def create_mark() -> str:
 
 
 def mark_commit(connection: Connection, mark: str) -> None:
-    """Make the COMMIT of a transaction also insert ``mark``, if the transaction has written.
+    """Make the COMMIT of a writing transaction also insert ``mark``.
 
     The driver sends the INSERT and the COMMIT in a single message. PostgreSQL's INSERT itself
     checks that the transaction has written.
@@ -162,11 +162,10 @@ def mark_commit(connection: Connection, mark: str) -> None:
 
 
 def is_done(read: _Read, mark: str) -> bool:
-    """Return whether the marked transaction was committed.
+    """Return whether the transaction with a commit mark was committed.
 
-    If the result is False, the transaction can no longer be committed.
-
-    Raises :class:`CommitUnknown` if the database does not answer in time.
+    If the result is False, the transaction can no longer be committed. Raises
+    :class:`CommitUnknown` if the database does not answer in time.
     """
     until = time.monotonic() + MAX_COMMIT_QUERY_TIME
     pause = 0.01
@@ -233,7 +232,7 @@ class Database:
         self._gate: AbstractContextManager[None] = (
             WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
         )
-        #: Whether transactions write marks: once the schema is checked to be this release's.
+        #: Whether transactions write commit marks, which need the schema of this release.
         self.marks_commits = False
         count_statements((self.reader, self.writer))
         self._may_leave = 0.0
@@ -246,7 +245,7 @@ class Database:
                 engine.begin_statement(self.url, settings, isolation, read_timeout=read_timeout),
             )
         }
-        # The check would make readers of a file wait for writers.
+        # On SQLite, the check would make readers wait for writers.
         if self.url.get_backend_name() != "sqlite":
             event.listen(self.reader, "checkout", self._check_connection)
 
@@ -342,7 +341,7 @@ class Database:
         After a deadlock, a lost connection or :class:`Overtaken`, ``work`` is repeated in a *new*
         transaction after a short random pause, at most ``[placement]
         allocation_conflict_retry_count`` times. Any other exception rolls back and is raised. If
-        only the answer to COMMIT is lost, the result is read from the transaction's mark. Raises
+        only the answer to COMMIT is lost, the commit mark of the transaction is read. Raises
         :class:`Unavailable` if the database remains locked or does not answer, and
         :class:`CommitUnknown` if the result of COMMIT cannot be determined.
         """
@@ -368,7 +367,7 @@ class Database:
         """Run ``work``, and repeat it if a concurrent writer aborts it.
 
         A schema change through another node of a Galera cluster also aborts readers, with a
-        deadlock. The default number of attempts is that of :meth:`write`. ``work`` must be
+        deadlock. The default number of attempts is the same as for :meth:`write`. ``work`` must be
         repeatable.
         """
         return call_with_retries(
@@ -398,7 +397,7 @@ class Database:
                 raise CommitUnknown(
                     "the connection to the database was lost during COMMIT"
                 ) from failure
-            # On a new connection, since the others may be lost, too.
+            # On a new connection, since the other connections may be lost, too.
             self.reader.dispose()
             is_committed = is_done(self.read, mark)
             LOG.warning(
@@ -489,7 +488,7 @@ class WriteGate:
 
 
 class ReadableDatabase(Protocol):
-    """The database that a request reads, or a scratch transaction in its place."""
+    """Interface of a database, which a scratch transaction can replace."""
 
     def check(self) -> None:
         """Check the time limit of a simulation.
@@ -503,7 +502,7 @@ class ReadableDatabase(Protocol):
 
 @dataclass(eq=False, slots=True)
 class ScratchTransaction:
-    """A transaction that is rolled back, with its deadline on the monotonic clock."""
+    """A transaction that is rolled back, with a deadline (monotonic time)."""
 
     connection: Connection
     until: float
@@ -529,10 +528,10 @@ class ScratchTransaction:
 def run_and_roll_back(
     database: Database, work: Callable[[ScratchTransaction], T], seconds: float
 ) -> T:
-    """Run ``work`` in a scratch transaction, roll it back, and return the result.
+    """Run ``work`` in a scratch transaction, and return its result.
 
-    The transaction is retried if concurrent writers abort it. Raises :class:`Unavailable` if it
-    takes longer than ``seconds``, and the exceptions of :meth:`Database.read`.
+    The transaction is always rolled back, and is retried if concurrent writers abort it. Raises
+    :class:`Unavailable` after ``seconds``, and the exceptions of :meth:`Database.read`.
     """
 
     def run_once() -> T:
@@ -556,7 +555,7 @@ def _begin(database: Database, seconds: float, until: float) -> AbstractContextM
 
 @contextmanager
 def _open_transaction(engine: Engine, seconds: float) -> Iterator[Connection]:
-    """Open a transaction that is rolled back, with a time limit for each statement."""
+    """Open a transaction with statement time limits, and roll it back."""
     with connect(engine) as connection:
         try:
             for statement in _limit_statements(connection, seconds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers that write the change log, on the tables of OpenStack placement.
+"""Triggers on the tables of OpenStack placement that write the change log.
 
 In the transaction of a writer, the triggers insert the providers of each statement into
 ``sched_provider_changes``. They run with the privileges of the user that created them, so that the
@@ -58,7 +58,7 @@ _LIST_TRIGGERS: Mapping[str, str] = {
     ),
 }
 
-#: Instructions for the privileges that create triggers.
+#: Instructions for granting the privileges to create triggers.
 _INSTRUCTIONS: Mapping[str, str] = {
     "postgresql": "Let it own the tables, and CREATE functions in their schema,"
 }
@@ -122,7 +122,7 @@ def remove_triggers(connection: Connection) -> None:
 
 
 def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
-    """Run ``work``, and return the error if the database user lacks a privilege.
+    """Run ``work``, and return the error of a missing privilege, or None.
 
     PostgreSQL then rolls back ``work``, whereas MariaDB commits each trigger statement. Other
     errors are raised.
@@ -155,7 +155,7 @@ def make_triggers(connection: Connection) -> None:
         return
     rejection = _run_if_allowed(connection, partial(_create, connection, missing))
     if rejection is None:
-        # Writes without the triggers are missing in the log.
+        # Earlier writes are missing in the log: its readers must load everything again.
         write_entry(connection, EVERYTHING)
         return
     if connection.dialect.name != "postgresql":
@@ -209,7 +209,7 @@ def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Tri
 
 
 def _build_provider_expressions(event: str, column: str | None) -> tuple[str, str | None]:
-    """Return expressions for a row's provider, and for an updated row's old provider."""
+    """Return SQL for a row's provider, and for its provider before an UPDATE."""
     if column is None:
         return str(NAMES), None
     return {
