@@ -133,7 +133,7 @@ def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
 
 
 def _parse_address(listen: str) -> tuple[str, int]:
-    """Parse host and port.
+    """Parse host and port from ``[scheduler] metrics_listen``.
 
     Raises :class:`ConfigurationError`.
     """

@@ -216,7 +216,7 @@ def make_list_object_reader(name: str, item: ObjectType) -> FieldReader:
 def _make_reader(noun: str, *types: type) -> FieldReader:
     """Return a reader for values of these types or null.
 
-    A boolean is not a number.
+    Readers of numbers reject booleans.
     """
 
     def read(value: Any, place: str) -> Any:

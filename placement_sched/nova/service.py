@@ -202,9 +202,9 @@ def run(
     """Run the workers and the sync process until SIGTERM or SIGINT.
 
     Prints ``announcement`` once all workers answer requests. ``figures`` counts the answered calls,
-    and ``monitor`` serves the counters over HTTP.
-    On SIGTERM, running requests are finished. SIGINT ends at once: RabbitMQ delivers unanswered
-    requests to another scheduler. Raises :class:`SystemExit`.
+    and ``monitor`` serves the counters over HTTP. On SIGTERM, running requests are finished. SIGINT
+    ends at once: RabbitMQ delivers unanswered requests to another scheduler. Raises
+    :class:`SystemExit`.
     """
     _reduce_logging()
     notifier = Notifier()

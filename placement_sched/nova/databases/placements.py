@@ -58,7 +58,7 @@ class MappedCell:
 
 
 def list_mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
-    """Return all cells, oldest first."""
+    """Return all cells including cell0, oldest first."""
     columns = (_CELLS.id, _CELLS.uuid, _CELLS.name, _CELLS.disabled, _CELLS.database_connection)
     return tuple(
         MappedCell(**{**row._asdict(), "disabled": bool(row.disabled)})

@@ -148,7 +148,7 @@ def _build_group(row: Any, policy: str | None, rules: str | None) -> ServerGroup
 
 
 def _parse_rules(text: str | None) -> dict[str, int]:
-    """Parse the rules of a group from JSON, with integers or digits as values."""
+    """Parse ``max_server_per_host`` from the JSON rules of a server group."""
     if not text:
         return {}
     try:
@@ -310,7 +310,7 @@ def list_disabled_services(connection: Connection) -> tuple[Service, ...]:
 
 
 def map_recent_heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Map hosts to their last heartbeats, without heartbeats before a time."""
+    """Map hosts to their last heartbeats, if sent since a time."""
     sent_at = _SERVICES_COLUMNS.last_seen_up
     rows = connection.execute(
         select(_SERVICES_COLUMNS.host, sent_at).where(*_IS_COMPUTE, sent_at >= since)
@@ -319,7 +319,7 @@ def map_recent_heartbeats(connection: Connection, since: datetime) -> dict[str, 
 
 
 def map_heartbeats(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
-    """Map hosts that have a service to their last heartbeats."""
+    """Map hosts with a compute service to their last heartbeats."""
     query = select(_SERVICES_COLUMNS.host, _LAST_HEARTBEAT).where(*_IS_COMPUTE)
     rows = sql.select_in_batches(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
@@ -536,8 +536,8 @@ def map_cells_by_instance(connection: Connection, uuids: Collection[str]) -> dic
 class RecordedFlavor(NamedTuple):
     """A flavor as instances record it: its JSON, flavor id and number.
 
-    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`), ``number``
-    is nova's ``instance_type_id``.
+    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`), and
+    ``number`` is nova's ``instance_type_id``.
     """
 
     text: str
@@ -547,7 +547,7 @@ class RecordedFlavor(NamedTuple):
 
 
 class Flavors:
-    """Cache of the flavors in instances.
+    """Cache of the flavors that are embedded in instances.
 
     Most instances share their flavor with others. A flavor is cached by the digest of nova's JSON,
     and by the digest of the recorded JSON.
@@ -612,7 +612,7 @@ def _parse_flavor(text: str) -> Json | None:
 
 
 def split_uuid_range(count: int) -> Iterable[tuple[str, str | None]]:
-    """Divide all uuids evenly into ``count`` ranges of start and end."""
+    """Divide all uuids evenly into ranges of start and end (None at last)."""
     count = min(max(count, 1), 4096)
     # The first eight digits contain no hyphen, which collations sort differently.
     bounds = [f"{16**8 * index // count:08x}" for index in range(count)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of ``placement-sched nova-shadow``.
 
-The main thread reads and evaluates nova's calls, a second thread follows nova's databases, and a
+The main thread reads and evaluates nova's calls, a second thread syncs with nova's databases, and a
 third thread waits for the outcomes of nova's requests.
 
 The allocations of an instance in placement show the host that nova has chosen, exactly and
@@ -187,8 +187,8 @@ class OutcomeTracker:
     def add(self, request: AwaitedRequest) -> None:
         """Wait for the outcome of a request.
 
-        Earlier requests for the same instances, for example by a live migration that now requests
-        another host, get their verdicts now: their open outcomes can no longer be determined.
+        If nova requests another host for the same instances, as live migrations do, the earlier
+        request gets its verdicts now: its open outcomes can no longer be determined.
         """
         uuids = set(request.instances)
         with self._lock:
@@ -440,7 +440,7 @@ class Shadow:
         self._read_again.set()
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Follow nova's databases and evaluate its calls until :meth:`stop`.
+        """Sync with nova's databases and evaluate its calls until :meth:`stop`.
 
         ``started`` is called in another thread, once the databases and the calls can be read.
         """

@@ -115,7 +115,7 @@ class SyncTotals:
         names: Iterable[str],
         title: Callable[[R], str],
     ) -> None:
-        """Note new, changed and deleted records. ``title`` returns their names."""
+        """Note new, changed and deleted records, with names from ``title``."""
         for key, row in differing.items():
             fields = diff_fields(recorded.get(key), row, names)
             self.add_difference(noun, title(row), fields, new=key not in recorded)

@@ -58,7 +58,7 @@ class _Mark:
 class RowVersions:
     """Versions of rows: values of the columns that nova changes, with times.
 
-    The times of a row are the first and last reading of these values. The first such column is
+    The times of a row are the first and last reading of these values. The first value is
     ``updated_at``. It has whole seconds on MariaDB: a row that was read in the second of its change
     may have changed again in the same second.
     """
@@ -348,7 +348,7 @@ class NovaCells:
             totals.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
-        """Mark cells as reachable that another process has reached again."""
+        """Let the next sync read cells that another process has reached again."""
         if not self.away:
             return
         with self.database.read() as connection:

@@ -263,7 +263,7 @@ class NodeSync:
         gone: Collection[str],
         recorded: Mapping[str, RecordedNode],
     ) -> bool:
-        """Write the differences, or return False if a record changed before."""
+        """Write the differences, or return False after a concurrent change."""
         if not nodes and not gone:
             return True
         now = self._cells.clock()

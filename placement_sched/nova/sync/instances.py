@@ -253,7 +253,7 @@ class InstanceSync:
         cell.instances_read = now
 
     def follow_cell0(self, totals: SyncTotals) -> None:
-        """Delete instances that were moved to cell0 since cell0 was last read."""
+        """Delete records of instances that moved to cell0 since its last reading."""
         if self._cells.cell0 is not None:
             with suppress(NovaDatabaseUnavailable):
                 self.follow(self._cells.cell0, totals)
@@ -447,7 +447,7 @@ class InstanceSync:
         differing: Sequence[NewRecord],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, or return False if a record changed before."""
+        """Write the differences, or return False after a concurrent change."""
         uuids = [*(record.uuid for record in differing), *gone]
         if not uuids:
             return True

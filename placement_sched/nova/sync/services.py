@@ -177,7 +177,7 @@ class ServiceSync:
         differing: Mapping[str, Service],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, and return whether no record changed before."""
+        """Write the differences, and return False after a concurrent change."""
         hosts = sorted({*differing, *gone})
         if not hosts:
             return True
@@ -452,7 +452,7 @@ class AggregateSync:
         differing: Mapping[int, HostAggregate],
         gone: Collection[int],
     ) -> bool:
-        """Write the differences, or return False if a record changed before."""
+        """Write the differences, or return False after a concurrent change."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:
