@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count of the further instances of a request that fit.
+"""Count of the further instances that fit for a request.
 
 Options and pools are defined in ``host_counts.py``. The steps, in order::
 
-    run       like a selection, but with every candidate                          scheduler.py
-    filter    by names and filters, for the first instance                        selection.py
+    run       find all candidates, without the limit of a request                 scheduler.py
+    filter    run the host filters for the first instance                         selection.py
     pool      find the providers that hosts share                                 host_counts.py
-    count     fill host by host; place in rounds if a filter depends on earlier   host_counts.py,
-              instances, or in order if the order of placing matters              count.py
+    count     fill each host. Place in rounds if filters depend on placed         host_counts.py,
+              instances, or in order if the order of placements matters           count.py
     correct   drop hosts whose candidates are beyond the limit of a request       count.py
-    report    the limit of each host, also without candidates                     report.py
+    report    report the limit of each host, also of hosts without candidates     report.py
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
 _NOVA_METHODS = ("host_passes", "_filter_one", "filter_all")
-#: More instances than any budget allows.
+#: Limit of instances in a count. The time limit ends every count earlier.
 _MAX_INSTANCES = 1_000_000
 _RANDOM_HOST = "hosts are chosen at random: the number may differ with other choices"
 _LIMITED_SHARED = (
@@ -72,15 +72,15 @@ _LIMITED_UNDETERMINED = (
 _LIMITED_PARTLY = (
     "candidates are limited by {option}: a request sees only some candidates of some hosts"
 )
-#: Counts again, on the nodes of these uuids alone.
+#: Function that counts again on some compute nodes alone, given their uuids.
 Recount = Callable[[Collection[str | None]], Sequence[HostCounter]]
-#: Returns the names of the parts that contain a host.
+#: Function that returns the names of the parts of the cloud that contain a host.
 PartsOf = Callable[[str], tuple[str, ...]]
 
 
 @dataclass(slots=True)
 class Deadline:
-    """Deadline of a count, which remembers whether it has passed."""
+    """Deadline of a count. ``passed`` is set by the first check after it."""
 
     at: float
     timer: Callable[[], float]
@@ -88,7 +88,7 @@ class Deadline:
 
     @classmethod
     def from_seconds(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
-        """Return the deadline ``seconds`` from now, or no deadline for 0."""
+        """Return a deadline ``seconds`` from now, which never passes for 0."""
         return cls(timer() + seconds if seconds else float("inf"), timer)
 
     def is_reached(self) -> bool:
@@ -100,11 +100,11 @@ class Deadline:
 def select_stateful_filters(
     filters: Iterable[BaseHostFilter], spec: RequestSpec
 ) -> list[BaseHostFilter]:
-    """Return the filters that may reject a host after placements.
+    """Return the filters that may reject a host after instances were placed.
 
-    Filters that run once per request have fixed verdicts. A shipped filter that passes every host
-    also passes every host for later instances. With a server group it may not, because each
-    instance joins the group.
+    Filters that run once per request are left out, because their verdicts do not change. So are
+    shipped filters that reject no host for this request, but only without a server group, because
+    each placed instance joins the group.
     """
     stateful = []
     for plugin in filters:
@@ -129,7 +129,7 @@ def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool
 
 
 def map_rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
-    """Map host and node of each rejected host to the stage that rejects it."""
+    """Map each rejected pair of host and node to the stage that rejects it."""
     return {
         (each.host, each.node): LimitReason(report.name)
         for report in run.reports
@@ -144,11 +144,12 @@ def place_by_rounds(
     capacity: FreeCapacity,
     deadline: Deadline,
 ) -> None:
-    """Place instances on each host until it rejects or is full.
+    """Place instances in rounds until each host is full or rejected.
 
-    After the deadline, a host keeps the instances placed so far.
+    Each round runs ``filters`` again, and places an instance on each host that passes. The deadline
+    ends the rounds, and hosts keep the instances placed so far.
     """
-    for counter in counters:  # once for all rounds
+    for counter in counters:
         candidates = get_candidates(counter.state)
         counter.offers = [(_as_json(each), capacity.build_option(each)) for each in candidates]
     waiting = [
@@ -206,8 +207,8 @@ def _with_members(
 ) -> RequestSpec:
     """Add the instances of a round to the request's server group.
 
-    In a round, an instance is placed on each host. All instances of a round have the same uuid, so
-    that the members of the group are the same for every host.
+    The instances that a round places on different hosts have the same uuid, so that they are a
+    single new member of the group.
     """
     group = spec.instance_group
     if group is None or single.instance_uuid is None:
@@ -223,7 +224,7 @@ def place_in_order(
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
-    """Place each instance on its best host, as for a single large request."""
+    """Place instance after instance on the best host, as a large request does."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.selector.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
@@ -257,7 +258,7 @@ def place_in_order(
 def find_first_hosts(run: SchedulingRun) -> list[str]:
     """Return the best host for the first instance.
 
-    Returns all hosts that pass if the driver chooses at random.
+    If the driver chooses at random, all hosts that pass are returned.
     """
     spec = run.filtered_request.spec
     progress = run.selector.begin(run.hosts, spec, RemainingCapacity.create_unlimited())
@@ -269,10 +270,10 @@ def find_first_hosts(run: SchedulingRun) -> list[str]:
 def limit_to_group_host(
     counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
 ) -> None:
-    """Count only the instances on the first host of the affinity group.
+    """Keep only the count of the host that a new affinity group gets.
 
-    If several hosts are possible, it is the host with the fewest instances. If their numbers
-    differ, a doubt is added.
+    ``firsts`` are the hosts that the first instance may get. Of several hosts, the host that fits
+    the fewest instances is kept. If their numbers differ, a doubt is added.
     """
     totals: Counter[str] = Counter()
     for counter in counters:
@@ -295,10 +296,10 @@ def _chooses_at_random(run: SchedulingRun) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CapacityCount:
-    """The counted instances on each node with candidates, in result order.
+    """Counted instances on the compute nodes with candidates.
 
-    ``doubts`` are the reasons why the number is not exact. If the nodes are not independent,
-    ``recount`` counts the instances again on some of the nodes alone.
+    ``doubts`` are the reasons why the number is not exact. If nodes share providers so that the
+    order of placements matters, ``recount`` counts again on some of the nodes alone.
     """
 
     run: SchedulingRun
@@ -314,11 +315,11 @@ def count_capacity(
     cloud: CloudView | None = None,
     deadline: Deadline | None = None,
 ) -> CapacityCount:
-    """Count the further instances of a request that fit.
+    """Count the further instances that fit for a request.
 
-    The request is for a single instance. ``cloud`` is a view that several requests share. Without
-    ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises :class:`Invalid` for a
-    rebuild, and the errors of :meth:`Scheduler.prepare_run`.
+    The request is for a single instance. ``cloud`` is a view that several requests share. The
+    default ``deadline`` is ``[scheduler] capacity_budget`` seconds from now. Raises
+    :class:`Invalid` for a rebuild, and the errors of :meth:`Scheduler.prepare_run`.
     """
     if request.spec.is_rebuild:
         raise Invalid(
@@ -328,7 +329,7 @@ def count_capacity(
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.from_seconds(seconds)
     if request.spec.instance_group is not None:
-        # Each counted instance is a new member.
+        # The counted instances are new members of the group.
         request = replace(request, spec=replace(request.spec, instance_uuids=(str(uuid4()),)))
     seed = DecisionSeed.draw(scheduler.random)
     doubts: list[str] = []
@@ -355,7 +356,10 @@ def count_capacity(
 def count_hosts(
     run: SchedulingRun, deadline: Deadline, doubts: list[str]
 ) -> tuple[Sequence[HostCounter], bool]:
-    """Count instances per host, and return whether hosts are independent."""
+    """Count the instances of each host.
+
+    Returns the counters, and false if the order of placements on shared providers matters.
+    """
     searches = run.searches
     capacity = FreeCapacity.read_free(run.cloud.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
@@ -409,7 +413,7 @@ def _count_independently(
 def _drop_hidden_hosts(
     run: SchedulingRun, counters: Sequence[HostCounter], doubts: list[str]
 ) -> None:
-    """Reset the counts of hosts beyond the request's candidate limit.
+    """Set the counts of hosts beyond the request's candidate limit to 0.
 
     A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
     Full hosts have no candidates. Hosts that a filter rejects still have candidates, which may use
@@ -426,7 +430,7 @@ def _drop_hidden_hosts(
         root: counter_of[root].open_candidates if root in counter_of else count
         for root, count in offered.items()
     }
-    # Candidates without a compute node remain too.
+    # Candidates without a compute node use up the limit, too.
     blocked = sum(open_by_root.values())
     if blocked < limit:
         return
@@ -437,7 +441,7 @@ def _drop_hidden_hosts(
     if is_random or run.searches.fallback or (is_breadth_first and max(offered.values()) > 1):
         doubts.append(_LIMITED_UNDETERMINED.format(option=option, blocked=blocked))
         return
-    # In order, until the candidates of rejected hosts fill the limit.
+    # Go through the hosts in order. Candidates of rejected hosts use up the limit.
     position, in_part = 0, False
     for root, count in offered.items():
         counter, remaining = counter_of.get(root), open_by_root[root]
@@ -462,7 +466,7 @@ class CloudPart(Enum):
 
 @dataclass(slots=True)
 class LoadedCloud:
-    """View of the cloud that is loaded once for all requests of a report."""
+    """View of the cloud, loaded once for all requests of a report."""
 
     connection: Connection
     caches: ProcessCaches
@@ -472,7 +476,7 @@ class LoadedCloud:
         """Return the view of the cloud for a request.
 
         Successive requests with the same policies share a view. A request that uses cached host
-        reports gets a separate view.
+        states, as with CachingScheduler, gets a separate view.
         """
         fresh = CloudView.from_request(self.connection, request, self.caches)
         if fresh.states_age is not None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of hosts and shared providers.
+"""Counts of the instances that fit on hosts and shared providers.
 
-An option is an allocation candidate as pairs of a free amount and a requested amount.
-:class:`FreeCapacity` has all free amounts. The hosts that share providers, directly or through
-other hosts, are a component. If each host of a component can combine its own providers with any of
-the shared providers, the order of placing does not matter: the shared providers are a pool, and the
-component fits the sum of its hosts, up to the maximum of the pool. For any other component the
-order matters.
+An option is an allocation candidate as pairs: the index of a free amount in :class:`FreeCapacity`,
+and the requested amount. Hosts that use the same shared providers, directly or through further
+hosts, form a component. If each host of a component can combine its own providers with each of the
+shared providers, the order of the placements does not matter. The shared providers are then a pool:
+the component fits the sum of its hosts' counts, but at most the number of instances that fit into
+the pool. In any other component, the order of the placements changes the number.
 """
 
 from collections import Counter, defaultdict
@@ -23,14 +23,17 @@ AllocationOption = tuple[tuple[int, int], ...]
 
 
 class LimitReason(NamedTuple):
-    """Limit of a host's count: an exhausted class or a rejecting stage."""
+    """Reason why no further instance fits on a host.
+
+    ``reason`` is the exhausted resource class if ``is_resource``, or the rejecting stage.
+    """
 
     reason: str
     detail: str = ""
     is_resource: bool = False
 
 
-#: The limit of a host whose count did not finish in time.
+#: The reason of a host whose count did not finish in time.
 UNFINISHED = LimitReason("capacity_budget")
 
 
@@ -38,10 +41,9 @@ UNFINISHED = LimitReason("capacity_budget")
 class FreeCapacity:
     """Free amounts of all candidates' providers, in a list of integers.
 
-    ``free`` has an element for each class and provider, at the index ``firsts`` of the class plus
-    ``rows`` of the provider. The amounts decrease as instances are placed. ``stops`` has a limit
-    for each class, in order. Indexes in ``pooled`` belong to a :class:`SharedPool`, and are left
-    out of all options.
+    ``free[firsts[class name] + rows[provider uuid]]`` is the free amount of a resource class. The
+    amounts decrease as instances are placed. ``stops`` has the reason of each class, in the order
+    of ``firsts``. Indexes in ``pooled`` belong to a :class:`SharedPool`, and options omit them.
     """
 
     rows: Mapping[str, int]
@@ -54,10 +56,10 @@ class FreeCapacity:
     def read_free(
         cls, source: ProviderSource, candidates: Candidates, classes: Mapping[str, int]
     ) -> "FreeCapacity":
-        """Return the free amounts for these candidates.
+        """Read the free amounts of the candidates' providers.
 
-        ``classes`` are class ids by name. Of two equally scarce classes, the class with the lower
-        id is the limit.
+        ``classes`` maps resource class names to ids. If two classes are equally scarce, the class
+        with the lower id is reported as the limit.
         """
         layouts = {id(request.layout): request.layout for request in candidates.requests}.values()
         used = {name for layout in layouts for amounts in layout.amounts for name in amounts}
@@ -70,7 +72,7 @@ class FreeCapacity:
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
     def build_option(self, candidate: Any) -> AllocationOption:
-        """Convert a candidate, or a candidate in JSON, to an option."""
+        """Convert an allocation candidate, possibly in JSON, to an option."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
             parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
@@ -89,7 +91,7 @@ class FreeCapacity:
         return tuple(option)
 
     def count_fits(self, option: AllocationOption) -> int:
-        """Return how often this option still fits into the free amounts."""
+        """Return how many times the option fits into the free amounts."""
         free = self.free
         return min([free[index] // amount for index, amount in option], default=0)
 
@@ -99,19 +101,16 @@ class FreeCapacity:
             self.free[index] -= amount * times
 
     def stop(self, index: int) -> LimitReason:
-        """Return the limit that stands for the class at an index of ``free``."""
+        """Return the reason for the resource class at an index of ``free``."""
         return self.stops[index // len(self.rows)]
 
     def find_scarcest_class(self, option: AllocationOption) -> LimitReason:
-        """Return the limit for the class that the option exhausts first."""
+        """Return the reason for the class that the option exhausts first."""
         free = self.free
         return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
     def sum_free_amounts(self, options: Iterable[AllocationOption]) -> dict[str, int]:
-        """Map each resource class to its free amount.
-
-        The amount is the sum over all inventories that any of the options uses.
-        """
+        """Sum the free amounts of all inventories in the options, by class."""
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
             name = self.stop(index).reason
@@ -121,10 +120,10 @@ class FreeCapacity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedPool:
-    """Shared providers with capacity for ``limit`` instances.
+    """Shared providers that together fit ``limit`` instances.
 
-    ``stop`` is their scarcest resource class. ``own`` are the amounts by class that each instance
-    uses on the host in addition.
+    ``stop`` is the reason for their scarcest resource class. ``own`` maps classes to the amounts
+    that each instance uses on its host in addition.
     """
 
     limit: int
@@ -134,10 +133,10 @@ class SharedPool:
 
 @dataclass(slots=True, eq=False)
 class HostCount:
-    """Number of instances that fit on a node, and its limit.
+    """Number of instances that fit on a compute node.
 
-    ``stop`` is the limit. ``free`` maps resource classes to the amounts that remain free. Hosts
-    with the same ``pool`` together fit at most ``pool.limit`` instances.
+    ``stop`` is the reason why no more fit. ``free`` maps resource classes to the amounts that
+    remain free. Nodes with the same ``pool`` together fit at most ``pool.limit`` instances.
     """
 
     host: str
@@ -150,12 +149,11 @@ class HostCount:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class HostCounter(HostCount):
-    """Count how many instances fit on a host with candidates.
+    """Counter of the instances that fit on a host with candidates.
 
     ``all_options`` are the options of all candidates, and ``options`` the options of the
-    candidates that passed the filters. If instances are placed in rounds, ``offers`` are candidates
-    with their options. ``open_candidates`` is the number of candidates that the search still finds
-    for the full host.
+    candidates that passed the filters. In rounds, ``offers`` pairs candidates with their options.
+    ``open_candidates`` is the number of candidates that a search still finds for the full host.
     """
 
     state: HostState
@@ -168,8 +166,8 @@ class HostCounter(HostCount):
     def from_state(
         cls, state: HostState, capacity: FreeCapacity, pool: SharedPool | None
     ) -> "HostCounter":
-        """Create the counter of a host before an instance is placed."""
-        # Tuples of numbers cost the garbage collector nothing: there may be tens of thousands.
+        """Create the counter of a host before the first instance is placed."""
+        # There may be tens of thousands of options. Tuples of numbers cost no garbage collection.
         all_options = tuple([capacity.build_option(each) for each in get_candidates(state)])
         return cls(
             state.host,
@@ -195,10 +193,10 @@ class HostCounter(HostCount):
         self.end_count(capacity)
 
     def end_count(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
-        """End the count with this limit, or with the scarcest resource class."""
+        """End the count for the reason ``stop``, or for the scarcest class."""
         self.stop = stop or capacity.find_scarcest_class((self.options or self.all_options)[-1])
         if stop or self.options is not self.all_options:
-            # Candidates that differ only in the providers of the pool count once.
+            # Candidates with equal options differ only in providers of the pool, and count once.
             all_options = self.all_options if self.pool is None else set(self.all_options)
             self.open_candidates = sum([capacity.count_fits(option) > 0 for option in all_options])
         if self.stop.is_resource:
@@ -208,9 +206,9 @@ class HostCounter(HostCount):
 def find_pools(
     candidates: Candidates, hosts: Sequence[HostState], capacity: FreeCapacity
 ) -> Sequence[SharedPool | None] | None:
-    """Find the pool of each host, or None if the order matters.
+    """List the pools of the hosts, or return None if the order matters.
 
-    A host without shared providers has no pool.
+    The element is None for a host without shared providers.
     """
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     pools: list[SharedPool | None] = [None] * len(hosts)
@@ -244,7 +242,7 @@ def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
 def _build_pool(
     hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], capacity: FreeCapacity
 ) -> SharedPool | None:
-    """Build the shared pool of a component, or return None if the order matters."""
+    """Build the pool of a component, or return None if the order matters."""
     parts = [[_split_option(option, shared) for option in options] for options in hosts]
     pooled_options = {pooled for pooled, _ in parts[0]}
     indexes = [index for option in pooled_options for index, _ in option]

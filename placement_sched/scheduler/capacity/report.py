@@ -45,11 +45,11 @@ from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.placement import resource_providers
 
-#: A report of capacity 0, to be completed with the reason.
+#: A report of capacity 0, without the reason, which the caller adds.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
-#: A uuid in the detail of a constraint.
+#: Pattern of the uuids in the detail of a limit.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: The step of the candidate search that compares amounts.
+#: The step of the candidate search that compares requested and free amounts.
 _RESOURCES = "resources"
 
 
@@ -85,7 +85,7 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
             for name, free in count.free.items():
                 stranded[name] += free
     for pool, instances in used.items():
-        # The hosts fit more instances than the pool: the surplus stays free on the hosts.
+        # The hosts fit more instances than the pool. The amounts of the surplus stay free.
         surplus = max(instances - pool.limit, 0)
         capacity -= surplus
         for name, amount in pool.own.items():
@@ -158,10 +158,10 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
 def _list_without_candidates(
     connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
-    """List the nodes without candidates, with the rejecting step.
+    """List the nodes without candidates, with the step that rejects each.
 
-    A node that lacks a resource is returned with its free amounts. ``counted`` are the uuids of the
-    nodes with candidates.
+    A node that lacks a resource also has its free amounts. ``counted`` are the uuids of the nodes
+    with candidates, which are left out.
     """
     answered = run.searches.main
     if answered is None:
@@ -184,9 +184,10 @@ def _list_without_candidates(
 def compute_free_amounts(
     scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
 ) -> tuple[Json, Mapping[str, dict[str, int]]]:
-    """Return an instance's amounts, and the free amounts by root.
+    """Return the requested amounts, and the free amounts of each tree.
 
-    Raises the errors of :meth:`Scheduler.prepare_run`.
+    Amounts are by resource class, and trees by the root provider's uuid. Raises the errors of
+    :meth:`Scheduler.prepare_run`.
     """
     run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
     requested: Counter[str] = Counter()
@@ -221,13 +222,13 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityQuery:
-    """A request whose capacity is reported, and the form of the report.
+    """Query for a capacity report: a request, and the form of the report.
 
-    ``per`` is the kind of parts to report. ``policy`` and ``overrides`` have the same meaning as in
-    :meth:`Scheduler.explain`. Either the request names a flavor, or the capacity is counted for
-    each of ``flavors``, or of all stored flavors with ``all_flavors``. Together they may take
-    ``[scheduler] capacity_budget`` seconds, or each flavor with ``each_alone``. With ``each_alone``
-    or ``all_flavors``, an invalid flavor does not fail the report on the other flavors.
+    With ``per``, the report also has the capacity of each zone, aggregate, host or cell. ``policy``
+    names a scheduling policy, and ``overrides`` replaces settings. The flavors are the flavor of
+    ``document``, ``flavors``, or all stored flavors with ``all_flavors``. With ``each_alone``, the
+    time limit ``[scheduler] capacity_budget`` is for each flavor rather than for all together.
+    With ``each_alone`` or ``all_flavors``, an invalid flavor does not fail the whole report.
     """
 
     document: Document
@@ -249,8 +250,8 @@ def report_capacity(
 ) -> Json:
     """Report the capacity for a request, or for each of several flavors.
 
-    The result for several flavors is ``{"flavors": [...]}``. With ``changes`` the cloud is changed
-    first, in a simulation. Raises :class:`Invalid` and :class:`NotFound` for invalid requests, and
+    The result for several flavors is ``{"flavors": [...]}``. With ``changes``, the count runs in a
+    simulation with them. Raises :class:`Invalid` and :class:`NotFound` for invalid requests, and
     the errors of :meth:`Scheduler.explain`.
     """
     if changes:
@@ -259,7 +260,7 @@ def report_capacity(
         )
     with scheduler.source.read() as connection:
         names = read_flavors(connection, capacity_query)
-    # Instances are counted in turn, so ``num_instances`` does not apply.
+    # The count places single instances, so ``num_instances`` does not apply.
     document = {**capacity_query.document, "instance_uuids": [str(uuid4())]}
     document.pop("num_instances", None)
     capacity_query = replace(capacity_query, document=document)
@@ -285,10 +286,10 @@ def report_capacity(
 def report_flavor_capacities(
     scheduler: Scheduler, names: Sequence[str], now: float
 ) -> CapacityFigures:
-    """Report the capacity for each of these flavors, in total and per zone.
+    """Return the capacity for each of these flavors, in total and per zone.
 
-    ``names`` are names or ids of flavors. ``now`` is in seconds since 1970. A flavor that does not
-    exist or is invalid does not fail the others. Raises other errors of :func:`report_capacity`.
+    ``names`` are names or ids of flavors. ``now`` is in seconds since 1970. An unknown or invalid
+    flavor has no number (:class:`Reliability`). Raises other errors of :func:`report_capacity`.
     """
     with scheduler.source.read() as connection:
         stored = [
@@ -315,8 +316,8 @@ def _build_figure(answer: Json) -> FlavorCapacity:
 def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Sequence[Any]:
     """List the flavors of a capacity query, as ids, names or objects.
 
-    Raises :class:`NotFound`, with the nearest name, if a flavor is not stored, and
-    :class:`Invalid` unless either a flavor, ``flavors`` or ``all_flavors`` is set.
+    Raises :class:`NotFound`, with the nearest name, if a flavor is not stored. Raises
+    :class:`Invalid` if the query has no flavors, or has them in more than a single field.
     """
     own = capacity_query.document.get("flavor")
     is_given = [own is not None, bool(capacity_query.flavors), capacity_query.all_flavors]
@@ -347,7 +348,7 @@ def read_request(
 ) -> SchedulingRequest | Invalid:
     """Return the request for an instance of a flavor, or its error.
 
-    Raises the error if ``capacity_query.raises``.
+    If ``capacity_query.raises`` is true, the error is raised.
     """
     document, reader = {**capacity_query.document, "flavor": flavor}, scheduler.reader
     try:
@@ -363,7 +364,7 @@ def read_request(
 
 @dataclass(slots=True)
 class _CapacityEvaluation:
-    """Evaluation of a capacity query, which counts the seconds ``spent``."""
+    """Evaluation of a capacity query that has taken ``spent`` seconds so far."""
 
     scheduler: Scheduler
     cloud: LoadedCloud
@@ -373,10 +374,10 @@ class _CapacityEvaluation:
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
         """Report the capacity for a request.
 
-        ``last`` is true for the last request of the report. An invalid request, such as a request
-        for an unknown zone, is reported as ``refused``, or raised if the query ``raises``. Raises
-        :class:`NotFound` for an unknown host, and :class:`Unavailable` if the time for a simulation
-        is over.
+        ``last`` is true for the last request of the report. The error of an invalid request, such
+        as a request for an unknown zone, is reported under ``refused``, or raised if ``raises`` of
+        the query is true. Raises :class:`NotFound` for an unknown host, and :class:`Unavailable`
+        if the time limit of the simulation has passed.
         """
         if isinstance(request, Invalid):
             return NOTHING | {"refused": request.detail}
@@ -429,5 +430,5 @@ def check_zone(filtered: RequestFilterRun) -> None:
 
 
 def get_flavor_name(flavor: Any) -> Any:
-    """Return a flavor's name in reports."""
+    """Return the name of a flavor, which is a name, an id or an object."""
     return flavor if isinstance(flavor, str) else flavor.get("name", flavor)
