@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failover capacity: whether instances of failed hosts fit elsewhere.
 
-``report.py`` has the query and its answer. The other modules are its steps.
+``report.py`` answers a query. ``screen.py`` judges failures without a simulation.
 """

@@ -4,15 +4,14 @@
 A failure is a host or a domain of hosts that fails, or a set of hosts or domains that fail
 together. The steps, in order::
 
-    load      count the instances of each host by equal requests        screen.py
+    load      count the instances of each host by request               screen.py
     screen    run each request once, and judge the failures by counts   screen.py
     simulate  place the instances of unclear failures, largest first    this module
-    remain    further instances until a failure gets worse              this module
+    remain    count further instances until a failure gets worse        this module
 
 A failure is covered if the screen proves that a placement exists, or if the simulation finds a
-placement. It is uncovered if the simulation, which places the instances largest first, finds no
-placement. The answer is exact only if the screen proves that none exists, or if the simulation
-places no instance at all.
+placement. It is uncovered if the screen proves that no placement exists, or if the simulation finds
+none. Uncovered by simulation is exact only if the simulation places no instance at all.
 """
 
 from collections import Counter, defaultdict
@@ -66,9 +65,9 @@ from placement_sched.store.compute import flavors as stored_flavors
 
 #: States of failures in the answer.
 COVERED, UNCOVERED, UNDETERMINED = "covered", "uncovered", "undetermined"
-#: Domains besides keys in the metadata of aggregates.
+#: Kinds of domains that are not keys in the metadata of aggregates.
 ZONE, AGGREGATE = "zone", "aggregate"
-#: Hosts whose instances are read at a time.
+#: Number of hosts whose instances are read at a time.
 _BATCH = 500
 _SETS = (
     "{sets:,} sets of {number} {noun}s can fail, more than the limit of {limit:,}: a {noun} counts "
@@ -87,7 +86,7 @@ _LARGEST_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Hosts that fail together, with the name of the failing host or domain."""
+    """Hosts that fail together, with the names of the host or domains."""
 
     name: str
     hosts: frozenset[str]
@@ -95,12 +94,11 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result for a failure.
+    """Result for a failure.
 
-    ``nowhere`` lists the instances without a host, and ``stuck`` is their number. If the simulation
-    that lists them takes too long, ``nowhere`` is empty and ``stuck`` is the minimum number.
-    ``is_proved`` is false if the failure is uncovered only because no placement was found. Placing
-    the instances in another order may place all.
+    ``nowhere`` lists the instances that find no host, and ``stuck`` is their number. Without time
+    to list the instances, ``nowhere`` is empty and ``stuck`` is a lower bound. ``is_proved`` is
+    false if the simulation found no placement but in another order all instances may fit.
     """
 
     failure: Failure
@@ -124,7 +122,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Analysis:
-    """The failures of a cloud with results, and screened requests."""
+    """Failures of a cloud, with their results and the failed requests by key."""
 
     scheduler: Scheduler
     deadline: Deadline
@@ -134,10 +132,10 @@ class Analysis:
 
 
 def judge(analysis: Analysis) -> None:
-    """Determine the state of each failure: by the screen, then by simulations.
+    """Set the state of each failure, by the screen or else by a simulation.
 
-    A simulation that places some instances, but not all, does not prove that no placement exists.
-    The simulations of uncovered failures only find the instances without a place.
+    A simulation that places only some instances does not prove that no placement exists. Failures
+    that the screen finds uncovered are also simulated, to list the instances that find no host.
     """
     uncovered, unclear = [], []
     for outcome in analysis.outcomes:
@@ -163,7 +161,7 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
         try:
             _simulate_some(analysis, waiting, done)
         except Unavailable:
-            # The next failure is too large for a simulation, or no slot is free.
+            # The simulation of the next failure takes too long, or no query slot is free.
             waiting = waiting[len(done) + 1 :]
         else:
             waiting = waiting[len(done) :]
@@ -175,7 +173,7 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
 def _simulate_some(
     analysis: Analysis, waiting: Sequence[Outcome], done: list[tuple[Outcome, Sequence[Json]]]
 ) -> None:
-    """Simulate failures for half of the time limit. Add results to ``done``."""
+    """Simulate failures for half of the time limit, and fill ``done``."""
     seconds = analysis.scheduler.live.get_settings().scheduler.what_if_timeout / 2
 
     def run(simulation: Simulation) -> None:
@@ -198,10 +196,10 @@ def simulate_failure(
     *,
     with_reasons: bool = True,
 ) -> list[Json]:
-    """Return the instances without a place if hosts fail, and the lacking amounts.
+    """Return the instances that find no host if these hosts fail.
 
-    ``added`` are further instances, which exist in this simulation only. Everything is rolled back
-    to the state before.
+    ``added`` are further instances, which exist in this simulation only. The moves are rolled back.
+    With ``with_reasons`` false, the JSON object of each instance is empty.
     """
     scheduler, connection = mover.simulation.scheduler, mover.simulation.connection
     with mover.attempt():
@@ -243,9 +241,9 @@ def _describe_stuck(
 def _find_lacking(
     scheduler: Scheduler, connection: Connection, instance: MovingInstance, hosts: frozenset[str]
 ) -> Json:
-    """Return the amounts that the closest host lacks, by class.
+    """Return the smallest shortfall of any host for the instance, by class.
 
-    The free amounts are counted after all other instances have moved.
+    The free amounts are read after all other instances have moved.
     """
     request = read_requests(scheduler, {b"": instance.document}).get(b"")
     if request is None:
@@ -254,7 +252,7 @@ def _find_lacking(
     roots = [uuid for uuid, (host, _) in names.items() if host not in hosts]
     try:
         requested, free_by_root = compute_free_amounts(scheduler, connection, request, roots)
-    except Invalid:  # e.g. a flavor without resources, which is the reason itself
+    except Invalid:  # e.g. a flavor without resources: no amount is lacking
         return {}
     shortfalls = [
         {name: amount - free[name] for name, amount in requested.items() if free[name] < amount}
@@ -269,11 +267,11 @@ def _find_lacking(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverQuery:
-    """A query about failover capacity.
+    """Query about failover capacity.
 
-    ``host_failures`` hosts fail together, or as many domains with ``within``: ``zone``,
-    ``aggregate``, or a key in the metadata of aggregates, such as ``rack``. ``with_remaining`` also
-    counts further instances of each flavor. With 0 ``seconds`` there is no time limit.
+    ``host_failures`` is the number of hosts that fail together, or of domains if ``within`` is set:
+    ``zone``, ``aggregate``, or a key in the metadata of aggregates, such as ``rack``.
+    ``with_remaining`` also counts further instances of each flavor. 0 ``seconds``: no time limit.
     """
 
     host_failures: int = 1
@@ -283,14 +281,14 @@ class FailoverQuery:
 
     @property
     def noun(self) -> str:
-        """Return the noun for failing hosts: host, zone, aggregate or key."""
+        """Return the noun for a part that fails: host, zone, aggregate or key."""
         return self.within or "host"
 
 
 def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
     """Report whether the instances of each failure fit elsewhere.
 
-    Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key.
+    Raises :class:`Invalid`, with the nearest valid key, for an unknown key in ``query.within``.
     """
     began, now = monotonic(), scheduler.clock()
     deadline = Deadline.from_seconds(query.seconds)
@@ -354,7 +352,7 @@ def check_within(aggregates: Aggregates, within: str | None) -> None:
 
 
 def find_domains(scheduler: Scheduler, connection: Connection, within: str | None) -> list[Failure]:
-    """Return the hosts, or the domains of hosts, that may fail, by name.
+    """List the hosts or domains of hosts that may fail, sorted by name.
 
     A host outside of all domains fails alone.
     """
@@ -380,7 +378,7 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
 def read_loads(
     connection: Connection,
 ) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance]]:
-    """Return the instances by host, and an example of each request."""
+    """Return the load of each host, and an example instance of each request."""
     hosts = sorted({host for host, _ in compute_nodes.map_names_by_uuid(connection).values()})
     loads = {host: FailedLoad(frozenset((host,))) for host in hosts}
     instances: dict[bytes, MovingInstance] = {}
@@ -402,9 +400,10 @@ def compute_load(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> Fail
 
 
 def _require_all_sets(analysis: Analysis, number: int) -> None:
-    """Clear the state covered unless every set with the failure is covered.
+    """Keep a failure covered only if every set that contains it is covered.
 
-    For the other failures of a set, the largest numbers of instances and hosts are assumed.
+    There are too many sets to judge each. For the other ``number - 1`` failures of a set, the
+    largest numbers of instances and hosts are assumed.
     """
     outcomes, screen = analysis.outcomes, analysis.screen
     remaining = number - 1
@@ -417,7 +416,7 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
     everything = FailedLoad(frozenset(), excluded=excluded)
     for outcome in outcomes:
         everything.counts.update(outcome.load.counts.keys())
-    # The other failures may have any request.
+    # The other failures may have instances of any request.
     requests = screen.list_requests(everything)
     can_prove = requests is not None and not is_tied and not any(r.shared for r, _ in requests)
     for outcome in outcomes:
@@ -443,10 +442,10 @@ class _Flavor:
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
-    """Bound the further instances of each flavor that make no failure worse."""
+    """Bound how many further instances of each flavor make no failure worse."""
     flavors = _read_flavors(analysis)
     on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
-    # Weights depend on the largest amounts, also of these flavors.
+    # The weights of the screen depend on the largest amounts, also of these flavors.
     analysis.screen = Screen({**analysis.screen.requests, **on_hosts})
     spares = [analysis.screen.count_spare_in_order(outcome.load) for outcome in analysis.outcomes]
     allowances = [_bound_allowance(analysis, flavor, spares) for flavor in flavors]
@@ -481,7 +480,7 @@ def _build_instance(request: SchedulingRequest) -> MovingInstance:
 def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
     """Bound the allowance of a flavor from below, and from above if possible.
 
-    ``spares`` are the placements of any flavor that each failure tolerates.
+    ``spares`` has for each failure a number of instances of any flavor that it tolerates.
     """
     on_hosts = flavor.on_hosts
     if on_hosts is None:
@@ -495,7 +494,7 @@ def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int])
             lower = min(lower, on_hosts.count_spare_changes(load, load.total))
     lower = max(lower, 0)
     if lower == on_hosts.total and (on_hosts.has_maximum or not lower):
-        # All instances that fit make no failure worse.
+        # Even all instances that fit make no failure worse.
         return Allowance(flavor.name, lower, lower)
     return _with_upper_bound(analysis, on_hosts, Allowance(flavor.name, lower))
 
@@ -503,7 +502,7 @@ def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int])
 def _with_upper_bound(
     analysis: Analysis, on_hosts: RequestOnHosts, allowance: Allowance
 ) -> Allowance:
-    """Name the first failure that gets worse, and limit the allowance."""
+    """Limit the allowance by the failure that gets worse first."""
     requests = {
         key: request
         for key, request in analysis.screen.requests.items()
@@ -536,10 +535,10 @@ def _with_upper_bound(
 def _compute_spare_bound(
     screen: Screen, outcome: Outcome, request: RequestOnHosts, number: int
 ) -> int:
-    """Return the upper bound of further instances that a failure tolerates.
+    """Return an upper bound of the further instances that a failure tolerates.
 
-    With more instances the failure certainly gets worse. It has ``number`` instances of the
-    request. ``request.has_maximum`` must be true.
+    With more instances the failure certainly gets worse. ``number`` is its number of instances
+    with this request. ``request.has_maximum`` must be true.
     """
     spare = request.count_fits_outside(outcome.load.hosts) - number
     if outcome.stuck:
@@ -562,9 +561,9 @@ def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowa
 
 @dataclass(slots=True)
 class _Search:
-    """A search for the number of instances, which sets ``allowance``.
+    """Search for the ``allowance`` of a flavor, by simulations.
 
-    ``step`` is the next increase as long as no failure gets worse.
+    ``step`` is the next increase of the number, and doubles with each probe.
     """
 
     analysis: Analysis

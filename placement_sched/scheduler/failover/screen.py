@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Screen of failures: verdicts without a simulation.
+"""Screen of failures: verdicts by counts, without a simulation.
 
-Each distinct request of the instances is run once through the real request filters, candidate
-search and host filters, on the whole cloud. The screen then judges each failure of hosts ``D``
-with ``n`` instances, to be placed on other hosts, by numbers alone.
+Each distinct request of the instances is run once on the whole cloud, through request filters,
+candidate search and host filters. The screen then judges each failure by the resulting numbers:
+the hosts ``D`` fail, and their ``n`` instances must be placed on other hosts.
 
-**Enough hosts.** Let ``A`` be the hosts that pass all filters for a request, without ``D``. A
-placement changes the chosen host only: its inventories, its state, and its instances. The verdict
-on another host stays, because filters that compare hosts, hints that name instances, ``affinity``
-groups and shared providers that could run out are left to the simulation. So a host has to be
+**Rule 1: enough hosts, covered.** Let ``A`` be the hosts outside of ``D`` that pass all filters for
+a request. A placement changes only the chosen host: its inventories, state and instances. Verdicts
+on other hosts stay the same. (If a filter compares hosts, a hint names instances, a group has the
+policy ``affinity``, or shared providers could run out, the simulation decides.) So a host must be
 chosen at least once before it can reject. If no filter depends on placed instances, a host rejects
-only if an inventory runs out, and a placement uses at most the largest amount of any request: a
-host has to be chosen ``w`` times before it can reject, with ``w`` = 1 + (free amount - own amount)
-/ largest amount, rounded down, for the scarcest class. If these numbers add up to ``m`` or more for
-``A``, then ``m - 1`` earlier placements leave a host that passes. An ``anti-affinity`` group
+only after an inventory has run out. No placement uses more than the largest amount of any request.
+So the host must be chosen ``w`` times before it can reject: ``w`` = 1 + (free amount - own amount)
+/ largest amount, rounded down, for the scarcest class. If the sum of ``w`` over ``A`` is at least
+``m``, a host still passes after ``m - 1`` placements. Instances are placed largest first, so ``m``
+is the number of failed instances of the request's size or larger. An ``anti-affinity`` group
 excludes at most as many further hosts as it has other members. A request sees a limited number of
-candidates. If fewer candidates than the limit are on rejected hosts, it sees a candidate of another
-host. Instances are placed largest first, so that ``m`` is at most the number of instances of this
-size or larger. If this holds for all requests of the instances, every choice of hosts succeeds,
-also the choice of the weighers.
+candidates. If the rejected hosts have fewer candidates than the limit, the request sees a candidate
+of another host. If the rule holds for all requests, every choice of hosts succeeds, also the choice
+of the weighers.
 
-**A placement.** If no filter depends on placed instances, a host accepts each further instance
-while its inventories suffice. Requests with too few hosts for the first rule are then placed here,
-by amounts alone. If all find inventories, the result is a placement by the real filters, and the
-first rule, with ``n`` for ``m``, places the remaining requests afterwards.
+**Rule 2: a placement, covered.** Requests with too few hosts for rule 1 are placed here, by amounts
+alone, if no filter depends on placed instances: then a host accepts instances as long as its
+inventories suffice. If all these instances fit, the filters would accept the placement. The other
+requests are placed afterwards, by rule 1 with ``m`` = ``n``.
 
-**No placement.** If a request of this kind, alone on the other hosts, fits fewer times than the
-failure has instances of it, then no placement exists. The options of a host are filled in turn.
-This finds the largest number only if different options use different inventories, apart from
-amounts that all options use.
+**Rule 3: no placement, uncovered.** If even on otherwise unchanged hosts a request fits fewer times
+than the failure has instances with it, no placement exists. The number of fits is counted by
+filling the options of a host in turn. It is the maximum only if different options use different
+inventories, apart from amounts that all options use.
 
-All other failures are unclear.
+All other failures are unclear, and are simulated (``report.py``).
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 _MAX_PLACEMENTS = 2**31
 #: An inventory: the uuid of a provider and a resource class.
 Inventory = tuple[str, str]
-#: An option to place an instance, with the inventories by name.
+#: An option to place an instance: pairs of an inventory and the requested amount.
 NamedOption = tuple[tuple[Inventory, int], ...]
 
 
@@ -82,9 +82,9 @@ class Verdict(Enum):
 class FailedLoad:
     """Instances on hosts that fail together, counted by request.
 
-    ``excluded`` is the largest number of further hosts that an anti-affinity group of these
-    instances rules out. ``is_tied`` is true if a verdict on a host may depend on other instances in
-    another way, such as by a scheduler hint.
+    ``excluded`` is the largest number of further hosts that an anti-affinity group of the instances
+    excludes. ``is_tied`` is true if an instance cannot be screened: it has no flavor, is in an
+    affinity group, or has a hint such as ``same_host``.
     """
 
     hosts: frozenset[str]
@@ -104,18 +104,19 @@ class FailedLoad:
         self.is_tied = self.is_tied or other.is_tied
 
     def with_more(self, key: bytes, number: int) -> "FailedLoad":
-        """Return a copy of the load with ``number`` more instances."""
+        """Return a copy with ``number`` more instances of a request."""
         return replace(self, counts=self.counts + Counter({key: number}))
 
 
 @dataclass(eq=False, kw_only=True)
 class RequestOnHosts:
-    """The result of a request on the whole cloud.
+    """Result of running a request on the whole cloud.
 
     ``fits`` maps each host that passes to the number of instances that fit. ``candidates`` is the
-    number of candidates, of them ``rejected`` on rejected hosts and at most ``per_host`` on each
-    host. ``amounts`` maps classes to the largest amount of an instance. ``shared`` are the free
-    amounts of shared providers. ``is_fixed`` means that no filter depends on placed instances.
+    number of candidates, of them ``rejected`` on rejected hosts and at most ``per_host`` on a host.
+    A request sees ``limit`` candidates. ``amounts`` maps classes to the largest amount of an
+    instance, and ``shared`` inventories of shared providers to their free amounts. ``is_fixed`` is
+    true if no filter depends on placed instances.
     """
 
     size: Size
@@ -131,7 +132,7 @@ class RequestOnHosts:
     capacity: FreeCapacity
     options: Mapping[str, Sequence[AllocationOption]]
 
-    #: How often a host has to be chosen before it can reject.
+    #: How many times each host must be chosen before it can reject (``w`` of rule 1).
     weights: dict[str, int] = field(default_factory=dict)
     total_weight: int = 0
     max_weight: int = 1
@@ -171,9 +172,9 @@ class RequestOnHosts:
         return self.total - sum(self.fits.get(host, 0) for host in hosts)
 
     def count_spare_changes(self, load: FailedLoad, number: int) -> int:
-        """Return how many other placements leave hosts for ``number`` instances.
+        """Return how many other placements may come before ``number`` instances.
 
-        A result below 0 means that hosts may be lacking even without other placements.
+        Rule 1 with ``m`` = ``number`` still holds after them. Below 0, it does not hold at all.
         """
         own = sum(self.weights.get(host, 0) for host in load.hosts)
         excluded = load.excluded * self.max_weight
@@ -196,14 +197,14 @@ class RequestOnHosts:
 
     @cached_property
     def has_maximum(self) -> bool:
-        """Return whether ``fits`` is the maximum for any choice of hosts."""
+        """Return whether ``fits`` has the maximum number of each host."""
         return self.can_be_placed and all(
             len(own) <= 1 or _has_disjoint_options(own) for own in self.options.values()
         )
 
     @cached_property
     def named_options(self) -> Sequence[tuple[str, Sequence[NamedOption]]]:
-        """Return the options of each host, starting with the host that fits fewest instances."""
+        """Return pairs of host and options, hosts with the fewest fits first."""
         providers, classes = list(self.capacity.rows), list(self.capacity.firsts)
         width = len(providers)
 
@@ -224,9 +225,9 @@ class RequestOnHosts:
 
 
 class Screen:
-    """Verdicts on failures, from distinct requests' results.
+    """Judge of failures, from the results of the distinct requests.
 
-    ``requests`` are by key. None stands for a request that cannot be screened.
+    ``requests`` maps request keys to results, or to None if a request cannot be screened.
     """
 
     def __init__(self, requests: Mapping[bytes, RequestOnHosts | None]) -> None:
@@ -241,7 +242,7 @@ class Screen:
             request.weigh(largest)
 
     def judge(self, load: FailedLoad) -> Verdict:
-        """Return the verdict on a failure (proof: docstring of the module)."""
+        """Return the verdict on a failure, by the rules in the module docstring."""
         if not load.counts:
             return Verdict.COVERED
         requests = self.list_requests(load)
@@ -261,7 +262,7 @@ class Screen:
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
     def list_requests(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return the requests of the instances on failed hosts, with counts.
+        """Return pairs of a failed request's result and its number of instances.
 
         Returns None if any of the requests cannot be screened.
         """
@@ -270,7 +271,7 @@ class Screen:
         return screened if len(screened) == len(pairs) else None
 
     def count_stuck(self, load: FailedLoad) -> int:
-        """Return the minimum number of instances without a host in a failure."""
+        """Return a lower bound of the failed instances that find no host."""
         requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
             max(number - request.count_fits_outside(load.hosts), 0)
@@ -282,7 +283,7 @@ class Screen:
         """Return how many further instances certainly make a failure no worse.
 
         They may have any flavor, and may be placed on any host, including the hosts that fail.
-        Failed instances whose request fits on no other host are ignored: they stay without a host.
+        Failed instances that fit on no other host are ignored: they find no host in any case.
         """
         requests = self._list_requests_with_hosts(load)
         if requests is None or load.is_tied:
@@ -292,8 +293,8 @@ class Screen:
     def count_spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
         """Return how many instances of a flavor certainly make a failure no worse.
 
-        This is proved by placing the failed instances in the order of their sizes, or by first
-        placing the requests that share no host with the flavor, and then the other requests.
+        The result is the larger of two proofs. The first places the failed instances largest first.
+        The second places the requests that share a host with the flavor last.
         """
         requests = self._list_requests_with_hosts(load)
         if requests is None:
@@ -310,7 +311,7 @@ class Screen:
     def _list_requests_with_hosts(
         self, load: FailedLoad
     ) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return the failed requests that fit on a host that does not fail.
+        """List the failed requests that fit on a host that does not fail.
 
         Returns None if any failed request is not screened or uses shared providers.
         """
@@ -329,9 +330,9 @@ class Screen:
 def _iterate_spares(
     load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]
 ) -> Iterator[int]:
-    """Yield for each request how many other placements leave hosts for it.
+    """Yield for each request how many other placements may come before it.
 
-    The instances of the failure are placed largest first.
+    The instances of the failure are placed largest first, as in rule 1.
     """
     numbers: Counter[Size] = Counter()
     for request, number in requests:
@@ -352,7 +353,7 @@ def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
 
 
 def _can_place(hosts: frozenset[str], requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
-    """Return whether all instances fit outside of ``hosts``."""
+    """Return whether rule 2 places all instances outside of ``hosts``."""
     taken: Counter[Inventory] = Counter()
     for request, number in sorted(requests, key=lambda pair: pair[0].size, reverse=True):
         remaining = number
@@ -380,7 +381,7 @@ def add_instances(
     instances: Iterable[MovingInstance],
     groups: Mapping[str, ServerGroup],
 ) -> None:
-    """Count instances in ``loads``, and add examples to ``documents``."""
+    """Add instances to ``loads``, and an example per request to ``documents``."""
     for instance in instances:
         load = loads[instance.record.host or ""]
         key = instance.request_key
@@ -403,7 +404,7 @@ def screen_requests(
 ) -> Screen:
     """Evaluate requests, each for a single instance, on the whole cloud.
 
-    Requests that fail or get no time are not screened.
+    A request that fails, or is not reached before the deadline, is not screened.
     """
     screened: dict[bytes, RequestOnHosts | None] = dict.fromkeys(requests)
     with scheduler.source.read() as connection:
@@ -474,7 +475,7 @@ def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> 
 
 
 def _has_disjoint_options(options: Sequence[AllocationOption]) -> bool:
-    """Return whether no two options share an inventory that not all options use."""
+    """Return whether options share only amounts that all options use."""
     common = set(options[0]).intersection(*options[1:])
     indexes = [index for option in options for index, _ in set(option) - common]
     return len(indexes) == len(set(indexes))
@@ -492,7 +493,7 @@ def _map_largest_amounts(candidates: Candidates) -> dict[str, int]:
 
 
 def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inventory, int]:
-    """Map inventories outside of a host's tree that candidates use to their free amounts."""
+    """Map used inventories outside of the hosts' trees to free amounts."""
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     shared: dict[Inventory, int] = {}
     for request in candidates.requests:
@@ -507,7 +508,7 @@ def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[
 def read_requests(
     scheduler: Scheduler, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
-    """Read each valid document as a request for a single instance."""
+    """Parse documents as requests for an instance, without invalid documents."""
     requests = {}
     for key, document in documents.items():
         body = {**document, "instance_uuids": [str(uuid4())]}
