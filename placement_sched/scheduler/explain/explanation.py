@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a run, with verdicts on single hosts on request."""
+"""Explanation of a run, with verdicts on the named hosts, if any."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,13 +57,13 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
 from placement_sched.scheduler.selection import SchedulingRun
 
-#: The flavor's field of a resource class.
+#: Fields of flavors by resource class.
 _FLAVOR_FIELDS = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
 
 #: A host, and the stages that reject it, by name.
 _RejectedState = tuple[HostState, Sequence[tuple[str, Rejection]]]
-#: Rejected hosts by the stages that reject them. A stage is given by its name and by its clause for
-#: several hosts.
+#: Hosts by the stages that reject them, with the hosts that pass under (). A stage is a pair of its
+#: name and its clause for several hosts.
 _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
@@ -90,8 +90,8 @@ def _group_by_rejection(
 ) -> _HostsByRejection:
     """Group hosts by the stages after the search that reject them.
 
-    The stages after the search are evaluated for the first instance, with ``spec`` as the request.
-    Returns no groups if a filter raises an error, possibly for a host that the run did not reach.
+    The stages are evaluated for the first instance, with ``spec`` or else the run's request.
+    Returns no groups if a filter raises an error, as it may for a host that the run did not reach.
     """
     copies = [copy(state) for state in states]
     try:
@@ -149,7 +149,7 @@ def _evaluate_filters(
 
 @dataclass(slots=True)
 class _NearMissEvaluation:
-    """Evaluate the near misses of a search, for a limited number of hosts."""
+    """Evaluation of a search's near misses, on at most ``remaining`` hosts."""
 
     run: SchedulingRun
     searched: SearchRun
@@ -184,9 +184,10 @@ class _NearMissEvaluation:
             yield from self._iterate_results(miss, passed, exact=exact)
 
     def _build_query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, after the request filters.
+        """Return the query without these constraints.
 
-        Without a required trait, the request filters forbid the aggregates that require the trait.
+        If a required trait is dropped, the request filters run again without the trait, and then
+        forbid the aggregates that require it.
         """
         query, request = remove_terms(self.search, terms), self.run.request
         traits = {
@@ -214,11 +215,11 @@ class _NearMissEvaluation:
         )
 
     def _with_amount(self, stage: Stage, nearest: Mapping[str, int]) -> Iterator[WouldFit]:
-        """Yield the hosts that fit if the requested amount changes as little as possible.
+        """Yield the hosts that fit with the smallest change of an amount.
 
-        ``nearest`` maps each root to its nearest fitting amount, the nearest first. An amount is
-        tried on the hosts whose nearest amount is at least as near. In a cloud without trees, all
-        these hosts fit the amount.
+        ``nearest`` maps each root to the fitting amount that is nearest to the requested amount,
+        the nearest first. An amount is tried on the hosts whose fitting amount is at least as near.
+        In a cloud without trees, all these hosts fit the amount.
         """
         name, wanted = stage.constraint.resource_class, stage.constraint.amount
         values = list(dict.fromkeys(nearest.values()))
@@ -234,7 +235,7 @@ class _NearMissEvaluation:
 
         if not values:
             return
-        # The smaller the amount, the more hosts have capacity for it.
+        # More hosts fit the later amounts. Find the first amount that any host passes with.
         every = range(len(values))
         index = (
             0
@@ -254,7 +255,7 @@ class _NearMissEvaluation:
             hosts=tuple(state.host for state in passed),
             why=f"would fit with {name}:{amount} instead of {wanted}",
             change=change,
-            # The other hosts fit less, unless the last evaluated host fits the same amount.
+            # Hosts that were not evaluated fit less, unless the last evaluated host fits the same.
             exact=len(nearest) < self.remaining or amount != values[-1],
         )
 
@@ -342,7 +343,7 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
             "verdicts": [each.as_json() for each in host_verdicts],
             "stages": list_stages_of_run(run, host_verdicts),
         }
-    if view.hosts is None:  # smallest changes for any host. Verdicts have them per host
+    if view.hosts is None:  # otherwise the verdicts have changes for the named hosts
         misses = funnel.allocation_candidates.nearest_misses
         funnel = replace(funnel, would_fit=find_fitting_changes(connection, run, misses))
     return {
@@ -356,7 +357,7 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
 
 
 def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
-    """List type and name of each evaluated stage, in order and without duplicates.
+    """List type and name of each evaluated stage once, in order.
 
     A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
     (``limit``, ``combination``) are included only if they reject a host.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The funnel of a run, and its summary in the log.
+"""Funnel of a run: its stages with the numbers of hosts before and after.
 
-The module also evaluates the search and the filters of a run again, and logs slow requests.
+The module also repeats the search and the filters for single hosts, and logs slow requests.
 """
 
 import logging
@@ -61,9 +61,8 @@ class _NamedHost(NamedTuple):
 def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[IneffectiveKey, ...]:
     """Return the forced or ignored hosts and nodes that do not exist.
 
-    As in nova's filters, names are compared without case. The database is not read if the request
-    names no hosts or nodes. Only the first ten names are listed. The last element counts the
-    others.
+    As in nova's filters, names are compared without case. If the request names no hosts or nodes,
+    the database is not read. After the first ten unknown names, the last element counts the others.
     """
     names = [
         _NamedHost(key, position, name, "node" if key == "force_nodes" else "host")
@@ -166,7 +165,7 @@ def _build_candidates_report(
 
 
 def search_run(connection: Connection, run: SchedulingRun, searched: CandidateResult) -> SearchRun:
-    """Return a search of a run, as the input of its explanation."""
+    """Return the input for the explanation of a search of the run."""
     cloud, settings = run.cloud, run.request.settings
     names = cloud.caches.node_names
     return SearchRun(
@@ -175,7 +174,7 @@ def search_run(connection: Connection, run: SchedulingRun, searched: CandidateRe
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
-    """Add the operators' reasons for disabling hosts to a report of the search.
+    """Add the reasons for disabling hosts to the report of a search.
 
     The search rejects disabled hosts by a trait, without the reason of the operator. If the report
     lists such hosts, an SQL statement reads the reasons. A provider with the trait but without a
@@ -210,7 +209,7 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
 def find_tree_candidates(
     run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]
 ) -> Candidates:
-    """Return the candidates on these trees, or none if the search is too expensive."""
+    """Return candidates on these trees, or none if the search is too complex."""
     source = run.cloud.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
@@ -221,9 +220,10 @@ def find_tree_candidates(
 def build_fresh_states(
     run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
-    """Return host states from before the run's first placement.
+    """Build host states as they were before the run's first placement.
 
-    With ``anyway``, a host without candidates gets an empty candidate.
+    ``include`` are uuids of nodes to include without candidates. With ``anyway``, such a node gets
+    an empty candidate, so that filters can check it.
     """
     states = build_host_states(run.cloud, candidates, run.filtered_request.spec, include)
     for state in states if anyway else ():
@@ -233,19 +233,19 @@ def build_fresh_states(
 
 
 def get_first_spec(run: SchedulingRun) -> RequestSpec:
-    """Return the run's request as it is for the first instance."""
+    """Return the request after the request filters, for the first instance."""
     spec = run.filtered_request.spec
     return spec.with_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
 def read_next_report(reports: Iterator[FilterReport]) -> FilterReport | None:
-    """Return the next report, if any, without logging a failure."""
+    """Return the next report or None, without logging failures of plugins."""
     with tolerate_failures():
         return next(reports, None)
 
 
 def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
-    """Return whether a host passes once the first change for each rejection is made.
+    """Return whether a host passes after the first change for each rejection.
 
     Returns None if a change cannot be tested.
     """
@@ -273,10 +273,10 @@ def log_slow(
 ) -> None:
     """Log a warning with the current request's duration and statistics.
 
-    ``fields`` are fields for ``[DEFAULT] use_json``, among them ``duration_ms``. They are added to
-    the number of SQL ``statements`` and of ``candidates``, the milliseconds of each scheduling
-    stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``, and replace
-    fields of the same name. ``attributes`` are further attributes of the log record.
+    With ``[DEFAULT] use_json``, the record has the statistics: the number of SQL ``statements`` and
+    of ``candidates``, the milliseconds of each scheduling stage, the ``decision`` with its
+    ``outcome``, and a summary of the ``funnel``. ``fields``, among them ``duration_ms``, are added
+    and take precedence. ``attributes`` are further attributes of the log record.
     """
     statistics = _build_fields(get_request_stats())
     logger.warning(
@@ -317,7 +317,7 @@ def _describe(statistics: Mapping[str, Any]) -> str:
 
 
 def summarize_funnel(funnel: Mapping[str, Any]) -> str:
-    """Describe a funnel by the number of hosts after each rejection."""
+    """Format a funnel's numbers of hosts, such as ``300 > RamFilter 12``."""
     candidates = funnel.get("allocation_candidates") or {}
     steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
     steps += [(each["name"], each) for each in funnel.get("filters", ())]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts on single hosts, with reasons and suggested changes.
 
-A host has either passed, with rank and weight, or is rejected, with the stages that reject it. A
-verdict contains the results of the run. Stages that the run did not evaluate for a host, because an
-earlier stage rejected the host, are evaluated for this host alone. For a large request with many
-hosts, only the first hosts get this evaluation.
+A host has either passed, with rank and weight, or is rejected, with the stages that reject it. If a
+stage rejected the host in the run, the later stages did not evaluate the host. Verdicts evaluate
+them for the host alone, to list all reasons. For a large request with many hosts, only the first
+hosts get all reasons.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -65,14 +65,14 @@ _NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
 _DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 #: Minimum number of rejected hosts with all their reasons, however large the request is.
 MIN_HOSTS_WITH_ALL_REASONS = 20
-#: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
-#: usual request gets all reasons of several hundred hosts.
+#: Maximum cost of the verdicts of a request. The unit is the cost of a name in a list, about a
+#: microsecond. A usual request gets all reasons of several hundred hosts.
 _BUDGET = 250_000
 #: Cost of a comparison by a filter, such as an extra spec or a property.
 _COMPARISON_COST = 10
 #: Cost of a constraint of the search, for each request group.
 _CONSTRAINT_COST = 35
-#: Replaces the other reasons of a host.
+#: Text in place of the further reasons of a host.
 _FIRST_REASON_ONLY = (
     "only the first reason is shown, without suggested changes: for a request of this size, all "
     "stages are evaluated for at most {} rejected hosts. Name fewer hosts"
@@ -101,14 +101,14 @@ class ReportedTree:
         return cls(node.uuid, node.host, node.hypervisor_hostname)
 
 
-#: Provider trees by requested name, in order. A host may have several nodes, an unknown name none.
+#: Provider trees by requested name, in order. A host may have several, an unknown name has none.
 TreesByName = Mapping[str, Sequence[ReportedTree]]
 
 
 def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
     """Map each name or uuid of a host, node or provider to its provider trees.
 
-    The name of a child provider means the host of its tree.
+    The name of a child provider stands for the tree that contains the provider.
     """
     wanted = tuple(dict.fromkeys(names))
     uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
@@ -117,7 +117,7 @@ def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByN
         node.uuid: node
         for node in (*by_name, *compute_nodes.list_by_uuids(connection, uuids.values()))
     }
-    # An index by every name, because there may be thousands of names and of nodes.
+    # Index the nodes by all their names, because there may be thousands of names and nodes.
     meaning: dict[str, dict[str, ReportedTree]] = nest_rows(
         (alias, node.uuid, ReportedTree.from_node(node))
         for node in nodes.values()
@@ -159,8 +159,8 @@ def describe_would_fit(
 ) -> str:
     """Return a clause such as ``would fit without trait X, but ...``.
 
-    The clause names the ``terms`` of the query and the ``rejections`` (pairs of stage and
-    rejection) that keep a host from fitting. With ``several``, it is about several hosts. ``name``
+    ``terms`` are the constraints of the query, and ``rejections`` the pairs of stage and rejection,
+    that keep a host from fitting. With ``several``, the clause is about several hosts. ``name``
     maps the uuid of an aggregate to its name.
     """
     droppable = [clause for clause in map(_format_droppable_name, terms) if clause]
@@ -219,9 +219,9 @@ def _iterate_host_clauses(
 
 @dataclass(frozen=True, slots=True)
 class CloudNames:
-    """Names and memberships of aggregates, for suggested changes.
+    """Names and members of aggregates, for suggested changes.
 
-    ``busy`` are the providers whose hosts have instances.
+    ``memberships`` maps root providers to their aggregates. ``busy`` are the roots with instances.
     """
 
     aggregates: Mapping[str, HostAggregate]
@@ -284,7 +284,7 @@ class CloudNames:
             yield change
 
     def _can_join(self, root: str, uuid: str) -> bool:
-        """Return whether an aggregate's zone allows a host to join.
+        """Return whether a host may join an aggregate with regard to zones.
 
         A host has at most one zone, and cannot leave the default zone while it has instances.
         """
@@ -301,7 +301,7 @@ class CloudNames:
         return {**change.values, "aggregates": shown}
 
     def list_needed_traits(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """Return the traits that a request must require to use all these aggregates.
+        """Return the traits that a request needs to use all these aggregates.
 
         Returns no traits if any of these aggregates is not reserved by traits.
         """
@@ -311,7 +311,7 @@ class CloudNames:
         return tuple(sorted({trait for each in aggregates for trait in each.reserving_traits}))
 
     def get_name(self, uuid: str) -> str:
-        """Return the name of a host aggregate, or the uuid of another aggregate."""
+        """Return the name of a host aggregate, or the uuid if it is unknown."""
         aggregate = self.aggregates.get(uuid)
         return aggregate.name if aggregate else uuid
 
@@ -319,7 +319,7 @@ class CloudNames:
 def compute_all_reasons_limit(run: SchedulingRun, searches: Sequence[Search]) -> int:
     """Return the maximum number of rejected hosts that get all reasons.
 
-    It is smaller for larger requests, which take longer to evaluate.
+    The number is smaller for larger requests, which take longer to evaluate.
     """
     spec = run.filtered_request.spec
     group = spec.instance_group
@@ -354,7 +354,7 @@ def build_verdicts(
 ) -> tuple[HostVerdict, ...]:
     """Return the verdict of a run on each of these hosts, in their order.
 
-    ``funnel`` is the funnel of the run with all rejections of these hosts, if the caller has it.
+    ``funnel`` is the run's funnel with all rejections of these hosts, if it was already built.
     """
     ordered = run.choice.first.ordered if run.choice else ()
     # The nodes that passed all stages for the first instance, with their rank.
@@ -555,9 +555,9 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
 
 
 def _has_known_changes(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether the effect of the first suggested change is certain for each reason.
+    """Return whether each reason's first change has a certain effect.
 
-    The result is False if a reason has no changes, or if the first change adds traits to the
+    The result is False if a reason has no changes, or if its first change adds traits to the
     request.
     """
     changes = [next(iter(each.changes), None) for each in reasons]
@@ -576,11 +576,11 @@ def _get_term_to_drop(step: StepReport) -> tuple[str, str]:
 def _evaluate_changes(
     run: SchedulingRun, alone: _TreeResults, states: Mapping[str, HostState]
 ) -> dict[str, bool | None]:
-    """Return whether each host passes once the first change for each reason is made.
+    """Return whether each host passes after the first change for each reason.
 
-    The search runs again without the constraints that reject the host, and the filters run with the
-    host and the request as they are after the changes. A request that a request filter rejects is
-    not evaluated.
+    The search runs again without the constraints that reject the host, and the filters with the
+    changed host and request. The value is None if the effect is unknown. A request that a request
+    filter rejects is not evaluated.
     """
     if run.filtered_request.rejection is not None:
         return {}
@@ -603,9 +603,9 @@ def _evaluate_changes(
 
 
 def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
-    """Yield the searches of a run, with prefixes for their steps.
+    """Yield pairs of a prefix for the names of steps, and a search of the run.
 
-    For a request that a request filter rejected, yields the search that was not run.
+    If a request filter rejected the request, the search that would have run is yielded.
     """
     if run.searches.main is not None:
         yield from zip(("", "with VCPU for PCPU: "), run.searches.results, strict=False)
@@ -620,7 +620,7 @@ def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]
 def _get_states(
     run: SchedulingRun, nodes: Sequence[str], found: Candidates
 ) -> dict[str, HostState]:
-    """Return the states of these nodes before the run placed an instance."""
+    """Build the states of these nodes before the run placed an instance."""
     if not nodes:
         return {}
     roots = set(nodes)
