@@ -27,7 +27,7 @@ from placement_sched.scheduler.plugin import calling
 from placement_sched.scheduler.plugins import Plugins, get_plugins
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
-#: A group and the name of one of its options.
+#: The group of an option, and its name in the group.
 OptionName = tuple[str, str]
 #: The lines of a policy's section by the options that they set.
 Overrides = Mapping[OptionName, tuple[Assignment, ...]]
@@ -42,9 +42,9 @@ _LIBRARY_PREFIXES = ("oslo_", "keystone_")
 def read_overrides(name: str, settings: Settings) -> Overrides:
     """Return the lines of a policy's section by the options that they set.
 
-    The last line for an option counts, and all lines of a repeatable option. Raises
-    :class:`ConfigurationError`, with file and line, if a policy may not set an option, or its name
-    is unknown or ambiguous.
+    If several lines set an option, the last line counts, or all lines if the option is repeatable.
+    Raises :class:`ConfigurationError`, with file and line, if the name of an option is unknown or
+    ambiguous, or if a policy may not set the option.
     """
     names = OptionNames(settings)
     overrides: dict[OptionName, tuple[Assignment, ...]] = {}
@@ -75,7 +75,7 @@ def get_section_lines(name: str, settings: Settings) -> tuple[Assignment, ...]:
 
 
 def find_place(settings: Settings, name: str) -> Place | None:
-    """Return the place of an option of [scheduler] in the configuration."""
+    """Return file and line of an option of [scheduler], or None if unset."""
     assignment = settings.find_assignment("scheduler", name)
     return None if assignment is None else assignment.place
 
@@ -187,8 +187,8 @@ class SchedulingPolicy:
 class Policies:
     """The scheduling policies of a configuration, including the default.
 
-    ``[scheduler] policies`` lists them. If it is empty, every section is a policy that is neither a
-    group of options nor another section of nova.conf. Such sections are read on first use.
+    ``[scheduler] policies`` lists them. If the list is empty, a policy is every section that is
+    neither a group of options nor a section of nova.conf. Such sections are read on first use.
     """
 
     default: SchedulingPolicy
@@ -245,9 +245,9 @@ class Policies:
         }
 
     def get(self, name: str) -> SchedulingPolicy:
-        """Return a policy.
+        """Return the policy with this name.
 
-        Raises :class:`ConfigurationError` if the policy is unusable.
+        Raises :class:`ConfigurationError` if the policy does not exist or is invalid.
         """
         name = name.lower()
         if name == DEFAULT_POLICY:
@@ -279,7 +279,7 @@ class Policies:
             self.check_section(name)
 
     def check_section(self, name: str) -> None:
-        """Raise :class:`ConfigurationError` if a listed policy has no section, or is unusable."""
+        """Raise ConfigurationError if a listed policy is unusable."""
         get_section_lines(name, self.default.settings)  # the default policy must not have a section
         self.get(name)
 
@@ -319,7 +319,7 @@ def get_policies(settings: Settings, clock: Clock = utcnow) -> Policies:
 
 @lru_cache(maxsize=64)
 def read_policy_ratios(policy: SchedulingPolicy) -> Ratios:
-    """Return a policy's allocation ratios, without 0.0 and null."""
+    """Return the allocation ratios that a policy sets, except 0.0 and None."""
     ratios = {key: policy.settings[key] for key in sorted(policy.overrides.keys() & RATIOS)}
     return MappingProxyType({name: float(ratio) for (_, name), ratio in ratios.items() if ratio})
 
@@ -327,8 +327,8 @@ def read_policy_ratios(policy: SchedulingPolicy) -> Ratios:
 def find_ratios(names: Iterable[str], policies: Policies) -> Ratios:
     """Return the allocation ratios for a host with these policies.
 
-    ``names`` are sorted by aggregate id. A host should have a single policy at most. Of several,
-    the first usable policy applies.
+    ``names`` are the policies of the host's aggregates, by aggregate id. A host should have at
+    most a single policy. If it has several, the first usable policy applies.
     """
     name = next((name for name in names if policies.is_usable(name)), None)
     return NO_RATIOS if name is None else read_policy_ratios(policies.get(name))

@@ -10,7 +10,7 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
 class HintSelector(BasePolicySelector):
-    """Selector of the aggregates with the policy of the scheduler hint ``sched_policy``.
+    """Selector of aggregates with the policy in the hint ``sched_policy``.
 
     Use it with AggregateSchedulerPolicyConfigurationFilter. The API policy rule
     ``scheduler:policies:hint`` controls the use of the hint.

@@ -10,8 +10,8 @@ class TenantSelector(BasePolicySelector):
     """Selector of the aggregates that are tagged with the request's project.
 
     Use it with AggregateMultiTenancyIsolation and the request filter require_tenant_aggregate. The
-    tag is the project's id under ``filter_tenant_id``, or under a key with this prefix. Commas
-    separate projects.
+    tag is the project's id in the metadata, under ``filter_tenant_id`` or a key with this prefix.
+    Commas separate projects.
     """
 
     name = "tenant"
