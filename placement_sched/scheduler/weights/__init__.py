@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of weighers, and the weighing of hosts for each instance in turn.
+"""Base class of weighers, and the weighing of hosts per instance.
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...
 
@@ -7,9 +7,9 @@ The host with the greatest weight wins. Implement :meth:`~BaseHostWeigher.column
 hosts at once. nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` are supported
 too.
 
-All hosts are weighed for the first instance. For a later instance only changed hosts are weighed
-again, by the same weighers, and the others keep their raw weights. If a change moves an end of the
-scale of a weigher, all hosts are normalized again, so the weights equal the weights of a full run.
+All hosts are weighed for the first instance. For a later instance, the same weighers weigh only the
+hosts that changed. Other hosts keep their raw weights. If a change moves an end of the scale of a
+weigher, all hosts are normalized again, so the weights equal the weights of a full run.
 """
 
 import sys
@@ -44,14 +44,14 @@ Ends = tuple[float, float]
 
 @dataclass(slots=True)
 class WeighedHost:
-    """A host and its weight, with the attribute names of nova's weighed objects."""
+    """Host and its weight, with the attribute names of nova's WeighedObject."""
 
     obj: HostState
     weight: float = 0.0
 
 
 class ExplainedWeights(list[float]):
-    """Weights with the amounts of each host, which :meth:`BaseHostWeigher.describe` formats."""
+    """Weights, with amounts of each host for :meth:`BaseHostWeigher.describe`."""
 
     def __init__(self, weights: Weights, amounts: Sequence[Any]) -> None:
         super().__init__(weights)
@@ -97,7 +97,7 @@ class BaseHostWeigher(SchedulerPlugin):
     reads_flavors: ClassVar[bool] = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        # Reset inherited declarations that may be wrong for another way of weighing.
+        # Reset inherited declarations that may be wrong for an overridden weighing method.
         own = vars(cls)
         if option := own.get("weight_option"):
             option.help = option.help or cls.weight_help
@@ -116,7 +116,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return True
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
-        """Return whether the request, or an aggregate of its hosts, states a preference.
+        """Return whether the request or an aggregate states a preference.
 
         If not, the weigher does not run, and reports do not list it.
         """
@@ -142,9 +142,9 @@ class BaseHostWeigher(SchedulerPlugin):
     def multipliers(
         self, hosts: Hosts, aggregates: Collection[HostAggregate] | None = None
     ) -> list[float]:
-        """Return each host's :meth:`weight_multiplier`, from a single read of each aggregate.
+        """Return the :meth:`weight_multiplier` of each host.
 
-        ``aggregates`` are the aggregates of all hosts, if the caller already has them.
+        Each aggregate is read once. ``aggregates`` are all aggregates of the hosts, if collected.
         """
         overrides: dict[int, float] = {}
         if self.multiplier_option is not None:
@@ -170,7 +170,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return float(getattr(getattr(self.settings, group), name))
 
     def _find_aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
-        """Return the multiplier in an aggregate's metadata, or None without a valid number."""
+        """Return the multiplier in an aggregate's metadata, or None."""
         numbers = []
         group, name = self.multiplier_option or ("", "")
         for key in self.multiplier_keys or (name, f"{group}.{name}"):
@@ -202,7 +202,7 @@ class BaseHostWeigher(SchedulerPlugin):
     def weigh_objects(
         self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec
     ) -> Weights:
-        """Return the weight of each host, with nova's signature, limited to the scale."""
+        """Return the weight of each host within the scale, as in nova."""
         hosts = [item.obj for item in weighed_obj_list]
         if type(self)._weigh_object is BaseHostWeigher._weigh_object:  # noqa: SLF001 - own class
             return self.weights(hosts, weight_properties)
@@ -315,7 +315,7 @@ class WeightColumn:
 
 @dataclass(frozen=True, slots=True)
 class WeighRun:
-    """The result of weighing: the hosts, best first, and the weights of each weigher.
+    """Result of weighing: hosts, best first, and the weights of each weigher.
 
     ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
     equal weights are ordered by host, then node. ``weighers`` are the weighers that the request
@@ -337,7 +337,7 @@ class WeighRun:
     ) -> Self:
         """Sort the hosts best first.
 
-        A caller that has sorted them passes their positions as ``order``.
+        ``order`` are the positions of the hosts, best first, if they are already sorted.
         """
         if order is None:
             order = _sort_best_first(weighed, _sort_by_name(weighed))
@@ -364,7 +364,7 @@ class WeighRun:
         return tuple(reports)
 
     def build_reports(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
-        """Build reports on some of the hosts, in their order."""
+        """Build reports on some of the hosts, in the order of ``hosts``."""
         ids = {id(host.obj) for host in hosts}
         pairs = zip(self.hosts, self.order, strict=True)
         positions = {id(entry.obj): position for entry, position in pairs if id(entry.obj) in ids}
@@ -381,7 +381,7 @@ def run_weighers(
 ) -> WeighRun:
     """Weigh the hosts and return them best first.
 
-    A single host is not weighed, as in nova. Raises :class:`PluginFailed`.
+    A single host is not weighed, as in nova. Raises :class:`PluginFailed` if a weigher fails.
     """
     if len(hosts) < 2:
         return WeighRun.from_columns([WeighedHost(host) for host in hosts], ())
@@ -393,7 +393,7 @@ def run_weighers(
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):
-        # If no multiplier is configured, the multiplier of the best host is reported.
+        # Without an option for the multiplier, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))
@@ -453,7 +453,7 @@ def _weigh(
 def _to_finite(values: Iterable[float]) -> list[float]:
     """Convert weights to finite floats, or raise :class:`ValueError`."""
     numbers = list(map(float, values))
-    if not isfinite(sum(numbers)):  # a finite sum is the quick and usual check
+    if not isfinite(sum(numbers)):  # quick check: the sum is usually finite
         for number in numbers:
             if not isfinite(number):
                 raise ValueError(f"a weight or multiplier must be finite, not {number}")
@@ -466,8 +466,8 @@ def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
 
 
 def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence[int]) -> list[int]:
-    """Sort the positions of hosts by weight, best first, and equal weights by name."""
-    # Sorting is stable: hosts of equal weights stay by name.
+    """Sort the positions of hosts by weight, best first, then by name."""
+    # Sorting is stable: hosts with equal weights stay in the order of their names.
     negated = [-host.weight for host in weighed]
     return sorted(positions_by_name, key=negated.__getitem__)
 
@@ -486,8 +486,8 @@ class Weighing:
         self._requested: Sequence[BaseHostWeigher] = ()
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
-        # Positions by name and best first, the rank of each position by name, and the positions
-        # of the nodes of each host.
+        # The positions sorted by name and best first, the rank of each position by name, and the
+        # positions of each host's nodes.
         self._by_name: list[int] = []
         self._order: list[int] = []
         self._ranks: list[int] = []
@@ -540,7 +540,7 @@ class Weighing:
         return WeighRun.from_columns(self._weighed, self._columns, self._order)
 
     def _reinsert(self, changed: Collection[int]) -> None:
-        """Move the hosts at these positions to their place in the best-first order."""
+        """Move the hosts at these positions to their new places in the order."""
 
         def get_sort_key(position: int) -> tuple[float, int]:
             return -self._weighed[position].weight, self._ranks[position]
@@ -551,7 +551,7 @@ class Weighing:
             insort(self._order, position, key=get_sort_key)
 
     def _index_hosts(self) -> None:
-        """Index the positions of each host's nodes, and sort positions by name and weight."""
+        """Index positions by host, and sort them by name and by weight."""
         self._by_name = _sort_by_name(self._weighed)
         self._order = _sort_best_first(self._weighed, self._by_name)
         self._ranks = sorted(range(len(self._by_name)), key=self._by_name.__getitem__)
@@ -614,7 +614,7 @@ def _weigh_again(
 
 
 def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
-    """Return whether a weigher's weights depend on the members of the server group."""
+    """Return whether the weights depend on the server group's members."""
     if not plugin.counts_members:
         return False
     with calling(plugin):
@@ -628,9 +628,9 @@ def wrap_weigher(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
 
 
 class NovaWeigher:
-    """A weigher that overrides a method of nova's weighers.
+    """Wrapper of a weigher that overrides a method of nova's base class.
 
-    Its weights may depend on other hosts, so that all hosts are weighed for each instance.
+    Its weights may depend on other hosts, so all hosts are weighed for each instance.
     """
 
     by_host = False
@@ -639,7 +639,7 @@ class NovaWeigher:
         self._plugin = plugin
 
     def weights(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
-        """Return the result of ``weigh_objects``, which calls ``_weigh_object`` by default."""
+        """Return the weights from the plugin's ``weigh_objects``."""
         return self._plugin.weigh_objects([WeighedHost(host) for host in hosts], spec_obj)
 
     def multipliers(
@@ -647,7 +647,7 @@ class NovaWeigher:
     ) -> Sequence[float]:
         """Return the multiplier of each host.
 
-        In plugins written before Stein all hosts have the same multiplier.
+        In plugins written for releases before Stein, all hosts have the same multiplier.
         """
         plugin, kind = self._plugin, type(self._plugin)
         multiplier: Any

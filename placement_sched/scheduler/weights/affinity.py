@@ -17,14 +17,14 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
     worth: ClassVar[int]
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the group has the policy and is on any host."""
+        """Return whether the group has this policy and already has members."""
         group = spec_obj.instance_group
         if group is None or group.policy != self.server_group_policy:
             return False
         return bool(group.members or _find_hosts_of_unnamed(spec_obj))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the weight of each host by its group members."""
+        """Return ``worth`` times the number of group members on each host."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
             return [0] * len(hosts)
@@ -36,19 +36,19 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
 
 
 def _find_hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
-    """Return the group's hosts if the new members have no uuids, or nothing.
+    """Return the group's hosts if the request's instances have no uuids.
 
-    This is the case for explanations of a number of instances. nova has no such requests.
+    Only explanations of ``num_instances`` have such requests. Otherwise no hosts are returned.
     """
     group = spec.instance_group if spec.instance_uuid is None else None
     return frozenset(group.hosts if group else ())
 
 
 class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
-    """Weigher that prefers the host with the most members of the request's server group.
+    """Weigher that prefers the host with the most members of the server group.
 
-    For groups with policy ``soft-affinity``. The members include the instances that the same
-    request has already placed. The multiplier is
+    The group is the request's server group with policy ``soft-affinity``. The members include the
+    instances that the same request has already placed. The multiplier is
     ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of that name override
     it for the hosts in the aggregate. Of several values, the smallest applies. If this weigher is
     not enabled, requests of such groups are rejected.
@@ -66,10 +66,10 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
 
 
 class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
-    """Weigher that prefers the host with the fewest members of the request's server group.
+    """Weigher that prefers the host with the fewest members of the group.
 
-    For groups with policy ``soft-anti-affinity``. The members include the instances that the same
-    request has already placed. The multiplier is
+    The group is the request's server group with policy ``soft-anti-affinity``. The members include
+    the instances that the same request has already placed. The multiplier is
     ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate metadata of that name
     override it for the hosts in the aggregate. Of several values, the smallest applies. If this
     weigher is not enabled, requests of such groups are rejected.

@@ -8,12 +8,12 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class CrossCellWeigher(BaseHostWeigher):
-    """Weigher that prefers hosts of the instance's cell in moves that may leave it.
+    """Weigher that prefers hosts in the current cell of a moving instance.
 
     The cell is ``cell`` of a ``requested_destination`` with ``allow_cross_cell_move``: its hosts
-    weigh 1, other hosts -1. Other requests are not weighed. The default of the multiplier
-    ``[filter_scheduler] cross_cell_move_weight_multiplier`` makes another cell the last resort. A
-    negative multiplier prefers other cells. Aggregate metadata
+    weigh 1, other hosts -1. For other requests the weigher does not run. The default of the
+    multiplier ``[filter_scheduler] cross_cell_move_weight_multiplier`` makes another cell the last
+    resort. A negative multiplier prefers other cells. Aggregate metadata
     ``cross_cell_move_weight_multiplier`` override it for the hosts in the aggregate. Of several
     values, the smallest applies.
     """

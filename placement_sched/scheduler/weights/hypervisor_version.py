@@ -7,7 +7,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class HypervisorVersionWeigher(BaseHostWeigher):
-    """Weigher that prefers the host with the newest hypervisor, by its version number.
+    """Weigher that prefers the host with the newest hypervisor version.
 
     Versions are comparable only if all hosts have the same type of hypervisor. Otherwise set
     ``[filter_scheduler] hypervisor_version_weight_multiplier`` to 0. A negative value prefers the

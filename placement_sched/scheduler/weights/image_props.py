@@ -15,16 +15,16 @@ _SETTING = "image_props_weight_setting"
 
 
 class ImagePropertiesWeigher(BaseHostWeigher):
-    """Weigher that prefers hosts whose instances share image properties with the request.
+    """Weigher that prefers hosts whose instances share image properties.
 
-    Each property that an instance's image shares with the request's, with name and value, counts 1.
+    Each property of an instance's image that the request's image has with the same value counts 1.
     If ``[filter_scheduler] image_props_weight_setting`` names properties, as in
     ``os_distro=2,hw_machine_type=-1``, they count as listed, and all others 0. Elements that are
     not ``name=number`` are logged and ignored. Earlier instances of the same request count too.
 
     The multiplier is ``[filter_scheduler] image_props_weight_multiplier``. A negative value prefers
-    hosts with the fewest such instances. With the default, 0, the weigher does not run, whatever
-    aggregates contain, because reading all instances of many hosts is slow. Otherwise aggregate
+    hosts with the fewest such instances. With the default, 0, the weigher does not run, even if
+    aggregates set it, because reading all instances of many hosts is slow. Otherwise aggregate
     metadata ``image_props_weight_multiplier`` override it for the hosts in the aggregate. Of
     several values, the smallest applies.
     """
@@ -48,11 +48,11 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         self._ratios = dict(parse_ratios(f"[filter_scheduler] {_SETTING}", items))
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the weigher is enabled and the image has a weighed property."""
+        """Return whether the multiplier is not 0 and a property is weighed."""
         return self._configured != 0 and bool(self._select_weighed_properties(spec_obj.image))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the weight of the properties that each host's instances share."""
+        """Return the summed ratios of matching properties on each host."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)
         ratios = self._select_weighed_properties(spec_obj.image)

@@ -21,12 +21,12 @@ _CAUSES = (
     ("filter_scheduler", "available_filters"),
     ("filter_scheduler", "weight_classes"),
 )
-#: Metrics in a message: the option may name hundreds.
+#: Maximum number of metrics in a message: the option may name hundreds.
 _MAX_NAMES = 10
 
 
 class MetricsWeigher(BaseHostWeigher):
-    """Weigher that prefers the host with the greatest weighted sum of its metrics.
+    """Weigher that prefers the host with the greatest weighted sum of metrics.
 
     ``[metrics] weight_setting`` lists metrics and ratios, as in
     ``cpu.percent=-1.0,numa.membw.current=0.5``. An empty list disables the weigher. An element that
@@ -57,10 +57,10 @@ class MetricsWeigher(BaseHostWeigher):
         return bool(self._ratios)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the weighted sum of each host's metrics, or the weight of unavailable metrics.
+        """Return the weighted sum of each host's metrics.
 
-        Raises :class:`PluginFailed` if a required metric is missing, and :class:`Invalid` if
-        overrides of the request are the cause.
+        The weight of a host that lacks a metric is ``[metrics] weight_of_unavailable``. If metrics
+        are required, raises :class:`PluginFailed`, or :class:`Invalid` if overrides are the cause.
         """
         return [self._compute_weight(host) for host in hosts]
 

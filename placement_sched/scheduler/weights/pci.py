@@ -7,15 +7,15 @@ from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
-#: Number of free devices from which hosts weigh the same.
+#: Hosts with at least this number of free devices weigh the same.
 _MAX_DEVICES = 99
 
 
 class PCIWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the fewest free PCI devices.
 
-    Requests without PCI devices then avoid hosts that have some, as far as possible, and requests
-    with devices fill hosts in turn, which keeps whole hosts for requests of many devices. Hosts
+    Requests without PCI devices then avoid hosts with devices, as far as possible. Requests with
+    devices fill host after host, which keeps whole hosts for requests of many devices. Hosts
     with 99 devices or more weigh the same. Enable PciPassthroughFilter too, which rejects hosts
     with too few devices. The multiplier ``[filter_scheduler] pci_weight_multiplier`` may not be
     negative. Aggregate metadata ``pci_weight_multiplier`` override it for the hosts in the

@@ -46,7 +46,7 @@ class PreferredTenantWeigher(BaseHostWeigher):
         return any(spec_obj.project_id in list_projects(each, _PREFIX) for each in aggregates)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return 1 for the hosts in aggregates for the project, and 0 for the others."""
+        """Return 1 for hosts in aggregates for the project, 0 for other hosts."""
         project, aggregates = spec_obj.project_id, collect_aggregates(hosts)
         preferring = {each.id for each in aggregates if project in list_projects(each, _PREFIX)}
         return [float(any(each.id in preferring for each in host.aggregates)) for host in hosts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RequiredAggregatesByTraitWeigher: weigher that prefers hosts reserved for the traits."""
+"""RequiredAggregatesByTraitWeigher: weigher by traits of aggregates."""
 
 from oslo_config import cfg
 
@@ -9,17 +9,16 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
-    """Weigher that prefers hosts in aggregates tagged with the request's required traits.
+    """Weigher that prefers hosts in aggregates tagged with required traits.
 
-    The tag is ``trait:X=required`` in an aggregate's metadata. Only required traits that tag any of
-    the hosts count: the weight is the share of them that tag this host, 1.0 for all. The weigher
-    runs only with ``[scheduler] required_aggregates_by_trait = prefer``. With ``require`` the
-    request filter of that name leaves no other hosts. nova has no such weigher.
+    The tag is ``trait:X=required`` in an aggregate's metadata. The required traits that tag any of
+    the hosts count. The weight of a host is the share of these traits that tag the host. The
+    weigher runs only with ``[scheduler] required_aggregates_by_trait = prefer``. With ``require``
+    the request filter of that name leaves no other hosts. nova has no such weigher.
 
-    The default of ``required_aggregates_by_trait_weight_multiplier`` is a thousand times that of
-    the weighers of free CPUs, memory and disk, which thus cannot outweigh one trait of many. It is
-    a thousandth of that of BuildFailureWeigher, which still avoids reserved hosts with failed
-    builds.
+    With the default of ``required_aggregates_by_trait_weight_multiplier``, 1000, the weighers of
+    free CPUs, memory and disk cannot outweigh a single trait of many. BuildFailureWeigher still
+    avoids tagged hosts with failed builds.
     """
 
     minval = 0.0
@@ -33,11 +32,11 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
 
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:
-        """Return whether ``[scheduler] required_aggregates_by_trait`` is ``prefer``."""
+        """Return whether required aggregates are configured as ``prefer``."""
         return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the share of the tagged traits that tag each host."""
+        """Return the share of the tagging traits that each host has."""
         required = tagged.collect_required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)

@@ -22,17 +22,16 @@ from placement_sched.scheduler.weights import (
 
 
 class StrandedResourcesWeigher(BaseHostWeigher):
-    """Weigher that prefers the host with the fewest stranded resources after the placement.
+    """Weigher that prefers the host with the fewest added stranded resources.
 
-    An amount is stranded for a flavor if it remains free when as many instances of the flavor as
-    fit are on the host, as ``stranded`` in a capacity report. The weigher prefers the host whose
-    mean over all flavors of the cloud rises least. It thereby fills hosts that are in use, in the
-    proportions of the flavors, and keeps whole hosts, NUMA nodes, huge pages and PCI devices for
-    the flavors that need them. Amounts of different classes are added in units of the flavors' mean
-    amount.
+    An amount is stranded for a flavor if it remains free after the host is filled with instances of
+    the flavor, as ``stranded`` in a capacity report. The weigher prefers the host whose mean over
+    all flavors of the cloud rises least. It thereby fills hosts that are in use, in the proportions
+    of the flavors, and keeps whole hosts, NUMA nodes, huge pages and PCI devices for the flavors
+    that need them. Amounts of different classes are added in units of the flavors' mean amount.
 
     The multiplier is ``[filter_scheduler] stranded_resources_weight_multiplier``. With the default,
-    0, the weigher does not run, whatever aggregates contain. Use 10 or more, so that the weighers
+    0, the weigher does not run, even if aggregates set it. Use 10 or more, so that the weighers
     of free CPUs, memory and disk, which spread instances, decide only between equal hosts.
     Aggregate metadata ``stranded_resources_weight_multiplier`` override it for the hosts in the
     aggregate. Of several values, the smallest applies. nova has no such weigher.
@@ -66,7 +65,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         return bool(self._get_table(spec_obj).flavors)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the negative amount that the placement strands on each host."""
+        """Return the amount that the placement strands on each host, negated."""
         if not hosts:
             return []
         table = self._get_table(spec_obj)
@@ -79,7 +78,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         return ExplainedWeights(weights.tolist(), [(table.classes, row) for row in rows])
 
     def describe(self, amounts: tuple[tuple[str, ...], list[float]]) -> str:
-        """Return the amounts that no flavor can use, and the amounts that decide the weight."""
+        """Describe amounts that no flavor can use, and newly stranded amounts."""
         names, row = amounts
         unused, more = _join(names, row[: len(names)]), _join(names, row[len(names) :])
         parts = [f"leaves {unused} that no flavor can use"] if unused else []
@@ -103,7 +102,7 @@ def _read_after(
         return table.read([_with_instance(host, spec) for host in hosts], is_cached=False)
     demand = spec.vcpus, spec.memory_mb, spec.root_gb + spec.ephemeral_gb
     if spec.numa_topology and table.has_nodes:
-        # Other networks may place the instance on other nodes.
+        # With networks, the instance may get other NUMA nodes: the result is not cached.
         is_cached = spec.network_metadata is None
         return table.read(hosts, demand, spec.numa_topology, is_cached=is_cached)
     return before.subtract(demand)
@@ -111,7 +110,7 @@ def _read_after(
 
 def _with_instance(host: HostState, spec: RequestSpec) -> HostState:
     state = copy(host)
-    # Consuming changes the pools and the instances in place.
+    # consume_from_request changes the pools and the instances in place.
     state.pci_stats, state.instances = copy(host.pci_stats), {}
     state.consume_from_request(spec)
     return state

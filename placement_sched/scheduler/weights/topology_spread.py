@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TopologySpreadWeigher: weigher that spreads a server group over failure domains."""
+"""TopologySpreadWeigher: weigher that spreads a server group over domains."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class TopologySpreadWeigher(BaseHostWeigher):
-    """Weigher that prefers failure domains with few members of the server group.
+    """Weigher that prefers failure domains with few members of the group.
 
     The soft form of TopologySpreadFilter: for requests with ``scheduler:spread_by`` but without
     ``scheduler:max_skew``, or with ``scheduler:spread_mode=soft``. The weight is the number of

@@ -12,7 +12,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class TraitPreferenceWeigher(BaseHostWeigher):
-    """Weigher that prefers hosts with preferred traits and without avoided traits.
+    """Weigher that prefers hosts with preferred and without avoided traits.
 
     The flavor names traits in the extra specs ``scheduler:prefer_traits`` and
     ``scheduler:avoid_traits``, separated by commas, and the image as ``trait:X=preferred``. A host
@@ -38,7 +38,7 @@ class TraitPreferenceWeigher(BaseHostWeigher):
         return find_trait_preferences(spec_obj.flavor, spec_obj.image) is not None
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of preferred traits of each host, less the avoided traits."""
+        """Return each host's number of preferred traits, less the avoided traits."""
         preferences = find_trait_preferences(spec_obj.flavor, spec_obj.image)
         if preferences is None:
             return [0.0] * len(hosts)
