@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host filters: their base class, suggested changes of requests, and amounts on a host.
+"""Base class of host filters, suggested changes, and amounts on hosts.
 
-Implement :meth:`~BaseHostFilter.rejection`, which returns the reason why a host is rejected.
-Implement :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for every host, if
-most requests need no check at all, or if a passing host gets limits. Neither method changes the
-host state. ``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
-``scheduler/filtering.py``).
+A filter implements :meth:`~BaseHostFilter.rejection`, which returns the reason why a host is
+rejected. It implements :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for
+every host, if most requests need no check, or if a passing host gets limits. Neither method changes
+the host state. ``host_passes``, ``_filter_one`` and ``filter_all`` of nova's filters work as in
+nova (see ``scheduler/filtering.py``).
 
-Sources of the amounts: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release
-notes on ratios.
+Sources for amounts and ratios: nova's "Filter Scheduler" of Icehouse to Victoria, and the release
+notes of Liberty.
 """
 
 import sys
@@ -39,7 +39,7 @@ __all__ = [
     "SuggestedChanges",
 ]
 __all__ += ["Rejection", "RequestSpec", "Verdict", "all_filters"]
-#: Names in the text and in the values of a change: a request may have a thousand.
+#: Maximum number of names in the text and in the values of a change. A request may have a thousand.
 _MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 LOG = log.getLogger(__name__)
 Number = TypeVar("Number", int, float)
@@ -47,10 +47,10 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The result of a filter for a host that passes.
+    """Result of a filter for a host that passes.
 
     ``limits`` are copied to the selection. ``candidates`` are the remaining allocation candidates
-    of the host. None leaves them unchanged.
+    of the host, or None to keep all.
     """
 
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -73,18 +73,19 @@ HostCheck = Callable[[HostState], Verdict]
 class BaseHostFilter(SchedulerPlugin):
     """Base class of all host filters."""
 
-    #: Whether to run only for the first instance of a request: correct if earlier instances of the
-    #: request cannot change the result.
+    #: Whether to run only for the first instance of a request. This is correct if the placement of
+    #: an instance cannot change the result for later instances.
     run_filter_once_per_request = False
 
     #: Whether the filter also runs when an instance is rebuilt on its host.
     RUN_ON_REBUILD = False
 
-    #: Scheduler hints that name hosts or instances: requests with them find unlimited candidates.
+    #: Scheduler hints that name hosts or instances. Requests with such a hint have no limit of
+    #: candidates.
     unlimited_hints: ClassVar[tuple[str, ...]] = ()
 
-    #: Whether the filter enforces the maximum of an anti-affinity group's rule, and nothing else.
-    #: Capacity reports then count members. Not inherited: a subclass may have another rule.
+    #: Whether the filter only enforces ``max_server_per_host`` of an anti-affinity group. Capacity
+    #: reports then count members. Not inherited, because a subclass may have another rule.
     caps_group_members = False
 
     #: Whether the filter reads the last failover result (``model/figures.py``). Simulations skip
@@ -107,7 +108,7 @@ class BaseHostFilter(SchedulerPlugin):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check to run on each host, or None if every host passes.
 
-        Called once per instance of the request.
+        The scheduler calls it once per instance of the request.
         """
         return lambda host_state: self.rejection(host_state, spec_obj)
 
@@ -125,13 +126,13 @@ class BaseHostFilter(SchedulerPlugin):
         """
 
     def compares_hosts(self, spec_obj: RequestSpec) -> bool:
-        """Return whether an instance on a host can let another host pass for the next instance."""
+        """Return whether a placement on a host can let another host pass."""
         return False
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest changes that each let a rejected host pass, smallest first.
 
-        Called only for reports on a single host.
+        The method runs only for reports on a single host.
         """
         return ()
 
@@ -155,7 +156,7 @@ class BaseHostFilter(SchedulerPlugin):
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass, or None if none does."""
+        """Return the hosts that pass. An override may return None for no hosts."""
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 
@@ -174,9 +175,9 @@ class CandidateFilterMixin:
     def filter_candidates(
         self, host_state: HostState, filter_func: Callable[[Any], object]
     ) -> list[Any]:
-        """Drop the allocation candidates of the host that a function rejects.
+        """Keep the allocation candidates for which ``filter_func`` is true.
 
-        Returns the remaining candidates. If none remain, the filter rejects the host.
+        Returns the remaining candidates of the host. A filter rejects the host if none remain.
         """
         passing = [
             candidate for candidate in host_state.allocation_candidates if filter_func(candidate)
@@ -200,12 +201,12 @@ def drop_hint(spec: RequestSpec, name: str) -> SuggestedChange:
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Join names for a message, with a number in place of the last names."""
+    """Join the first names for a message, with the number of further names."""
     return shorten_names(names, _MAX_NAMES_IN_TEXT)
 
 
 def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the first names under ``key``, and the number of the others under ``more``."""
+    """Map ``key`` to the first names, and ``more`` to the number of others."""
     more = len(names) - _MAX_NAMES_IN_VALUES
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
@@ -249,11 +250,11 @@ def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Su
 def find_aggregate_minimum(
     host_state: HostState, key: str, cast_to: Callable[[str], Number], otherwise: Number
 ) -> Number:
-    """Return the smallest value of ``key`` in the metadata of the host's aggregates.
+    """Return the smallest value of ``key`` in the host's aggregate metadata.
 
-    Returns ``otherwise`` if no aggregate has the key. If a value is not a number, it logs a warning
-    and returns ``otherwise`` too, because the smallest value is unknown. Values are not split at
-    commas. Source: nova's "Filter Scheduler", Stein, and nova 34 observed.
+    Returns ``otherwise`` if no aggregate has the key. If a value is not a number, a warning is
+    logged and ``otherwise`` is returned, because the smallest value is unknown. Values are not
+    split at commas. Source: nova's "Filter Scheduler" of Stein, and the behavior of nova 34.
     """
     values = aggregate_values_from_key(host_state, key)
     try:
@@ -274,7 +275,7 @@ class HostCapacity:
 
     @property
     def limit(self) -> float:
-        """Return the total times the ratio, the maximum of the used amount."""
+        """Return the maximum of the used amount: the total times the ratio."""
         return self.total * self.ratio
 
     @property
@@ -300,9 +301,9 @@ class HostCapacity:
 
 
 def get_reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
-    """Return an allocation ratio of the host, such as ``ram_allocation_ratio``.
+    """Return an allocation ratio, such as ``ram_allocation_ratio``.
 
-    If the host reports none, or 0.0, the options of ``[DEFAULT]`` apply.
+    If the host reports no ratio, or 0.0, the options of ``[DEFAULT]`` apply.
     """
     options = settings.DEFAULT
     ratio = getattr(host_state, name)
@@ -310,9 +311,9 @@ def get_reported_ratio(host_state: HostState, name: str, settings: Settings) -> 
 
 
 def find_aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
-    """Return the smallest ratio ``name`` in the metadata of the host's aggregates.
+    """Return the smallest ratio ``name`` in the host's aggregate metadata.
 
-    Returns ``otherwise`` if no aggregate has it, or if a value is not a finite number.
+    Returns ``otherwise`` if no aggregate has the ratio, or if a value is not a finite number.
     """
     return float(find_aggregate_minimum(host_state, name, _parse_ratio, otherwise))
 
@@ -334,20 +335,20 @@ class AllocationRatio:
     settings: Any
 
     def get_allocation_ratio(self, host_state: HostState) -> float:
-        """Return the allocation ratio that the host reports, or the ratio of the options."""
+        """Return the ratio that the host reports, or the ratio of the options."""
         return get_reported_ratio(host_state, self.ratio, self.settings)
 
 
 class AllocationRatioOfAggregates(AllocationRatio):
     """Mixin of host filters with an allocation ratio from aggregates.
 
-    The ratio in the metadata of the host's aggregates takes precedence over other ratios.
+    The ratio in the metadata of the host's aggregates overrides the ratio of the host.
     """
 
     def get_allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the host's aggregates, or the usual ratio.
+        """Return the smallest ratio of the host's aggregates.
 
-        The usual ratio is the ratio of :class:`AllocationRatio`.
+        If they have no valid ratio, the ratio of :class:`AllocationRatio` is returned.
         """
         return find_aggregate_ratio(
             host_state, self.ratio, super().get_allocation_ratio(host_state)

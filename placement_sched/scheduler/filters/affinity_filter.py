@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters by scheduler hints and server groups that keep instances together or apart."""
+"""Filters for affinity and anti-affinity, by hints and server groups."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ __all__ = (
     "SimpleCIDRAffinityFilter",
 )
 
-#: Hosts or instances in a reason: a group may have thousands.
+#: Maximum number of hosts or instances in a reason. A group may have thousands.
 _MAX_NAMES = 10
 
 
@@ -34,7 +34,7 @@ class DifferentHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with any instance of the hint, if it is set."""
+        """Return the check that rejects hosts with any instance of the hint."""
         hinted, unwanted = list_hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
@@ -63,7 +63,7 @@ class SameHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without any instance of the hint, if it is set."""
+        """Return the check that rejects hosts without an instance of the hint."""
         hinted, wanted = list_hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
@@ -86,7 +86,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without members, if the group has hosts."""
+        """Return the check that rejects hosts without members of the group."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
@@ -104,7 +104,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
 
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
-    """``ServerGroupAffinityFilter`` under the name in configuration files of Icehouse.
+    """``ServerGroupAffinityFilter`` under an old name of Icehouse.
 
     In Icehouse the name stood for groups made by a hint alone, which server groups replaced.
     """
@@ -115,7 +115,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
 
     A host may have ``max_server_per_host`` members (a rule of the group), or 1 if there is no such
     rule. The current host of an instance that moves always passes. The hint ``group`` names the
-    group. A host in the ``hosts`` of that group has at least 1 member.
+    group. A host in the ``hosts`` of the group counts as a host with at least 1 member.
     """
 
     server_group_policy = ANTI_AFFINITY
@@ -152,6 +152,6 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):
-    """``ServerGroupAntiAffinityFilter`` under the name in configuration files of Icehouse."""
+    """``ServerGroupAntiAffinityFilter`` under an old name of Icehouse."""
 
     caps_group_members = True

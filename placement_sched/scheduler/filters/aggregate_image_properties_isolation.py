@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateImagePropertiesIsolation: filter by image properties and aggregate metadata."""
+"""AggregateImagePropertiesIsolation: filter by properties of the image."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -27,9 +27,9 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     aggregates of a host are joined. An image without the property, or with ``False`` or 0, passes.
     To reject such images too, reserve the aggregate by a required trait (:doc:`aggregates`).
 
-    With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that
-    begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since Liberty,
-    only properties of nova's ImageMetaProps count, under their present names.
+    If ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` is set, only keys count
+    that begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since
+    Liberty, only properties of nova's ImageMetaProps count, under their present names.
     """
 
     run_filter_once_per_request = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateInstanceExtraSpecsFilter: filter by extra specs and aggregate metadata."""
+"""AggregateInstanceExtraSpecsFilter: filter by extra specs of the flavor."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateMultiTenancyIsolation: filter that reserves aggregates for projects."""
+"""AggregateMultiTenancyIsolation: filter by the projects of aggregates."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.utils import OncePerAggregates
 
-#: Projects in a reason: an aggregate may name hundreds.
+#: Maximum number of projects in a reason. An aggregate may name hundreds.
 _MAX_NAMES = 3
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateSchedulerPolicyConfigurationFilter: filter by the requested scheduling policy."""
+"""AggregateSchedulerPolicyConfigurationFilter: filter by requested policy."""
 
 from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.request_spec import RequestSpec
@@ -22,9 +22,9 @@ def find_policy_hint(spec_obj: RequestSpec) -> str | None:
 class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
     """Filter for hosts whose aggregates have the requested scheduling policy.
 
-    The scheduler hint is ``sched_policy``, which is also the key in an aggregate's metadata. The
-    policy ``default`` selects hosts whose aggregates have no policy. Without the hint every host
-    passes. Use the filter with the selection of policies by hint.
+    The scheduler hint ``sched_policy`` requests a policy. The metadata of an aggregate name its
+    policy under the same key. The policy ``default`` selects hosts whose aggregates have no policy.
+    Without the hint every host passes. Use the filter with the selection of policies by hint.
     """
 
     run_filter_once_per_request = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AvailabilityZoneFilter: filter for hosts of the requested availability zone."""
+"""AvailabilityZoneFilter: filter by availability zone."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the zone is wrong, or None if it is right.
+        """Return the reason if the host is in no requested zone, or None.
 
         If no zone is requested, every host passes.
         """

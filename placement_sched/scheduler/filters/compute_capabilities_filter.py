@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ComputeCapabilitiesFilter: filter for hosts that satisfy the flavor's extra specs."""
+"""ComputeCapabilitiesFilter: filter by extra specs of the flavor."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -27,11 +27,10 @@ _ADDRESS_BITS_KEY = "hw:maxphysaddr_bits"
 
 
 class _ExtraSpec(NamedTuple):
-    """An extra spec, the path to the value of the host, and the wanted value.
+    """Extra spec to compare with a value of the host.
 
-    ``matches`` returns whether a value of the host satisfies the wanted value.
-
-    The path is empty for a key without a scope, which may be meant for another filter.
+    ``path`` leads to the value of the host. It is empty for a key without a scope, which may be
+    meant for another filter. ``matches`` compares a value of the host with ``wanted``.
     """
 
     key: str
@@ -44,10 +43,10 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     """Filter for hosts that satisfy the flavor's extra specs.
 
     A key with the scope ``capabilities``, such as ``capabilities:cpu_info:features``, is a path
-    from an attribute of the host state, or a key of its ``stats``. Keys of other scopes are
-    ignored. A key without a scope counts if the host has an attribute or a stat of that name, such
-    as ``free_ram_mb``. The value may begin with an operator: ``>= 4096``, ``<in> gcc``, ``<or> fpu
-    <or> gpu``. Otherwise it is compared as text.
+    that begins with an attribute of the host state or a key of its ``stats``. Keys of other scopes
+    are ignored. A key without a scope counts if the host has an attribute or a stat of that name,
+    such as ``free_ram_mb``. The value may begin with an operator: ``>= 4096``, ``<in> gcc``, ``<or>
+    fpu <or> gpu``. Otherwise it is compared as text.
 
     ``hw:maxphysaddr_bits`` is compared too: the host's CPUs must report at least that number of
     bits of physical addresses in ``cpu_info`` (``maxphysaddr``, ``bits``).

@@ -51,7 +51,7 @@ class ComputeFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a single change that makes the service enabled and up."""
+        """Suggest a change with all steps that make the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
         steps = {}

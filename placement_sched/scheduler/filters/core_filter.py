@@ -62,12 +62,13 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
 
 
 class AggregateCoreFilter(AllocationRatioOfAggregates, CoreFilter):
-    """Filter for hosts with enough free virtual CPUs, by the ratio of their aggregates.
+    """Filter like CoreFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
-    logged), the ratio of CoreFilter applies. Otherwise it works as CoreFilter.
+    logged), the ratio of CoreFilter applies.
 
-    The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
-    largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
+    Aggregates can only reduce the ratio, because placement offers no more than the inventory of a
+    host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter until
+    Ussuri.
     """

@@ -59,12 +59,13 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
 
 
 class AggregateDiskFilter(AllocationRatioOfAggregates, DiskFilter):
-    """Filter for hosts with enough free disk, by the ratio of their aggregates.
+    """Filter like DiskFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
-    logged), the ratio of DiskFilter applies. Otherwise it works as DiskFilter.
+    logged), the ratio of DiskFilter applies.
 
-    The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
-    largest ratio, and aggregates smaller ratios. nova had this filter from Juno until Ussuri.
+    Aggregates can only reduce the ratio, because placement offers no more than the inventory of a
+    host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter from
+    Juno until Ussuri.
     """

@@ -11,8 +11,8 @@
     <or> a <or> b   equal to one of them        <all-in>  all words are part of the text
 
 A value without an operator is compared as a whole, as text. An operator without a value never
-matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34 observed for
-undocumented cases.
+matches. Sources: nova's documentation of ComputeCapabilitiesFilter, and for undocumented cases the
+behavior of nova 34.
 """
 
 import operator
@@ -41,7 +41,7 @@ _TEXTS: Mapping[str, _Compare] = MappingProxyType(
 
 
 def match(value: Any, wanted: str) -> bool:
-    """Return whether a host's ``value`` satisfies the extra spec's value ``wanted``.
+    """Return whether a host's ``value`` satisfies the extra spec ``wanted``.
 
     Raises :class:`Invalid` if ``wanted`` is invalid, and :class:`ValueError` or :class:`TypeError`
     if the operator cannot compare ``value``.
@@ -50,9 +50,9 @@ def match(value: Any, wanted: str) -> bool:
 
 
 def build_matcher(wanted: str) -> Callable[[Any], bool]:
-    """Return a function for :func:`match` with this ``wanted``.
+    """Return a function of ``value`` that does the same as :func:`match`.
 
-    The returned function raises the errors of :func:`match`. This function raises no error.
+    ``build_matcher`` raises no error. The returned function raises the errors of :func:`match`.
     """
     first, *words = wanted.split() or [""]
     if first == "<or>":
@@ -70,7 +70,7 @@ def build_matcher(wanted: str) -> Callable[[Any], bool]:
 
 
 def check(key: str, wanted: str) -> None:
-    """Raise :class:`Invalid`, naming the extra spec, if no value can match ``wanted``."""
+    """Raise Invalid, naming the extra spec, if no value can match ``wanted``."""
     first, *words = wanted.split() or [""]
     try:
         if first in _NUMBERS and words:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FailoverCapacityFilter: keeps capacity for the instances of a host that fails."""
+"""FailoverCapacityFilter: filter that keeps failover capacity free."""
 
 from oslo_config import cfg
 from oslo_log import log
@@ -16,16 +16,15 @@ LOG = log.getLogger(__name__)
 class FailoverCapacityFilter(BaseHostFilter):
     """Filter that rejects new instances that would use failover capacity.
 
-    ``[scheduler] failover_interval`` starts a background computation of whether every instance of
-    a failed host finds another host, and of how many further instances of each flavor may be placed
-    before that changes. All hosts are rejected for a request with more instances of its flavor. The
-    reason has the numbers, and the age of the result.
+    ``[scheduler] failover_interval`` starts a background computation. Its result is whether every
+    instance of a failed host finds another host, and how many further instances of each flavor may
+    be placed before that changes. A request for more instances than this number is rejected on all
+    hosts. The reason has the numbers, and the age of the result.
 
     All hosts pass if there is no result, if it is older than ``failover_capacity_max_age``, if it
-    has no number for the flavor, and for a request that ignores hosts. nova sends such requests to
-    move an instance, for example to evacuate a failed host. Without a usable result, the reason is
-    logged once, and so is the first flavor that the result does not have. Not enabled by default.
-    nova has no such filter.
+    has no number for the flavor, or if the request ignores hosts. nova sends such requests to move
+    an instance, for example to evacuate a failed host. The log has once why a result cannot be
+    used, and once a flavor without a number. Not enabled by default. nova has no such filter.
     """
 
     run_filter_once_per_request = True
@@ -42,7 +41,7 @@ class FailoverCapacityFilter(BaseHostFilter):
     _is_flavor_logged = False
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects every host, or None if enough instances remain."""
+        """Return the check that rejects every host, or None if all hosts pass."""
         if spec_obj.ignore_hosts or (result := self._find_usable_result()) is None:
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")
@@ -63,7 +62,7 @@ class FailoverCapacityFilter(BaseHostFilter):
         return lambda _host_state: rejection
 
     def _log_flavor(self, name: str | None) -> None:
-        """Log the first flavor that is not stored, or whose number was not found in time."""
+        """Log a flavor without a number in the result, only the first time."""
         if not self._is_flavor_logged:
             self._is_flavor_logged = True
             LOG.warning(
@@ -75,7 +74,7 @@ class FailoverCapacityFilter(BaseHostFilter):
             )
 
     def _find_usable_result(self) -> FailoverResult | None:
-        """Return the result, or None after logging once that there is none."""
+        """Return the result, or log once why it cannot be used and return None."""
         result, reason = get_failover_result(), ""
         maximum = self.settings.filter_scheduler.failover_capacity_max_age
         if result is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IoOpsFilter and AggregateIoOpsFilter: filters by disk-intensive operations."""
+"""IoOpsFilter and AggregateIoOpsFilter: filters by disk operations."""
 
 from oslo_config import cfg
 
@@ -12,7 +12,7 @@ from placement_sched.scheduler.plugin import build_group_options
 
 
 class IoOpsFilter(InstanceMaximum, BaseHostFilter):
-    """Filter for hosts below a maximum of instances with disk-intensive operations.
+    """Filter for hosts below a maximum of disk-intensive operations.
 
     Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
     the host reports them (``io_workload`` of its ``stats``). Earlier instances of the same request

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IsolatedHostsFilter: filter that confines certain images to certain hosts."""
+"""IsolatedHostsFilter: filter that confines images to certain hosts."""
 
 from oslo_config import cfg
 
@@ -60,7 +60,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest to change ``isolated_hosts``, or another image."""
+        """Suggest a change of ``isolated_hosts``, or another image."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
             words = f"use an isolated image, or remove {host} from isolated_hosts"

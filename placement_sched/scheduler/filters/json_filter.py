@@ -33,11 +33,11 @@ class JsonFilter(BaseHostFilter):
         ["and", [">=", "$free_ram_mb", 1024], ["not", ["in", "$host", "cn1", "cn2"]]]
 
     ``$free_ram_mb`` is an attribute of the host, and ``$stats.num_instances`` a key of an
-    attribute. A comparison is true if it is true for the first operand and each of the others.
-    ``in`` is true if the first operand equals any of the others. Attributes that the host lacks are
-    dropped, and a comparison of fewer than two operands is false. ``not`` negates each of its
-    operands, and a list of several results is true if any of them is. Values that cannot be
-    compared, such as text with a number, are an error. The filter works as in nova 18.
+    attribute. A comparison is true if it holds between the first operand and each further operand.
+    ``in`` is true if the first operand equals any further operand. Attributes that the host lacks
+    are dropped, and a comparison of fewer than two operands is false. ``not`` negates each of its
+    operands, and is true if any result is true. Values that cannot be compared, such as text with a
+    number, are an error. The filter works as in nova 18.
     """
 
     def check(self, spec_obj: RequestSpec) -> None:
@@ -49,7 +49,7 @@ class JsonFilter(BaseHostFilter):
             raise Invalid(f"query has over {maximum}", json_path=_HINT)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the condition and the host's values if it is false, or None if it is true."""
+        """Return a reason with condition and values, or None if it is true."""
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
@@ -118,7 +118,7 @@ def _validate(query: Any, place: str, depth: int) -> None:
 
 
 def _evaluate(query: Any, host_state: HostState) -> Any:
-    """Evaluate a condition on a host: a list of results for ``not``, else a single result."""
+    """Evaluate a condition on a host, with a list of results for ``not``."""
     if not query:
         return True
     operator, *operands = query
@@ -148,7 +148,7 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value for a reason, an object as the name of its type."""
+    """Format a value for a reason. Of an object, only the type is named."""
     is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 

@@ -15,11 +15,12 @@ from placement_sched.scheduler.filters import (
 
 
 class MetricsFilter(BaseHostFilter):
-    """Filter for hosts that report all metrics of ``[metrics] weight_setting``.
+    """Filter for hosts that report all metrics that are weighed.
 
-    If ``[metrics] required`` is true, the default, MetricsWeigher fails the request on a host that
-    lacks a metric: enable this filter to reject such hosts first. If the option names no metric,
-    every host passes. An element of the option that is not ``name=number`` is logged and ignored.
+    The metrics are in ``[metrics] weight_setting``. If it names no metric, every host passes. An
+    element that is not ``name=number`` is logged and ignored. If ``[metrics] required`` is true,
+    the default, MetricsWeigher fails the request on a host that lacks a metric: enable this filter
+    to reject such hosts first.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumInstancesFilter and AggregateNumInstancesFilter: filters by number of instances."""
+"""NumInstancesFilter and AggregateNumInstancesFilter: instance limits."""
 
 from typing import Any, ClassVar
 
@@ -19,10 +19,10 @@ from placement_sched.scheduler.plugin import build_group_options
 
 
 class InstanceMaximum:
-    """Mixin of host filters that reject hosts with a maximum of instances.
+    """Mixin of host filters that reject hosts at a maximum of instances.
 
     ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
-    states. The texts complete "<number> instances ..." and "move away <number> of the instances".
+    states. ``texts`` follow "<number> instances" in a reason, and in a suggested change.
     """
 
     maximum_option: ClassVar[str]
@@ -35,7 +35,7 @@ class InstanceMaximum:
         return int(getattr(self.settings.filter_scheduler, self.maximum_option))
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the number of instances and the maximum if the host has reached it, or None."""
+        """Return the reason if the host has reached the maximum, or None."""
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if count < maximum:
             return None
@@ -74,7 +74,7 @@ class InstanceMaximumOfAggregates(InstanceMaximum):
         )
 
     def suggest_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
-        """Suggest a larger maximum in the aggregates if they set it, else by the option."""
+        """Suggest a larger maximum in the aggregates, or else in the option."""
         key = self.maximum_option
         if not aggregate_values_from_key(host_state, key):
             return super().suggest_maximum(host_state, value)

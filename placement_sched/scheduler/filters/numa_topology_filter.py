@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMATopologyFilter: filter for hosts with NUMA nodes that fit the instance."""
+"""NUMATopologyFilter: filter for hosts with fitting NUMA nodes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,22 +33,22 @@ class NUMATopologyFilter(BaseHostFilter):
     """Filter for hosts whose NUMA nodes fit each NUMA node of the instance.
 
     An instance has NUMA nodes if its flavor or image sets ``hw:numa_nodes``, pinned CPUs
-    (``hw:cpu_policy`` ``dedicated`` or ``mixed``) or memory pages (``hw:mem_page_size``). Each of
-    them needs a host node of its own, with:
+    (``hw:cpu_policy`` ``dedicated`` or ``mixed``) or memory pages (``hw:mem_page_size``). Each NUMA
+    node of the instance needs a host node of its own, with:
 
-    * memory: the node's total times the host's ``ram_allocation_ratio``, less the used memory. For
-      pages of a size, the free pages of that size.
-    * shared CPUs: the node's total times ``cpu_allocation_ratio``, less the used CPUs.
-    * dedicated CPUs without pinned instances, on sibling threads or on cores without, according to
-      ``hw:cpu_thread_policy``, and one more on the first node for the emulator's threads with
-      ``hw:emulator_threads_policy=isolate``.
+    * enough memory: the node's total times the host's ``ram_allocation_ratio``, less the used
+      memory. With a page size, the free pages of this size count.
+    * enough shared CPUs: the node's total times ``cpu_allocation_ratio``, less the used CPUs.
+    * enough dedicated CPUs without pinned instances. ``hw:cpu_thread_policy`` decides whether they
+      are on sibling threads. With ``hw:emulator_threads_policy=isolate``, the first node needs a
+      further CPU for the emulator's threads.
 
     An instance never gets more of a node than the node's total. The chosen nodes must satisfy the
     NUMA policies of the requested PCI devices, and be near the networks in ``network_metadata``.
 
     The cost of the search for an instance is bounded for all hosts together. Beyond the bound only
     the first arrangements on a host are tried, and the reason of a rejection mentions this. At most
-    1 000 allocation candidates are tried per request, plus the first of each host.
+    1 000 allocation candidates are tried per request, and always the first candidate of each host.
 
     The least used nodes are tried first, or the most used with ``[compute]
     packing_host_numa_cells_allocation_strategy``. The selection's ``limits`` contain both ratios as

@@ -24,8 +24,8 @@ class PciPassthroughFilter(BaseHostFilter):
     devices and remote-managed devices serve only requests for their type. With ``[filter_scheduler]
     pci_in_placement`` the devices must belong to an allocation candidate of the host, and
     candidates without free devices are dropped. Instances of the same request may be offered the
-    same device. The distance of devices to NUMA nodes (``numa_policy`` of the alias,
-    ``hw:pci_numa_affinity_policy``) is checked by NUMATopologyFilter, not here.
+    same device. NUMATopologyFilter checks the distance of devices to NUMA nodes (``numa_policy`` of
+    the alias, ``hw:pci_numa_affinity_policy``).
     """
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:

@@ -27,7 +27,7 @@ class RamFilter(AllocationRatio, BaseHostFilter):
     limit as ``memory_mb``, in MB.
 
     Placement applies the same ratio to MEMORY_MB before any filter runs. This filter is for hosts
-    whose inventories do not come from their reports. nova had it until Stein.
+    whose inventories do not come from their reports. nova had this filter until Stein.
     """
 
     ratio = "ram_allocation_ratio"
@@ -55,12 +55,13 @@ class RamFilter(AllocationRatio, BaseHostFilter):
 
 
 class AggregateRamFilter(AllocationRatioOfAggregates, RamFilter):
-    """Filter for hosts with enough free memory, by the ratio of their aggregates.
+    """Filter like RamFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
-    logged), the ratio of RamFilter applies. Otherwise it works as RamFilter.
+    logged), the ratio of RamFilter applies.
 
-    The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
-    largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
+    Aggregates can only reduce the ratio, because placement offers no more than the inventory of a
+    host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter until
+    Ussuri.
     """

@@ -19,9 +19,8 @@ from placement_sched.scheduler.filters import (
 class RetryFilter(BaseHostFilter):
     """Filter that rejects the hosts of failed attempts.
 
-    A client that repeats a request names the hosts of its failed attempts in ``retry`` of the
-    request spec, each with host and node. nova had this filter until Ussuri (21), when alternates
-    replaced it.
+    A client that repeats a request lists host and node of each failed attempt in ``retry`` of the
+    request spec. nova had this filter until Ussuri (21), when alternates replaced it.
     """
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SimpleCIDRAffinityFilter: filter for hosts in the subnet of a given address."""
+"""SimpleCIDRAffinityFilter: filter for hosts in the subnet of an address."""
 
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
@@ -18,7 +18,7 @@ _HINTS = "$.request_spec.scheduler_hints"
 
 
 class SimpleCIDRAffinityFilter(BaseHostFilter):
-    """Filter for hosts whose address is in the same subnet as a given address.
+    """Filter for hosts in the same subnet as a requested address.
 
     The hint ``build_near_host_ip`` is the address, and ``cidr`` the length of the subnet's prefix
     (by default ``/24``). Without the address every host passes. With the address, hosts that report
@@ -32,7 +32,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         _find_requested_subnet(spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the address is wrong, or None if it is right.
+        """Return the reason if the host is outside of the subnet, or None.
 
         Without the hint ``build_near_host_ip``, every host passes.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TopologySpreadFilter: filter that spreads a server group over failure domains."""
+"""TopologySpreadFilter: filter that spreads a server group over domains."""
 
 from dataclasses import replace
 
@@ -16,22 +16,22 @@ from placement_sched.scheduler.filters import (
 
 
 class TopologySpreadFilter(BaseHostFilter):
-    """Filter for hosts in failure domains with few members of the server group.
+    """Filter for hosts in failure domains with few members of the group.
 
-    The flavor names a metadata key of aggregates as ``scheduler:spread_by=rack``, with
-    ``scheduler:max_skew=1``, or a request by hints of the same names without the prefix, which take
-    precedence. The values of the key are the domains. The skew of a domain is its number of
-    members with the new instance, less the smallest number of members of any domain in the
-    requested zone and aggregates, also without free capacity. A host is rejected if the skew
-    exceeds ``max_skew``, or if it is in no domain. The claim checks the skew again under a lock on
-    the stored group.
+    The flavor sets a metadata key of aggregates as ``scheduler:spread_by=rack``, and
+    ``scheduler:max_skew=1``. The request may override both by hints of these names without the
+    prefix. The values of the key are the domains. The skew of a domain is its number of members
+    with the new instance, less the smallest number of members of any domain in the requested zone
+    and aggregates, even of a full domain. A host is rejected if the skew exceeds ``max_skew``, or
+    if it is in no domain. The claim checks the skew again under a lock on the stored group.
 
-    Without a server group, or with ``scheduler:spread_mode=soft``, every host passes. The filter is
-    not enabled by default. Requests for it are then rejected. nova has no such filter.
+    Every host passes without a server group, or with ``scheduler:spread_mode=soft``, which is the
+    default without ``max_skew``. The filter is not enabled by default, and requests that need it
+    are then rejected. nova has no such filter.
     """
 
     def compares_hosts(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the request spreads a server group, and not only if possible."""
+        """Return whether the request must spread a server group (not soft)."""
         return spec_obj.spread is not None and spec_obj.spread.request.is_hard
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:

@@ -18,10 +18,10 @@ _KEY = "trust:trusted_host"
 
 
 class TrustedFilter(BaseHostFilter):
-    """Filter for hosts with the trust level of extra spec ``trust:trusted_host``.
+    """Filter for hosts with the requested trust level.
 
-    The values are ``trusted``, ``untrusted`` and ``unknown``. Without the extra spec every host
-    passes. One request to the service at ``[trusted_computing] attestation_server``
+    The extra spec ``trust:trusted_host`` is ``trusted``, ``untrusted`` or ``unknown``. Without it
+    every host passes. A single request to the service at ``[trusted_computing] attestation_server``
     (OpenAttestation's ``POST PollHosts``) attests all hosts, by the names of their nodes. A level
     is valid for ``attestation_auth_timeout`` seconds from its own timestamp. A host that the
     service does not list, or lists without a valid time, is unknown. If the service does not answer
@@ -56,7 +56,7 @@ class TrustedFilter(BaseHostFilter):
         return super().verdicts(hosts, spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the trust level is wrong, or None if it is not.
+        """Return the reason if the host has another trust level, or None.
 
         The reason contains the requested and the attested level. Without the extra spec, every host
         passes.

@@ -18,13 +18,13 @@ from placement_sched.scheduler.filters.utils import collect_aggregate_values
 class TypeAffinityFilter(BaseHostFilter):
     """Filter that rejects hosts with instances of other flavors.
 
-    Each host then has instances of a single flavor. Flavors are equal if their ids are, or their
-    names if either has no id. An instance with an unknown flavor has another flavor. nova had this
-    filter until Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
+    Each host then has instances of a single flavor. Flavors are equal if their ids are equal, or
+    their names if either has no id. An unknown flavor is another flavor. nova had this filter until
+    Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
     """
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why flavors differ, or None if they are the same.
+        """Return the reason if flavors on the host differ, or None.
 
         The reason contains the names of the other flavors on the host.
         """
@@ -39,7 +39,7 @@ class TypeAffinityFilter(BaseHostFilter):
         return Rejection(reason, requested.name, names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest to move the instances of other flavors away from the host."""
+        """Suggest moving the instances of other flavors away from the host."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
@@ -56,7 +56,7 @@ def _is_same(flavor: Flavor | None, requested: Flavor) -> bool:
 
 
 class AggregateTypeAffinityFilter(BaseHostFilter):
-    """Filter for hosts whose aggregates name the request's flavor, or none.
+    """Filter for hosts whose aggregates allow the request's flavor.
 
     The metadata key ``instance_type`` of an aggregate lists names of flavors, separated by commas.
     A host is open to every flavor if none of its aggregates has the key.

@@ -20,12 +20,12 @@ from placement_sched.scheduler.host_state import HostState
 
 T = TypeVar("T")
 
-#: Path of the number of bits of physical addresses.
+#: Path to the number of bits of physical addresses in the host's attributes.
 ADDRESS_BITS = ("cpu_info", "maxphysaddr", "bits")
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
-    """Return the values of a key in the host's aggregates, not split at commas."""
+    """Return the values of a key in the host's aggregates, as they are."""
     return {
         aggregate.metadata[key_name]
         for aggregate in host_state.aggregates
@@ -36,9 +36,9 @@ def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
 def aggregate_metadata_get_by_host(
     host_state: HostState, key: str | None = None
 ) -> dict[str, set[str]]:
-    """Return the metadata of the host's aggregates, with values split at commas.
+    """Map metadata keys of the host's aggregates to values, split at commas.
 
-    With ``key``, only aggregates that have this key contribute (all of their metadata).
+    With ``key``, only the metadata of aggregates that have this key are returned.
     """
     metadata: dict[str, set[str]] = defaultdict(set)
     for aggregate in host_state.aggregates:
@@ -77,7 +77,7 @@ def validate_num_values(
     cast_to: Callable[[Any], Any] = int,
     based_on: Callable[..., Any] = min,
 ) -> Any:
-    """Return the smallest number, or ``default`` if there are none.
+    """Return the smallest number, or ``default`` if there are no numbers.
 
     ``based_on`` replaces ``min``. Raises :class:`ValueError` if ``cast_to`` rejects a value.
     """
@@ -103,7 +103,7 @@ def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]
 def count_members(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
     """Return the number of group members on the host.
 
-    It is at least 1 if ``hosts`` of the group contains the host.
+    The number is at least 1 if ``hosts`` of the group contains the host.
     """
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
@@ -141,8 +141,8 @@ def get_item(value: Any, name: str) -> Any:
 # Several extra specs read the same text, and many hosts report the same.
 @lru_cache(maxsize=64)
 def _decode(text: str) -> Any:
-    """Return the decoded JSON text, or the text itself if it is invalid or too deep."""
-    # Not orjson: to nova NaN is JSON, and a whole number may be of any size.
+    """Decode a JSON text, or return the text if it is invalid or too deep."""
+    # Not orjson, because nova accepts NaN and integers of any size.
     with suppress(ValueError, RecursionError):
         document = json.loads(text)
         # Counting brackets is faster, and most texts have too few to be deep.
