@@ -33,8 +33,8 @@ __all__ += [
     "with_destination",
 ]
 
-#: Order of the shipped request filters: nova's, then ours. Unlisted request filters run after them,
-#: in order of their names.
+#: Order of the shipped request filters: nova's filters, then the filters that nova lacks. Unlisted
+#: request filters run afterwards, in the order of their names.
 ORDER = (
     "require_tenant_aggregate",
     "map_az_to_placement_aggregate",
@@ -55,7 +55,7 @@ ORDER = (
 
 
 class RequestFilterContext(Protocol):
-    """The parts of the cloud that request filters read, loaded on first use."""
+    """Parts of the cloud that request filters read, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, sorted by id."""
@@ -64,12 +64,12 @@ class RequestFilterContext(Protocol):
         """Map each provider in an aggregate to the uuids of its aggregates."""
 
     def is_trait_of_all_nodes(self, trait: str) -> bool:
-        """Return whether there are enabled nodes, and all their root providers have the trait."""
+        """Return whether the roots of all enabled nodes (at least 1) have a trait."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterResult:
-    """The request with added constraints, and these constraints by name for the report."""
+    """Request with added constraints, which the report shows as ``changes``."""
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -93,20 +93,21 @@ class BaseRequestFilter(SchedulerPlugin):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request with added constraints, a rejection of it, or None.
+        """Return the request with added constraints, or reject the request.
 
-        None means that the filter does not apply to the request.
+        Returns None if the filter does not apply to the request.
         """
         raise NotImplementedError(f"{type(self).__name__} implements no apply()")
 
 
 class TraitFilter(BaseRequestFilter):
-    """Base class of request filters that require or forbid traits of the root provider."""
+    """Base class of request filters by traits of the root provider."""
 
+    #: Whether the traits are forbidden, rather than required.
     forbids = False
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
-        """Return the request with the traits added, or None without traits."""
+        """Return the request with the traits added, or None for no traits."""
         traits = self._list_traits(spec)
         add_traits = forbid_traits if self.forbids else require_traits
         return add_traits(spec, *traits) if traits else None
@@ -151,7 +152,7 @@ def require_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
 
 
 def forbid_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
-    """Return the request for hosts whose root provider has none of these traits."""
+    """Return the request for hosts whose root provider lacks these traits."""
     return _with_traits(spec, "root_forbidden", set(traits) - spec.root_forbidden)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""forbidden_aggregates: request filter that avoids aggregates reserved by traits."""
+"""forbidden_aggregates: request filter by aggregates reserved by traits."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ from placement_sched.scheduler.request_groups import collect_required_traits
 
 
 class ForbiddenAggregates(BaseRequestFilter):
-    """Request filter that forbids aggregates whose required traits the request lacks.
+    """Request filter that forbids aggregates reserved for other traits.
 
     An aggregate with ``trait:X=required`` in its metadata accepts only requests that require X. The
     trait may come from ``trait:X=required``, or ``trait<suffix>:X=required`` for a group, in the
@@ -25,8 +25,8 @@ class ForbiddenAggregates(BaseRequestFilter):
     translated to X, such as ``hw:tpm_version``, or from a port or accelerator. If the metadata have
     several such keys, the request must require all of the traits. Other values than ``required``
     have no effect. Traits that request filters or ``request_level_params`` require of root
-    providers do not count. All forbidden aggregates become one ``member_of=!in:``, together with
-    the forbidden aggregates of the requested destination.
+    providers do not count. The candidates query has all forbidden aggregates, also of the requested
+    destination, in a single ``member_of=!in:``.
 
     The filter does not add the traits to the hosts' providers: use ``placement-sched placement
     sync_traits``. nova calls the filter isolate_aggregates. Enabled by ``[scheduler]
@@ -55,7 +55,7 @@ class ForbiddenAggregates(BaseRequestFilter):
 
 
 def find_forbidden(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
-    """Return the uuids of the aggregates that a request for these traits may not use."""
+    """Return uuids of aggregates that a request for these traits may not use."""
     return sorted(
         each.uuid for each in aggregates if not required.issuperset(each.reserving_traits)
     )

@@ -15,18 +15,17 @@ from placement_sched.scheduler.request_filters import (
     RequestFilterResult,
 )
 
-#: Existing zones in a reason.
+#: Maximum number of existing zones in a reason.
 _MAX_NAMES = 10
 
 
 class MapAZToPlacementAggregate(BaseRequestFilter):
-    """Request filter that confines requests for a zone to the aggregates of the zone.
+    """Request filter that confines a request to its availability zone.
 
     A zone is ``availability_zone`` in an aggregate's metadata. Commas separate alternatives, in the
-    request and in the metadata. An unknown zone has no hosts, except ``[DEFAULT]
-    default_availability_zone``, which contains the hosts that are in no aggregate with a zone. As
-    in nova, an unknown zone does not confine a request that names hosts or moves an instance.
-    Always enabled.
+    request and in the metadata. Hosts in no aggregate with a zone are in ``[DEFAULT]
+    default_availability_zone``. A request for an unknown zone is rejected. As in nova, an unknown
+    zone does not confine a request that names hosts or moves an instance. Always enabled.
     """
 
     name = "map_az_to_placement_aggregate"
@@ -34,7 +33,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request confined to the zone, or None without a zone."""
+        """Return the request confined to the zone, or None to leave it as it is."""
         if not spec.availability_zone:
             return None
         wanted = parse_zones(spec.availability_zone)  # empty for commas alone
@@ -68,7 +67,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
 
 
 def _has_named_targets(spec: RequestSpec) -> bool:
-    """Return whether the request names hosts, or a cell or ignored hosts as moves do."""
+    """Return whether the request names hosts, a cell or ignored hosts."""
     destination = spec.destination
     targets = (spec.force_hosts, spec.force_nodes, destination.host, destination.node)
     return any((*targets, destination.cell, spec.ignore_hosts))

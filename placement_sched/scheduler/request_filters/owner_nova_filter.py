@@ -17,12 +17,12 @@ _OWNER = os_traits.OWNER_NOVA
 
 
 class OwnerNovaFilter(BaseRequestFilter):
-    """Request filter that requires nova's providers, as roots and for PCI devices.
+    """Request filter that requires providers with the trait OWNER_NOVA.
 
     Other services, such as cyborg, also have providers in placement, with resource classes that
-    nova may request. The trait OWNER_NOVA is required only if the root providers of all enabled
-    compute nodes have it, so that no node is lost during an upgrade. With ``[filter_scheduler]
-    pci_in_placement`` the groups of PCI devices require it too. Always enabled.
+    nova may request. The trait is required only if the root providers of all enabled compute nodes
+    have it, so that no node is lost during an upgrade. With ``[filter_scheduler] pci_in_placement``
+    the groups of PCI devices require it too. Always enabled.
     """
 
     name = "owner_nova_filter"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""require_tenant_aggregate: request filter that confines projects to aggregates."""
+"""require_tenant_aggregate: request filter by the aggregates of projects."""
 
 from oslo_config import cfg
 
@@ -19,8 +19,8 @@ class RequireTenantAggregate(BaseRequestFilter):
     """Request filter that confines a project to the aggregates tagged with it.
 
     An aggregate is tagged if its metadata have the project's id under ``filter_tenant_id``, or
-    under a key with this prefix (``filter_tenant_id3``): values are limited to 255 characters, so
-    that more projects need more keys. Commas in a value separate projects, as for
+    under a key with this prefix (``filter_tenant_id3``). A value has at most 255 characters, which
+    is why many projects need several keys. Commas in a value separate projects, as for
     AggregateMultiTenancyIsolation.
 
     A project without aggregates may use any host, including hosts of tagged aggregates, unless
@@ -43,7 +43,7 @@ class RequireTenantAggregate(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection:
-        """Return the request confined to its project's aggregates, if there are any."""
+        """Return the request confined to the aggregates of its project, if any."""
         project = spec.project_id or ""
         aggregates = context.host_aggregates() if project else ()
         uuids = [each.uuid for each in aggregates if project in list_projects(each)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""required_aggregates_by_trait: request filter for aggregates reserved by traits."""
+"""required_aggregates_by_trait: request filter by aggregates for traits."""
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
@@ -16,12 +16,12 @@ from placement_sched.scheduler.request_filters import (
 class RequiredAggregatesByTrait(BaseRequestFilter):
     """Request filter that confines requests to aggregates for their traits.
 
-    The counterpart of forbidden_aggregates, which keeps other requests out of such aggregates. If
-    the request requires a trait X (by flavor, image, port or accelerator, in any group), and any
+    If the request requires a trait X (by flavor, image, port or accelerator, in any group), and any
     aggregate has ``trait:X=required``, the host must be in such an aggregate. It is not enough that
-    the host has the trait. Aggregates that are already forbidden to the request are not used. If no
-    other aggregate has the tag, the request is rejected. Traits that tag no aggregate have no
-    effect.
+    the host has the trait. Aggregates that are forbidden to the request are not used. If all
+    aggregates with the tag are forbidden, the request is rejected. Traits that tag no aggregate
+    have no effect. Its counterpart, forbidden_aggregates, keeps other requests out of these
+    aggregates.
 
     Enabled by ``[scheduler] required_aggregates_by_trait = require``. The default is off. With
     ``prefer`` RequiredAggregatesByTraitWeigher prefers hosts of these aggregates instead. nova has
@@ -32,7 +32,7 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
     options = (request_groups.TAGGED_AGGREGATES_OPTION,)
 
     def enabled(self, settings: Settings) -> bool:
-        """Return whether ``[scheduler] required_aggregates_by_trait`` is ``require``."""
+        """Return whether required aggregates are configured as ``require``."""
         return request_groups.get_tagged_aggregates_mode(settings) == request_groups.REQUIRE
 
     def apply(

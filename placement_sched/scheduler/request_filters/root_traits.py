@@ -12,9 +12,9 @@ from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 
 class AcceleratorsFilter(TraitFilter):
-    """Request filter for hosts that support accelerators, if the flavor has any.
+    """Request filter for hosts that support accelerators, if requested.
 
-    For flavors with the extra spec ``accel:device_profile``: the root provider must have the trait
+    If the flavor has the extra spec ``accel:device_profile``, the root provider must have the trait
     COMPUTE_ACCELERATORS. The accelerators themselves are request groups of the request
     (``requested_resources``). Always enabled.
     """
@@ -43,8 +43,8 @@ class ComputeStatusFilter(TraitFilter):
 class EphemeralEncryptionFilter(TraitFilter):
     """Request filter for hosts that can encrypt local disks, if requested.
 
-    For the extra spec ``hw:ephemeral_encryption`` or the image property
-    ``hw_ephemeral_encryption``, which must agree: the root provider must have the trait
+    With the extra spec ``hw:ephemeral_encryption`` or the image property
+    ``hw_ephemeral_encryption``, which must agree, the root provider must have the trait
     COMPUTE_EPHEMERAL_ENCRYPTION. With ``hw:ephemeral_encryption_format`` (or the property) it must
     also have the trait of the format, such as COMPUTE_EPHEMERAL_ENCRYPTION_LUKS. Always enabled.
     """
@@ -60,10 +60,10 @@ class EphemeralEncryptionFilter(TraitFilter):
 
 
 class PackedVirtqueueFilter(TraitFilter):
-    """Request filter for hosts that support packed virtio queues, if requested.
+    """Request filter for hosts with packed virtio queues, if requested.
 
-    For the extra spec ``hw:virtio_packed_ring`` or the image property ``hw_virtio_packed_ring``,
-    which must agree: the root provider must have the trait COMPUTE_NET_VIRTIO_PACKED. Always
+    With the extra spec ``hw:virtio_packed_ring`` or the image property ``hw_virtio_packed_ring``,
+    which must agree, the root provider must have the trait COMPUTE_NET_VIRTIO_PACKED. Always
     enabled.
     """
 
@@ -75,12 +75,12 @@ class PackedVirtqueueFilter(TraitFilter):
 
 
 class RemoteManagedPortsFilter(TraitFilter):
-    """Request filter for hosts that support remote-managed ports, if requested.
+    """Request filter for hosts with remote-managed ports, if requested.
 
-    For ports whose ``vnic_type`` is ``remote-managed``: the root provider must have the trait
+    If the ``vnic_type`` of any port is ``remote-managed``, the root provider must have the trait
     COMPUTE_REMOTE_MANAGED_PORTS. The type comes from the request (``requested_networks``), or else
-    from neutron (see ``[neutron]``). A port without a type from either is of type ``normal``.
-    Always enabled.
+    from neutron (see ``[neutron]``). If neither has a type for the port, it is ``normal``. Always
+    enabled.
     """
 
     name = "remote_managed_ports_filter"
@@ -96,8 +96,8 @@ class RequireImageTypeSupport(TraitFilter):
     """Request filter for hosts that support the disk format of the image.
 
     The root provider must have the trait ``COMPUTE_IMAGE_TYPE_<disk_format>``, such as
-    COMPUTE_IMAGE_TYPE_QCOW2. No trait is required of instances that boot from a volume, and for
-    formats without a trait. Enabled by ``[scheduler] query_placement_for_image_type_support``. The
+    COMPUTE_IMAGE_TYPE_QCOW2. No trait is required if the instance boots from a volume, or if the
+    format has no trait. Enabled by ``[scheduler] query_placement_for_image_type_support``. The
     default is false.
     """
 
@@ -115,11 +115,11 @@ class RequireImageTypeSupport(TraitFilter):
 
 
 class TPMSecretSecurityFilter(TraitFilter):
-    """Request filter for hosts that store the secret of an emulated TPM as requested.
+    """Request filter for hosts with the requested storage of TPM secrets.
 
-    For instances with a TPM (``hw:tpm_version``). The extra spec ``hw:tpm_secret_security`` is
-    ``user`` (the default), ``host`` or ``deployment``. The root provider must have the trait
-    COMPUTE_SECURITY_TPM_SECRET_SECURITY_<value>. Always enabled.
+    For instances with an emulated TPM (``hw:tpm_version``), the root provider must have the trait
+    COMPUTE_SECURITY_TPM_SECRET_SECURITY_<value>. The value is the extra spec
+    ``hw:tpm_secret_security``: ``user`` (the default), ``host`` or ``deployment``. Always enabled.
     """
 
     name = "tpm_secret_security_filter"
@@ -130,10 +130,10 @@ class TPMSecretSecurityFilter(TraitFilter):
 
 
 class VirtioSoundFilter(TraitFilter):
-    """Request filter for hosts that support virtio sound devices, if requested.
+    """Request filter for hosts with virtio sound devices, if requested.
 
-    For the extra spec ``hw:sound_model=virtio`` or the image property ``hw_sound_model``, which
-    must agree: the root provider must have the trait COMPUTE_SOUND_MODEL_VIRTIO. Other models
+    If the extra spec ``hw:sound_model`` or the image property ``hw_sound_model``, which must agree,
+    is ``virtio``, the root provider must have the trait COMPUTE_SOUND_MODEL_VIRTIO. Other models
     require no trait. Always enabled.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""routed_networks_filter: request filter by the segments of routed networks."""
+"""routed_networks_filter: request filter by segments of routed networks."""
 
 from oslo_config import cfg
 
@@ -15,16 +15,17 @@ from placement_sched.scheduler.request_filters import (
 
 
 class RoutedNetworksFilter(BaseRequestFilter):
-    """Request filter for hosts that a segment of each requested routed network reaches.
+    """Request filter for hosts that all requested routed networks reach.
 
-    The subnets of a routed network are on segments, each of which reaches some of the hosts. For
+    The subnets of a routed network are on segments, and each segment reaches some of the hosts. For
     each segment, neutron has a provider in placement with the segment's id, in an aggregate of
-    these hosts. A host must be in an aggregate of one of the segments of each network. A port with
-    a fixed IP stays on the segment of its subnet. Networks that are not routed, or not chosen yet
-    (``auto``), reach every host. If a segment is in no aggregate, the request is rejected.
+    these hosts. For each network, the host must be in an aggregate of at least a single segment. A
+    port with a fixed IP stays on the segment of its subnet. Networks that are not routed, or not
+    chosen yet (``auto``), reach every host. If a segment is in no aggregate, the request is
+    rejected.
 
     The segments come from the request (``segments`` in ``requested_networks``), or else from
-    neutron (see ``[neutron]``). If they are unknown, the request is rejected. Enabled by
+    neutron (see ``[neutron]``). If both lack them, the request is rejected. Enabled by
     ``[scheduler] query_placement_for_routed_network_aggregates``. The default is false.
     """
 
@@ -39,7 +40,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request confined to the reached hosts, or None if all are reached."""
+        """Return the request for the reached hosts, or None if all are reached."""
         networks = [network for network in spec.requested_networks if not network.is_open]
         unresolved = next((network for network in networks if network.segments is None), None)
         if unresolved is not None:
@@ -57,7 +58,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
                 return Rejection(f"{network.label}: its segment {lost} is in no aggregate", lost)
-        # One set of alternatives per network: a host must be in an aggregate of each set.
+        # A set of alternatives per network: a host must be in an aggregate of each set.
         choices = ({agg for uuid in net.segments or () for agg in joined[uuid]} for net in routed)
         sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in choices)
         destination = spec.destination

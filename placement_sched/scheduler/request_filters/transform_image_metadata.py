@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transform_image_metadata: request filter for the devices in image properties."""
+"""transform_image_metadata: request filter by devices in image properties."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 LOG = log.getLogger(__name__)
 
-#: Prefixes of the traits of property values.
+#: The prefix of the trait for a value of each image property.
 _TRAIT_PREFIXES = {
     "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
     "hw_disk_bus": "COMPUTE_STORAGE_BUS",
@@ -26,7 +26,7 @@ _TRAIT_PREFIXES = {
 
 
 class TransformImageMetadata(TraitFilter):
-    """Request filter for hosts with the buses, models and architectures of image properties.
+    """Request filter for hosts with the devices that image properties name.
 
     Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus`` become
     COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>, ``hw_vif_model``
