@@ -2,6 +2,6 @@
 """Modules of nova for third-party plugins.
 
 ``[filter_scheduler] nova_shim`` enables them. ``finder`` makes them importable. The other modules
-implement the parts without a counterpart elsewhere in the package. Nothing here is nova's code:
+implement the parts that have no counterpart elsewhere in this service. Nothing here is nova's code:
 names and meaning follow nova's public documentation, and the plugins in public repositories.
 """

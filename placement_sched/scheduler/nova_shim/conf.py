@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.conf`` and ``nova.flags``."""
+"""``nova.conf`` and ``nova.flags``: the configuration of this service."""
 
 from placement_sched.config.conf import CONF
 

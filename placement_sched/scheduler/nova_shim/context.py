@@ -7,7 +7,7 @@ from typing import Any
 
 from placement_sched.model.context import RequestContext, build_context
 
-# Plugins make a context for each host, and the constructor takes longer than a copy.
+# Some plugins make a context for each host, and a copy is faster than the constructor.
 _NOBODY = RequestContext()
 
 
@@ -23,5 +23,5 @@ def get_context() -> RequestContext:
 
 @contextmanager
 def target_cell(context: Any, cell_mapping: Any) -> Iterator[Any]:
-    """Yield the context: all cells are read as a single cloud."""
+    """Yield the context unchanged, because all cells are a single cloud."""
     yield context

@@ -14,9 +14,9 @@ from typing import Any
 
 
 class NovaException(Exception):
-    """The base class of nova's exceptions, with ``msg_fmt`` and its values.
+    """Base class of nova's exceptions, with a message built from ``msg_fmt``.
 
-    If ``msg_fmt`` names no value, the values are appended.
+    If ``msg_fmt`` has no place for values, the values are appended.
     """
 
     msg_fmt = "Unknown error."
@@ -40,14 +40,14 @@ class NovaException(Exception):
 
 
 class NotFound(NovaException):
-    """The base class of the errors about objects that do not exist."""
+    """Base class of the errors about objects that do not exist."""
 
     msg_fmt = "Not found."
     code = 404
 
 
 class Invalid(NovaException):
-    """The base class of the errors about wrong values."""
+    """Base class of the errors about invalid values."""
 
     msg_fmt = "Invalid value."
     code = 400

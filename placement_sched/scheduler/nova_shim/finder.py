@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An import finder for the modules of nova that plugins use."""
+"""Import finder for the modules of nova that plugins use.
+
+A fork is a folder ``nova`` on ``sys.path`` that adds modules or names to nova.
+"""
 
 import ast
 import builtins
@@ -16,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-#: The documentation of the shim.
+#: The chapter of the guide about the shim, for messages.
 PAGE = '"Bring your filters" in the guide'
 _SHIM = "placement_sched.scheduler.nova_shim"
 _SCHEDULER = "placement_sched.scheduler"
@@ -30,8 +33,8 @@ _OBJECTS: tuple[str, ...] = (
 )
 _OBJECTS += ("image_meta", "instance", "instance_group", "instance_mapping", "request_spec")
 _OBJECTS += ("service",)
-#: The modules whose options plugins up to Mitaka import with ``cfg.CONF.import_opt``. They are
-#: empty, because ``cfg.CONF`` has the options.
+#: Modules from Mitaka and earlier, whose options plugins import with ``cfg.CONF.import_opt``. They
+#: are empty, because ``cfg.CONF`` already has the options.
 _OPTION_MODULES = (
     *("nova.compute.resource_tracker", "nova.netconf", "nova.scheduler.driver"),
     *("nova.scheduler.scheduler_options", "nova.service", "nova.servicegroup"),
@@ -113,7 +116,7 @@ COUNTERPARTS = {
     "nova.conf": "placement_sched.config",
     "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
 }
-#: Functions that import the module that a string names. ``import_opt`` is none of them, because
+#: Functions that import the module that a string names. ``import_opt`` is left out, because
 #: ``CONF.import_opt`` does not import the module of an option that exists.
 _IMPORTING = {"import_group", "import_module", "import_class", "import_object"}
 #: Modules that provide any name.
@@ -122,7 +125,7 @@ _ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
 @cache
 def sources_of(name: str) -> tuple[str, ...] | None:
-    """List our modules that stand in for a module of nova.
+    """List the modules of this service that provide a module of nova.
 
     Returns None if the shim does not provide the module.
     """
@@ -136,14 +139,14 @@ def sources_of(name: str) -> tuple[str, ...] | None:
 
 
 def describe_missing(name: str) -> str:
-    """Build the message that a name of nova is not provided."""
+    """Build the message with the reason why a name of nova is not provided."""
     prefixes = [prefix for prefix in _REASONS if f"{name}.".startswith(f"{prefix}.")]
     reason = _REASONS[max(prefixes, key=len)] if prefixes else _FORK
     return f"{name} is not provided here: {reason} (see {PAGE})"
 
 
 def has_real_nova() -> bool:
-    """Return whether nova itself is installed and therefore takes precedence."""
+    """Return whether nova itself is installed. It then takes precedence."""
     try:
         metadata.distribution("nova")
     except metadata.PackageNotFoundError:
@@ -174,21 +177,21 @@ def has_fork_module(name: str) -> bool:
 
 
 class _ShimLoader(Loader):
-    """Loader that fills a module of nova with the names of our modules."""
+    """Loader that fills a module of nova with names of this service."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Return None, so that Python creates the module."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Copy the names of our modules, and run a fork's file for the module.
+        """Copy names from this service, and run a fork's file for the module.
 
         Access to any other name raises an error with the reason why the name is missing.
         """
         sources = [import_module(source) for source in sources_of(module.__name__) or ()]
         for source in reversed(sources):
             names = {key: value for key, value in vars(source).items() if key[:2] != "__"}
-            # A submodule may have further names, and is imported by its name of nova.
+            # Submodules are imported by their nova names, and may then have further names.
             submodules = {key for key in names if f"{source.__name__}.{key}" in sys.modules}
             vars(module).update({key: names[key] for key in names.keys() - submodules})
         for file in fork_files(module.__name__):
@@ -213,12 +216,12 @@ class ShimFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return the spec of a module of nova.
 
-        Raises :class:`ImportError`, which explains why the module is not provided.
+        Raises :class:`ImportError`, with the reason, if the module is not provided.
         """
         if name.partition(".")[0] not in ("nova", "oslo"):
             return None
         if sources_of(name) is not None:
-            # Every module is a package: this finder then explains each name that is missing.
+            # Every module is a package, so that this finder also runs for missing submodules.
             spec = ModuleSpec(name, _ShimLoader(), is_package=True)
             spec.submodule_search_locations = fork_paths(name)
             return spec
@@ -239,7 +242,7 @@ def is_installed() -> bool:
 def install() -> bool:
     """Make the modules importable for the life of the process.
 
-    Returns False if nova itself is installed: nothing is changed then.
+    Returns False and changes nothing if nova itself is installed.
     """
     if is_installed():
         return True
@@ -259,7 +262,7 @@ class NovaName(NamedTuple):
 
     @property
     def is_provided(self) -> bool:
-        """Return whether the shim, or a fork's folder, provides it."""
+        """Return whether the shim or a fork provides the name."""
         package, _, attribute = self.name.rpartition(".")
         if sources_of(self.name) is not None or package in _ANY_NAME:
             return True
@@ -269,7 +272,10 @@ class NovaName(NamedTuple):
 
     @property
     def counterpart(self) -> tuple[str, str] | None:
-        """Return the part of the name to change for imports without shim, and its replacement."""
+        """Return the part of the name to replace, and its replacement, or None.
+
+        With the replacement, the import works without the shim.
+        """
         for old, new in COUNTERPARTS.items():
             if f"{self.name}.".startswith(f"{old}."):
                 path = new + self.name.removeprefix(old)
@@ -292,10 +298,10 @@ class NovaName(NamedTuple):
 
 
 def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]:
-    """List the names of nova that a source uses, sorted by line and each only once.
+    """List the names of nova in a plugin's source, once each, sorted by line.
 
     Every form of an import counts, also inside functions, and so do names of modules in strings of
-    ``importlib.import_module`` and the like. Raises :class:`SyntaxError`.
+    ``importlib.import_module`` and similar functions. Raises :class:`SyntaxError`.
     """
     tree = ast.parse(source)
     modules: dict[str, str] = {}
@@ -332,7 +338,7 @@ def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
 
 
 def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]:
-    """Yield names read from provided modules, and methods that provided classes lack."""
+    """Yield names read from imported modules, and methods missing in classes."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
@@ -350,11 +356,11 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
 
 
 def _value_at(name: str) -> Any:
-    """Return the object with this name in a module of the shim or of a nova fork, or None."""
+    """Return the object with this name in the shim or in a fork, or None."""
     module, _, attribute = name.rpartition(".")
     sources = sources_of(module)
     for path in [module] if sources is not None and is_installed() else sources or ():
-        with suppress(Exception):  # of a fork's file: the import of the plugin reports it
+        with suppress(Exception):  # from a fork's file. The import of the plugin reports it.
             value = getattr(import_module(path), attribute, None)
             if value is not None:
                 return value
@@ -375,7 +381,7 @@ def _is_of_fork(name: str) -> bool:
         (Path(folder) / f"{module}.py").exists() or (Path(folder) / module).is_dir()
         for folder in fork_paths(package)
     )
-    # A name of a module of the fork, which only an import can check.
+    # Names in a module of the fork count as provided: only an import can check them.
     return own_module or (bool(package) and sources_of(package) is None and _is_of_fork(package))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.utils`` and the functions of ``nova.scheduler.utils`` that read requests."""
+"""``nova.utils``, and functions of ``nova.scheduler.utils`` for requests."""
 
 from oslo_utils.versionutils import (
     convert_version_to_int,

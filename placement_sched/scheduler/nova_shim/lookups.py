@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud that look-ups of plugins read, as a snapshot per request."""
+"""Snapshot of the cloud per request, for look-ups of plugins."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -20,8 +20,8 @@ from placement_sched.scheduler.nova_shim.exception import NovaException
 from placement_sched.store.compute import cells, instances, server_groups
 
 T = TypeVar("T")
-#: Number of objects outside of the request that are read alone, before all others are read at once.
-#: A look-up of a single host by a hint must not read the cloud.
+#: Number of reads of single objects outside of the request. The last of the reads gets all objects.
+#: A look-up of a single host by a hint must not read the whole cloud.
 _MAX_SINGLE_READS = 10
 
 
@@ -58,10 +58,10 @@ class ServiceRecord(SimpleNamespace, NovaObjectDictCompat):
 
 
 class _Batch(Generic[T]):
-    """Objects of a kind by key, read for all hosts of a request at once.
+    """Cache of the objects of a kind, read for all hosts of a request at once.
 
-    ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read at
-    once, and ``list_all_keys`` the keys to read if a plugin uses many other keys.
+    ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read on
+    first use, and ``list_all_keys`` the keys to read if a plugin uses many other keys.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class _Batch(Generic[T]):
 
 
 class Cloud:
-    """The hosts, instances, aggregates and providers of a request.
+    """Hosts, instances, aggregates and providers that plugins look up.
 
-    ``hosts`` are the host states that the request filters. Each kind of object is read for all of
-    them at once on first use, from the caches of the process if possible.
+    ``hosts`` are the host states of the request. On first use, each kind of object is read for all
+    these hosts at once, from the caches of the process if possible.
     """
 
     def __init__(self, view: CloudView, hosts: Sequence[HostState] = ()) -> None:
@@ -133,7 +133,7 @@ class Cloud:
 
     @cached_property
     def node_names(self) -> Mapping[str, tuple[str, str]]:
-        """Map uuids of all nodes to host and hypervisor hostname."""
+        """Map the uuid of each compute node to host and hypervisor hostname."""
         names: Mapping[str, tuple[str, str]] = self.view.caches.node_names.get_current(
             self.connection
         )
@@ -179,7 +179,7 @@ class Cloud:
 
     @property
     def _has_instances(self) -> bool:
-        """Return whether the instances on the hosts of the request are already read."""
+        """Return whether instances of any host of the request are already read."""
         return any(host.instances.is_read for host in self._hosts.values())
 
     @cached_property
@@ -210,7 +210,7 @@ class Cloud:
         return {str(group.uuid): group for group in server_groups.list_groups(self.connection)}
 
     def group_of_instance(self, uuid: str) -> ServerGroup | None:
-        """Return the server group of an instance, with its members and their hosts."""
+        """Return an instance's server group, with members and hosts, or None."""
         group = self._group_uuids.get(uuid)
         return None if group is None else self.groups.get(group)
 
@@ -239,7 +239,7 @@ class Cloud:
 
 
 def set_cloud(view: CloudView, hosts: Sequence[HostState] = ()) -> None:
-    """Set the cloud, with the request's hosts, that plugins of this thread read."""
+    """Set the cloud that plugins of this thread read, with these hosts."""
     cloud = Cloud(view, hosts)
     _CLOUD.set(cloud)
     set_host_reader(cloud.host_of_instance)

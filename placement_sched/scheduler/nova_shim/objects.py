@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.objects``, ``nova.db`` and ``nova.availability_zones``: look-ups by nova's names.
+"""Look-ups in ``nova.objects``, ``nova.db``, ``nova.availability_zones``.
 
-Results are this service's own objects, under nova's attribute names. Nothing can be saved.
+Results are objects of this service, with nova's attribute names. They cannot be saved.
 """
 
 from collections import defaultdict
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 def register_all() -> None:
-    """Do nothing: all objects are registered."""
+    """Do nothing, because all objects are already registered."""
 
 
 class Lookups(type):
-    """Metaclass of the classes with look-ups, which explains a missing method."""
+    """Metaclass of classes with look-ups. A missing method raises a reason."""
 
     def __getattr__(cls, name: str) -> Any:
         raise AttributeError(describe_missing(f"nova.objects.{cls.__name__}.{name}"))
@@ -85,7 +85,7 @@ class AggregateList(ObjectList):
 
     @classmethod
     def get_by_host(cls, context: Any, host: str, key: str | None = None) -> "AggregateList":
-        """Return the aggregates of a host, restricted to a metadata key if it is given."""
+        """Return the aggregates of a host, with ``key`` in their metadata if set."""
         matches = get_cloud().aggregates_of(host)
         return cls(each for each in matches if key is None or key in each.metadata)
 
@@ -93,7 +93,7 @@ class AggregateList(ObjectList):
     def get_by_metadata_key(
         cls, context: Any, key: str, hosts: Iterable[str] | None = None
     ) -> "AggregateList":
-        """Return the aggregates with a key in their metadata, and with any of these hosts."""
+        """Return the aggregates with a metadata key and any of these hosts."""
         wanted = None if hosts is None else set(hosts)
         matches = (each for each in get_cloud().aggregates if key in each.metadata)
         return cls(each for each in matches if wanted is None or wanted & each.hosts)
@@ -102,7 +102,7 @@ class AggregateList(ObjectList):
     def get_by_metadata(
         cls, context: Any, key: str | None = None, value: str | None = None
     ) -> "AggregateList":
-        """Return the aggregates with this key, this value, or both in their metadata."""
+        """Return the aggregates with this metadata key and value (None: any)."""
         return cls(
             each
             for each in get_cloud().aggregates
@@ -201,7 +201,7 @@ class InstanceGroup(_ServerGroup, metaclass=Lookups):
 
     @classmethod
     def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
-        """Return the group of a hint: its uuid or name."""
+        """Return the group whose uuid or name is the hint."""
         groups = get_cloud().named_groups
         named = (uuid for uuid, group in groups.items() if group.name == hint)
         return cls.get_by_uuid(context, hint if hint in groups else next(named, hint))
@@ -253,14 +253,14 @@ class InstanceMapping(metaclass=Lookups):
 
 
 def aggregate_get_all(context: Any) -> Sequence[HostAggregate]:
-    """Return all host aggregates, as nova's function."""
+    """Return all host aggregates, sorted by id."""
     return get_cloud().aggregates
 
 
 def aggregate_get_by_host(
     context: Any, host: str, key: str | None = None
 ) -> Sequence[HostAggregate]:
-    """Return the aggregates of a host, restricted to a metadata key if it is given."""
+    """Return the aggregates of a host, with ``key`` in their metadata if set."""
     return AggregateList.get_by_host(context, host, key)
 
 
@@ -276,7 +276,7 @@ def aggregate_metadata_get_by_host(
 
 
 def aggregate_values_from_db(context: Any, host: str, key_name: str) -> set[str]:
-    """Return the values of a metadata key in a host's aggregates (nova of 2014)."""
+    """Return the values of a metadata key in the aggregates of a host."""
     return aggregate_metadata_get_by_host(context, host, key_name).get(key_name, set())
 
 

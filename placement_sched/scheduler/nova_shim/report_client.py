@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova.scheduler.client.report``: a placement client that reads in the process."""
+"""``nova.scheduler.client.report``: placement client within the process."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from placement_sched.scheduler.nova_shim.exception import NovaException
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
 
-#: Answers a GET request of the Placement API: path and microversion to status and body.
+#: Function from path and microversion of a GET request to status and body of the Placement API.
 Getter = Callable[[str, str], tuple[int, bytes]]
 _MICROVERSION = "1.39"
 
@@ -41,7 +41,7 @@ class AggInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Response:
-    """The response to a GET request, with the attributes of a response of keystoneauth."""
+    """Response to a GET request, with the attributes of keystoneauth."""
 
     status_code: int
     content: bytes
@@ -55,21 +55,15 @@ class Response:
         return self.content.decode()
 
     def json(self) -> Any:
-        """Return the body."""
+        """Return the decoded JSON body."""
         return json.loads(self.content)
 
 
 class SchedulerReportClient:
-    """Placement client with the methods that read.
-
-    Methods that write are missing.
-    """
+    """Placement client with the methods that read, and without writes."""
 
     def __init__(self, *_arguments: object, **_named: object) -> None:
-        """Create a client.
-
-        Arguments are ignored.
-        """
+        """Create a client, and ignore all arguments."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -112,7 +106,7 @@ class SchedulerReportClient:
         return AggInfo(aggregates, _generation(rp_uuid))
 
     def get_providers_in_tree(self, context: Any, uuid: str) -> list[Any]:
-        """Return the providers of the tree of a provider."""
+        """Return the providers in the same tree as a provider."""
         response = self.get(f"/resource_providers?in_tree={uuid}")
         return list(response.json()["resource_providers"])
 
@@ -137,5 +131,5 @@ _CLIENT = SchedulerReportClient()
 
 
 def report_client_singleton() -> SchedulerReportClient:
-    """Return the client."""
+    """Return the client that all plugins share."""
     return _CLIENT
