@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduler drivers, which choose among the hosts of the candidate search.
 
-All drivers share the path of ``scheduler/scheduler.py``. A driver chooses the filters and weighers
-to run, and the order of the remaining hosts.
+With every driver, a request has the steps in ``scheduler/scheduler.py``. A driver chooses the
+filters and weighers to run, and the order of the hosts that pass.
 """
 
 import sys
@@ -16,7 +16,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
 class BaseDriver(SchedulerPlugin):
-    """Base class of all drivers, which by default take the heaviest host.
+    """Base class of all drivers, which by default choose the heaviest host.
 
     ``name`` is the value of ``[scheduler] driver``.
     """
@@ -41,7 +41,7 @@ class BaseDriver(SchedulerPlugin):
         taken: Collection[WeighedHost],  # noqa: ARG002 - for overrides
         random: Random,  # noqa: ARG002 - for overrides
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the preferred host first.
+        """Return the hosts in the driver's order, with the chosen host first.
 
         ``hosts`` are in descending order of weight. ``taken`` are the hosts of earlier instances of
         the same request.

@@ -8,12 +8,12 @@ from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 
 
 class CachingScheduler(FilterScheduler):
-    """The filter scheduler with host reports that are cached for a while.
+    """Filter scheduler with cached host reports.
 
     Host reports are read again after ``[scheduler] periodic_task_interval`` seconds. Until then,
-    each process uses the cached reports less its own placements. Candidates, service states and
-    claims are never cached, so that a claim cannot fail because of the cache. Explanations show the
-    age under ``host_states``. nova removed this driver in Stein (19).
+    each process uses the cached reports, less the amounts of its own placements. Candidates,
+    service states and claims are never cached, so a claim cannot fail because of the cache.
+    Explanations show the age under ``host_states``. nova removed this driver in Stein (19).
     """
 
     name = "caching_scheduler"

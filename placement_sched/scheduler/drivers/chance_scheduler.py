@@ -13,9 +13,9 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 class ChanceScheduler(BaseDriver):
     """Driver that chooses any enabled host that is up.
 
-    Enabled filters and weighers do not run. Only hosts of the candidate search are eligible, so
-    that the choice can be claimed. ``ignore_hosts`` and similar restrictions apply. Instances of a
-    request go to different hosts while there are enough. nova removed this driver in Stein (19).
+    Of the filters and weighers, only ComputeFilter runs. Only hosts with candidates are eligible,
+    so that the choice can be claimed. ``ignore_hosts`` and similar restrictions apply. Instances of
+    a request go to different hosts while there are enough. nova removed this driver in Stein (19).
     """
 
     name = "chance_scheduler"
@@ -31,7 +31,7 @@ class ChanceScheduler(BaseDriver):
     def ordered(
         self, hosts: Sequence[WeighedHost], taken: Collection[WeighedHost], random: Random
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts in random order, with the hosts of earlier instances last."""
+        """Return hosts in random order, with hosts of earlier instances last."""
         used = {id(host.obj) for host in taken}
         return tuple(
             sorted(random.sample(hosts, len(hosts)), key=lambda host: id(host.obj) in used)

@@ -11,8 +11,8 @@ from placement_sched.scheduler.weights import WeighedHost
 class FilterScheduler(BaseDriver):
     """Driver that chooses the heaviest host that passes all enabled filters.
 
-    ``[filter_scheduler] shuffle_best_same_weighed_hosts`` chooses at random among hosts of equal
-    best weight, ``host_subset_size`` among that number of the best hosts.
+    ``[filter_scheduler] shuffle_best_same_weighed_hosts`` chooses at random among the hosts with
+    the greatest weight, ``host_subset_size`` among that number of the best hosts.
     """
 
     name = "filter_scheduler"
