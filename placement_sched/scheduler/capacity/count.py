@@ -80,7 +80,7 @@ PartsOf = Callable[[str], tuple[str, ...]]
 
 @dataclass(slots=True)
 class Deadline:
-    """Deadline of a count. ``passed`` is set by the first check after it."""
+    """Deadline of a count, which records in ``passed`` that it was reached."""
 
     at: float
     timer: Callable[[], float]

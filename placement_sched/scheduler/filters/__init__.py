@@ -156,7 +156,7 @@ class BaseHostFilter(SchedulerPlugin):
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass. An override may return None for no hosts."""
+        """Return the hosts that pass, or None (only in overrides) for no hosts."""
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 

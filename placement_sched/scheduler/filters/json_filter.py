@@ -148,7 +148,7 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value for a reason. Of an object, only the type is named."""
+    """Format a value for a reason, or only the type of an object."""
     is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 

@@ -146,7 +146,7 @@ def describe_missing(name: str) -> str:
 
 
 def has_real_nova() -> bool:
-    """Return whether nova itself is installed. It then takes precedence."""
+    """Return whether nova itself is installed, which then takes precedence."""
     try:
         metadata.distribution("nova")
     except metadata.PackageNotFoundError:

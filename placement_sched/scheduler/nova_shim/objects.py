@@ -32,7 +32,7 @@ def register_all() -> None:
 
 
 class Lookups(type):
-    """Metaclass of classes with look-ups. A missing method raises a reason."""
+    """Metaclass of classes with look-ups, which explains missing methods."""
 
     def __getattr__(cls, name: str) -> Any:
         raise AttributeError(describe_missing(f"nova.objects.{cls.__name__}.{name}"))

@@ -9,7 +9,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 class CPUWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the most free virtual CPUs.
 
-    Free are the CPUs times ``cpu_allocation_ratio``, less the used CPUs. With a negative
+    The free CPUs are the total times ``cpu_allocation_ratio``, less the used CPUs. With a negative
     ``[filter_scheduler] cpu_weight_multiplier`` the host with the fewest wins. Aggregate metadata
     ``cpu_weight_multiplier`` override it for the hosts in the aggregate. Of several values, the
     smallest applies.
