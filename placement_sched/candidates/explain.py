@@ -71,15 +71,16 @@ def suggest_changes(
     inventories: Collection[UsedInventory],
     *,
     provider: str | None = None,
-    alone: bool = True,
+    has_single_target: bool = True,
     memberships: Collection[str] = (),
 ) -> tuple[SuggestedChange, ...]:
     """Suggest alternative changes that each make a provider meet a constraint.
 
     The changes are for the host or, if ``provider`` is set, for this provider. ``inventory`` is the
     provider's inventory of the resource class, and ``memberships`` are its aggregates.
-    ``inventories`` are the inventories of all providers that may serve. If ``alone`` is false,
-    several providers must change, and only changes of the request are returned.
+    ``inventories`` are the inventories of all providers that may serve. If
+    ``has_single_target`` is false, several providers must change, and only changes of the request
+    are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
@@ -88,7 +89,7 @@ def suggest_changes(
         changes = _advise_membership(constraint.detail, provider, memberships)
     else:
         changes = _ADVISE_BY_KIND[constraint.kind](constraint.detail, provider)
-    return tuple(change for change in changes if alone or change.action in OF_REQUEST)
+    return tuple(change for change in changes if has_single_target or change.action in OF_REQUEST)
 
 
 def find_largest_below(used_inventory: UsedInventory, requested: int) -> int:
@@ -164,12 +165,12 @@ def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
     """
     if matches_units(inventory, requested):
         return {}
-    wanted = {
+    fitting_values = {
         "min_unit": min(inventory.min_unit, requested),
         "max_unit": max(inventory.max_unit, requested),
         "step_size": inventory.step_size if requested % inventory.step_size == 0 else 1,
     }
-    return {key: value for key, value in wanted.items() if value != getattr(inventory, key)}
+    return {key: value for key, value in fitting_values.items() if value != getattr(inventory, key)}
 
 
 def _format_amount(name: str, amount: int) -> str:
@@ -221,14 +222,14 @@ _ADVISE_BY_KIND = {
 class TreeAdvice:
     """Suggested changes for a tree that the stages in ``outcomes`` reject.
 
-    ``left`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that remain if the
-    constraints that reject the tree are ignored.
+    ``remaining_uses`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that
+    remain if the constraints that reject the tree are ignored.
     """
 
     reasons: Reasons
     tree: int
     outcomes: Sequence[StageOutcome]
-    left: Sequence[Mask]
+    remaining_uses: Sequence[Mask]
 
     @cached_property
     def root(self) -> int:
@@ -239,7 +240,7 @@ class TreeAdvice:
     def targets(self) -> Mapping[int, int]:
         """Map each slot to the use whose provider needs the smallest change."""
         chosen: dict[int, int] = {}
-        for slot in range(len(self.left)):
+        for slot in range(len(self.remaining_uses)):
             shortages = [
                 outcome
                 for outcome in self._find_outcomes(slot)
@@ -272,7 +273,9 @@ class TreeAdvice:
 
     def _find_uses(self, slot: int) -> list[int]:
         whole = self.reasons.checked.uses.get_slice(self.tree)
-        remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
+        remaining: list[int] = (
+            np.flatnonzero(self.remaining_uses[slot][whole]) + whole.start
+        ).tolist()
         return remaining
 
     def suggest(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
@@ -294,24 +297,24 @@ class TreeAdvice:
             own,
             inventories,
             provider=None if target is None or is_plain else self.reasons.get_name(target),
-            alone=target is not None,
+            has_single_target=target is not None,
             memberships=self.reasons.memberships.get(key, frozenset()),
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
         """Return the use to change for a stage (None: several must change)."""
         stage, slots = outcome.stage, outcome.list_failing_slots(self.tree)
-        if stage.of_root:
+        if stage.is_on_root:
             return self.root
-        if stage.together:
+        if stage.any_provider_suffices:
             return self._find_trait_target(stage)
         if not slots:  # the tree would lose a provider with a required trait
             uses = set(rejection.uses)
             return self.root if self.root in uses else min(uses)
         uses = {self.targets[slot] for slot in slots}
-        holds = self.reasons.checked.holds.get(stage.index)
-        if holds is not None:
-            uses = {use if holds[use] else self.root for use in uses}
+        own_failures = self.reasons.checked.own_failures.get(stage.index)
+        if own_failures is not None:
+            uses = {use if own_failures[use] else self.root for use in uses}
         return uses.pop() if len(uses) == 1 else None
 
     def _find_trait_target(self, stage: Stage) -> int:
@@ -328,9 +331,9 @@ class TreeAdvice:
             return False
         options = [
             (self.targets[slot],) if self._find_outcomes(slot) else tuple(self._find_uses(slot))
-            for slot in range(len(self.left))
+            for slot in range(len(self.remaining_uses))
         ]
-        stages = [stage for stage in self.reasons.checked.stages if stage.together]
+        stages = [stage for stage in self.reasons.checked.stages if stage.any_provider_suffices]
         choices = tuple(frozenset({number}) for number in range(len(stages)))
         tree = ProviderTree(
             tuple(options), self._estimate_free(options, rules), self._covers(options, stages)
@@ -359,13 +362,17 @@ class TreeAdvice:
         """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
-            inventory = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
+            inventory = self.reasons.inventories.get(
+                (int(self.reasons.checked.uses.ids[use]), class_id)
+            )
             unused = inventory.inventory.capacity - inventory.used if inventory else 0
             max_unit = inventory.inventory.max_unit if inventory else MAX_INT
             if self._find_outcomes(slot):
                 unused, max_unit = max(unused, amount), max(max_unit, amount)
-            old = free.get((use, class_id), FreeCapacity(unused, max_unit))
-            free[use, class_id] = FreeCapacity(max(old.amount, unused), max(old.max_unit, max_unit))
+            previous = free.get((use, class_id), FreeCapacity(unused, max_unit))
+            free[use, class_id] = FreeCapacity(
+                max(previous.amount, unused), max(previous.max_unit, max_unit)
+            )
         return free
 
 
@@ -384,28 +391,28 @@ class SearchRun(NamedTuple):
     connection: Connection
     source: ProviderSource
     search: Search
-    found: Candidates
+    candidates: Candidates
     settings: Settings
     names: NodeNames
 
     @property
     def roots_with_candidates(self) -> set[str]:
         """Return the uuids of the roots that have candidates."""
-        return {request.root_uuid for request in self.found.requests}
+        return {request.root_uuid for request in self.candidates.requests}
 
-    def limit_step(self, before: int) -> reports.StepReport:
+    def build_limit_step(self, before: int) -> reports.StepReport:
         """Build the step ``limit`` after ``before`` hosts that can serve."""
         after = len(self.roots_with_candidates)
-        limited = self.found.limited
+        limited = self.candidates.limited
         option = find_limiting_option(self.search.query.limit, self.settings) if limited else None
         return reports.StepReport("limit", str(after), before, after, option=option)
 
-    def cut_step(self) -> reports.StepReport:
+    def build_cut_step(self) -> reports.StepReport:
         """Build the step for a tree that can serve but has no candidates."""
-        step = self.limit_step(1)
+        step = self.build_limit_step(1)
         reason = "it changed while the request was evaluated. Try again"
         changes: tuple[SuggestedChange, ...] = ()
-        if self.found.limited:
+        if self.candidates.limited:
             limit = f"the limit of {step.detail} hosts"
             if self.settings.placement.randomize_allocation_candidates:
                 limit += ", drawn at random"
@@ -466,11 +473,13 @@ class _Trees:
         could not be tried within the budget counts as serving.
         """
         uses, run = self.checked.uses, self.run
-        if run.search.is_single or (run.found.limited and can_always_combine(run.search.rules)):
+        if run.search.is_single_provider or (
+            run.candidates.limited and can_always_combine(run.search.rules)
+        ):
             return np.ones(len(remaining), np.bool_)
         served = run.roots_with_candidates
         serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
-        if run.found.limited and not serves.all():
+        if run.candidates.limited and not serves.all():
             untried = remaining[~serves]
             rejected = self.find_rejected(uses.root_ids[untried].tolist())
             serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]
@@ -493,8 +502,8 @@ class _Trees:
         counts, candidate_roots = self.select_counted(), run.roots_with_candidates
         counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
         budget = build_explanation_budget(run.settings, int(counts.sum()))
-        left_out = set(uses.root_ids[~counts].tolist())
-        return find_near_misses(run.source, run.search, self.checked, budget, left_out)
+        ignored_roots = set(uses.root_ids[~counts].tolist())
+        return find_near_misses(run.source, run.search, self.checked, budget, ignored_roots)
 
     def combines(self, advice: TreeAdvice) -> bool:
         if can_always_combine(self.run.search.rules):
@@ -589,7 +598,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
         steps.append(trees.build_combination_step(not_combinable, count_before, after))
     candidate_roots = run.roots_with_candidates
     if len(candidate_roots) < after:
-        steps.append(run.limit_step(after))
+        steps.append(run.build_limit_step(after))
     misses = reports.NearMisses() if candidate_roots or after else trees.find_near_misses()
     return reports.CandidatesReport(
         query=run.search.query.as_querystring(),
@@ -648,7 +657,7 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
             steps[tree].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (rejected,)))
     uncertain = {tree for tree, tree_advice in advice.items() if not trees.combines(tree_advice)}
     unrejected = np.array([tree for tree, tree_steps in steps.items() if not tree_steps], np.int64)
-    if not run.search.is_single and len(unrejected):
+    if not run.search.is_single_provider and len(unrejected):
         rejected_roots = trees.find_rejected(uses.root_ids[unrejected].tolist())
         for tree in unrejected.tolist():
             if int(uses.root_ids[tree]) in rejected_roots:
@@ -656,7 +665,9 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
                 steps[tree].append(step)
     uuids = uses.root_uuids.tolist()
     return {
-        uuids[tree]: TreeRejection(tuple(tree_steps) or (run.cut_step(),), tree not in uncertain)
+        uuids[tree]: TreeRejection(
+            tuple(tree_steps) or (run.build_cut_step(),), tree not in uncertain
+        )
         for tree, tree_steps in steps.items()
     }
 
@@ -688,7 +699,7 @@ def list_near_misses(run: SearchRun) -> reports.NearMisses:
     A search that finds candidates may also have nearest misses. If a limit cut a search that
     combines providers, the result is empty, since trees without candidates may serve unchanged.
     """
-    if run.found.limited and not run.search.is_single:
+    if run.candidates.limited and not run.search.is_single_provider:
         return reports.NearMisses()
     return _Trees(run).find_near_misses()
 

@@ -27,7 +27,7 @@ from placement_sched.candidates.constraints import (
     iterate_root_constraints,
 )
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Search, can_serve_alone
+from placement_sched.candidates.request import Search, needs_single_provider
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.sql import select_in_batches
@@ -49,16 +49,16 @@ class Stage:
     """A constraint and its place among the stages of a search.
 
     The result is in row ``index`` of ``CheckedTrees.met``. The provider of each slot in ``slots``
-    must meet the constraint. With ``together``, it is enough if any of these providers meets it.
-    With ``of_root``, the root of the tree must meet it.
+    must meet the constraint. With ``any_provider_suffices``, it is enough if any of these
+    providers meets it. With ``is_on_root``, the root of the tree must meet it.
     """
 
     index: int
     constraint: Constraint
     suffix: str = ""
     slots: tuple[int, ...] = ()
-    together: bool = False
-    of_root: bool = False
+    any_provider_suffices: bool = False
+    is_on_root: bool = False
 
     @property
     def kind(self) -> str:
@@ -77,18 +77,20 @@ def list_stages(search: Search) -> tuple[Stage, ...]:
     suffixes = [slot.suffix for slot in search.slots]
     stages: list[Stage] = []
     for group in search.query.groups:
-        split = not can_serve_alone(group)
+        split = not needs_single_provider(group)
         group_slots = tuple(
             index for index, suffix in enumerate(suffixes) if suffix == group.suffix
         )
         for position, constraint in enumerate(iterate_constraints(group)):
             # Required traits follow the amounts.
             trait = position - len(group.resources)
-            together = split and 0 <= trait < len(group.traits.required)
+            any_provider_suffices = split and 0 <= trait < len(group.traits.required)
             slots = (group_slots[position],) if split and constraint.resource_class else group_slots
-            stages.append(Stage(len(stages), constraint, group.suffix, slots, together))
+            stages.append(
+                Stage(len(stages), constraint, group.suffix, slots, any_provider_suffices)
+            )
     for constraint in iterate_root_constraints(search.query.root):
-        stages.append(Stage(len(stages), constraint, of_root=True))
+        stages.append(Stage(len(stages), constraint, is_on_root=True))
     return tuple(stages)
 
 
@@ -159,7 +161,7 @@ class StageOutcome:
 class CheckedTrees:
     """Trees of a search, and the constraints that each use meets.
 
-    ``met`` has a row for each stage and a column for each use. ``holds`` maps each stage on
+    ``met`` has a row for each stage and a column for each use. ``own_failures`` maps each stage on
     aggregates to a mask of the uses whose provider itself does not meet the constraint. If only the
     root of a provider does not meet it, the mask is false and the reason names the root.
     """
@@ -168,7 +170,7 @@ class CheckedTrees:
     slots: int
     uses: TreeUses
     met: NDArray[np.bool_]
-    holds: Mapping[int, Mask]
+    own_failures: Mapping[int, Mask]
 
     @classmethod
     def check(
@@ -179,8 +181,8 @@ class CheckedTrees:
         with source.open_columns(roots=roots or (), whole=roots is None) as (_, tree_index):
             checker = _Checker(tree_index, search, roots, len(stages))
             checker.check(search)
-            uses = checker.uses()
-        return cls(stages, len(search.slots), uses, checker.met, checker.holds)
+            uses = checker.build_uses()
+        return cls(stages, len(search.slots), uses, checker.met, checker.own_failures)
 
     def evaluate_stages(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
         """Return the outcomes of all stages, and the remaining uses of each slot.
@@ -189,7 +191,7 @@ class CheckedTrees:
         constraint were not requested.
         """
         run = _StageRun(self, relaxed)
-        return list(run.iterate_outcomes()), run.left
+        return list(run.iterate_outcomes()), run.remaining_uses
 
 
 class _Checker:
@@ -201,7 +203,7 @@ class _Checker:
         self._tree_index, self._evaluator = index, ConstraintEvaluator(index, search.names)
         self._set_uses(roots, sharing=search.names.topology.sharing)
         self.met = np.ones((stages, len(self._rows)), np.bool_)
-        self.holds: dict[int, Mask] = {}
+        self.own_failures: dict[int, Mask] = {}
 
     def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
         tree_index = self._tree_index
@@ -222,7 +224,7 @@ class _Checker:
             rows, trees, is_shared = rows[order], trees[order], is_shared[order]
         self._rows, self._trees, self._is_shared = rows, trees, is_shared
 
-    def uses(self) -> TreeUses:
+    def build_uses(self) -> TreeUses:
         tree_index, rows, trees = self._tree_index, self._rows, self._trees
         providers = tree_index.cloud.providers
         is_root = (rows == trees) & ~self._is_shared
@@ -265,14 +267,14 @@ class _Checker:
             first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
         )
         for uuids in group.aggregates.member_of:
-            self.holds[index] = ~evaluator.is_member(uuids)[rows]
+            self.own_failures[index] = ~evaluator.is_member(uuids)[rows]
             index += 1
         if group.aggregates.forbidden:
             members = evaluator.is_member(group.aggregates.forbidden)
             # No provider shares with a tree whose root is in a forbidden aggregate.
             if not group.suffix:
                 self.met[index, shared] &= ~members[self._trees[shared]]
-            self.holds[index] = members[rows]
+            self.own_failures[index] = members[rows]
 
 
 class _StageRun:
@@ -280,22 +282,22 @@ class _StageRun:
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed
-        self.left: list[Mask] = [np.ones(len(checked.uses.ids), np.bool_)] * checked.slots
-        #: Earlier ``together`` stages, with the trees that passed each of them.
-        self._together: list[tuple[Stage, Mask]] = []
+        self.remaining_uses: list[Mask] = [np.ones(len(checked.uses.ids), np.bool_)] * checked.slots
+        #: Earlier stages with ``any_provider_suffices``, and the trees that passed each of them.
+        self._any_provider_stages: list[tuple[Stage, Mask]] = []
 
     def iterate_outcomes(self) -> Iterator[StageOutcome]:
-        standing = np.ones(len(self._checked.uses), np.bool_)
+        is_remaining = np.ones(len(self._checked.uses), np.bool_)
         for stage in self._checked.stages:
             passes, blamed, failing = self._apply_stage(stage)
             yield StageOutcome(
                 stage=stage,
-                rejected=np.flatnonzero(standing & ~passes),
+                rejected=np.flatnonzero(is_remaining & ~passes),
                 blamed=blamed,
                 failing=failing,
             )
             if not self._relaxed:
-                standing &= passes
+                is_remaining &= passes
 
     def _apply_stage(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
         """Apply a stage to the remaining uses.
@@ -305,29 +307,31 @@ class _StageRun:
         """
         uses, met = self._checked.uses, self._checked.met[stage.index]
         blamed = np.zeros(len(met), np.bool_)
-        if stage.of_root:
+        if stage.is_on_root:
             blamed[uses.root_uses] = True
             return met[uses.root_uses], blamed, {}
-        if stage.together:
-            blamed = self._combine_slots(stage.slots, self.left)
+        if stage.any_provider_suffices:
+            blamed = self._combine_slots(stage.slots, self.remaining_uses)
             passes = uses.reduce_to_trees(blamed & met)
-            self._together.append((stage, passes))
+            self._any_provider_stages.append((stage, passes))
             return passes, blamed, {}
-        passes, failing, old = np.ones(len(uses), np.bool_), {}, list(self.left)
+        passes, failing, previous = np.ones(len(uses), np.bool_), {}, list(self.remaining_uses)
         for slot in stage.slots:
-            remaining = old[slot] & met
+            remaining = previous[slot] & met
             serves = uses.reduce_to_trees(remaining)
             failing[slot] = ~serves
             passes &= serves
             fails = uses.expand_to_uses(~serves)
-            blamed |= old[slot] & fails
-            self.left[slot] = remaining | (old[slot] & fails) if self._relaxed else remaining
-        for earlier, applies in self._together:
+            blamed |= previous[slot] & fails
+            self.remaining_uses[slot] = (
+                remaining | (previous[slot] & fails) if self._relaxed else remaining
+            )
+        for earlier, applies in self._any_provider_stages:
             if not set(earlier.slots) & set(stage.slots):
                 continue
             has_trait = self._checked.met[earlier.index]
             still_pass = uses.reduce_to_trees(
-                self._combine_slots(earlier.slots, self.left) & has_trait
+                self._combine_slots(earlier.slots, self.remaining_uses) & has_trait
             )
             lost = applies & ~still_pass
             if not self._relaxed:
@@ -335,14 +339,14 @@ class _StageRun:
             passes &= still_pass | ~applies
             # The uses that have the trait, but do not meet this constraint.
             removed = (
-                self._combine_slots(earlier.slots, old)
+                self._combine_slots(earlier.slots, previous)
                 & has_trait
                 & ~met
                 & uses.expand_to_uses(lost)
             )
             blamed |= removed
             for slot in stage.slots if self._relaxed else ():
-                self.left[slot] = self.left[slot] | (old[slot] & removed)
+                self.remaining_uses[slot] = self.remaining_uses[slot] | (previous[slot] & removed)
         return passes, blamed, failing
 
     def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
@@ -360,14 +364,14 @@ class Rejection(NamedTuple):
 class Reasons:
     """Build the messages about rejected trees.
 
-    ``rooms`` maps provider and class to the inventories in the messages. ``names`` maps ids to
-    names of providers. ``memberships`` maps each provider to its aggregates that the query names.
-    ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
+    ``inventories`` maps provider and class to the inventories in the messages. ``names`` maps ids
+    to names of providers. ``memberships`` maps each provider to its aggregates that the query
+    names. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
     """
 
     checked: CheckedTrees
     search: Search
-    rooms: Mapping[InventoryIds, UsedInventory]
+    inventories: Mapping[InventoryIds, UsedInventory]
     names: Mapping[int, str]
     memberships: Mapping[int, frozenset[str]]
     tree_names: Mapping[str, str]
@@ -384,7 +388,7 @@ class Reasons:
     ) -> "Reasons":
         """Read data for reasons, and for suggested changes to ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
-        places: set[InventoryIds] = set()
+        inventory_ids: set[InventoryIds] = set()
         named: set[int] = set(advised_uses)
         for outcome, tree_rejections in rejected:
             name = outcome.stage.constraint.resource_class
@@ -392,17 +396,17 @@ class Reasons:
             named |= blamed
             if name:
                 ids = uses.ids[list(blamed)].tolist()
-                places.update((key, classes[name]) for key in ids)
+                inventory_ids.update((key, classes[name]) for key in ids)
         if not advised_uses:  # reasons without advice do not name roots
             named -= set(uses.root_uses.tolist())
         ids = set(uses.ids[list(named)].tolist())
         advised = uses.ids[list(advised_uses)].tolist()
         requested = {classes[name] for group in search.query.groups for name, _ in group.resources}
-        places.update((key, class_id) for key in advised for class_id in requested)
+        inventory_ids.update((key, class_id) for key in advised for class_id in requested)
         return cls(
             checked,
             search,
-            read_inventories(source, search, places),
+            read_inventories(source, search, inventory_ids),
             read_names(connection, ids),
             _find_memberships(source, search, advised) if advised_uses else {},
             resource_providers.map_names(
@@ -413,7 +417,7 @@ class Reasons:
     def describe_rejection(self, outcome: StageOutcome, rejection: Rejection) -> str:
         """Return the reason why a stage rejects a tree."""
         constraint = outcome.stage.constraint
-        if outcome.stage.of_root:
+        if outcome.stage.is_on_root:
             return constraint.reason
         root = int(self.checked.uses.root_uses[rejection.tree])
         if constraint.kind == "in_tree":
@@ -444,8 +448,10 @@ class Reasons:
         return f"{words}; and {omitted} more" if omitted > 0 else words
 
     def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
-        constraint, room = outcome.stage.constraint, self.find_inventory(outcome, use)
-        inventory, used = (room.inventory, room.used) if room else (None, 0)
+        constraint, used_inventory = outcome.stage.constraint, self.find_inventory(outcome, use)
+        inventory, used = (
+            (used_inventory.inventory, used_inventory.used) if used_inventory else (None, 0)
+        )
         words = (
             f"{constraint.resource_class}: {describe_shortage(inventory, used, constraint.amount)}"
         )
@@ -454,7 +460,7 @@ class Reasons:
     def find_inventory(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
         """Return the inventory of the stage's class on a use's provider, or None."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
-        return self.rooms.get((int(self.checked.uses.ids[use]), class_id))
+        return self.inventories.get((int(self.checked.uses.ids[use]), class_id))
 
     def get_name(self, use: int) -> str:
         """Return the name of the provider of a use."""
@@ -474,14 +480,14 @@ def build_rejections(
 
     If only the root fails a constraint on aggregates, the rejection names the root.
     """
-    uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
+    uses, own_failures = checked.uses, checked.own_failures.get(outcome.stage.index)
     tree_rejections = []
     for tree in trees:
         whole = uses.get_slice(tree)
         blamed = (np.flatnonzero(outcome.blamed[whole]) + whole.start).tolist()
-        if holds is not None:
+        if own_failures is not None:
             root = int(uses.root_uses[tree])
-            blamed = sorted({use if holds[use] else root for use in blamed})
+            blamed = sorted({use if own_failures[use] else root for use in blamed})
         tree_rejections.append(Rejection(tree, tuple(blamed)))
     return tree_rejections
 
@@ -501,20 +507,20 @@ def _find_memberships(
 
 
 def read_inventories(
-    source: ProviderSource, search: Search, places: Collection[InventoryIds]
+    source: ProviderSource, search: Search, inventory_ids: Collection[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
     """Map pairs of a provider and a class to their inventories.
 
     The result may contain other inventories of the same providers. ``total`` of each returned
     inventory is its capacity, so that reserved amount and allocation ratio are already applied.
     """
-    rooms: dict[InventoryIds, UsedInventory] = {}
-    if not places:
-        return rooms
-    ids, names = {provider for provider, _ in places}, search.names.class_names
+    inventories: dict[InventoryIds, UsedInventory] = {}
+    if not inventory_ids:
+        return inventories
+    ids, names = {provider for provider, _ in inventory_ids}, search.names.class_names
     with source.open_columns(ids) as (cloud, _):
         rows = np.sort(cloud.find_rows(ids))
-        for class_id in {class_id for _, class_id in places} & cloud.classes.keys():
+        for class_id in {class_id for _, class_id in inventory_ids} & cloud.classes.keys():
             has_inventory, values = cloud.classes[class_id].select_values(rows, *_COLUMNS)
             columns = [column.tolist() for column in values]
             keys = cloud.providers.ids[rows[has_inventory]].tolist()
@@ -526,8 +532,8 @@ def read_inventories(
                     max_unit=max_unit,
                     step_size=step,
                 )
-                rooms[key, class_id] = UsedInventory(inventory, used)
-    return rooms
+                inventories[key, class_id] = UsedInventory(inventory, used)
+    return inventories
 
 
 def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:

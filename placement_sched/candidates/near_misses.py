@@ -21,7 +21,7 @@ from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkB
 from placement_sched.candidates.constraints import iterate_constraints
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage, list_stages
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, Search, can_serve_alone
+from placement_sched.candidates.request import Rules, Search, needs_single_provider
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
@@ -67,17 +67,17 @@ def find_near_misses(
     search: Search,
     checked: CheckedTrees,
     budget: WorkBudget,
-    left_out: Collection[int] = (),
+    ignored_roots: Collection[int] = (),
 ) -> NearMisses:
     """Find the smallest sets of terms whose removal lets trees serve.
 
-    A term is a constraint or a rule. Sets that let the most trees serve come first. ``left_out``
-    are the root ids of trees to ignore. If the budget is exceeded, the result is incomplete: it has
-    only the sets that were evaluated before.
+    A term is a constraint or a rule. Sets that let the most trees serve come first.
+    ``ignored_roots`` are the root ids of trees to ignore. If the budget is exceeded, the result is
+    incomplete: it has only the sets that were evaluated before.
     """
-    if search.is_single:
-        return _find_single_misses(checked, left_out)
-    patterns = tuple(_group_by_pattern(checked, left_out))
+    if search.is_single_provider:
+        return _find_single_misses(checked, ignored_roots)
+    patterns = tuple(_group_by_pattern(checked, ignored_roots))
     terms = tuple(_yield_terms(search.query, checked.stages))
     rules = (1 << len(terms)) - (1 << len(checked.stages))
     uuids = dict(zip(checked.uses.root_ids.tolist(), checked.uses.root_uuids, strict=True))
@@ -89,11 +89,13 @@ def find_near_misses(
             for term_set in blockers.iterate_sets(size, rules):
                 dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
                 roots = blockers.find_unblocked_trees(term_set)
-                looser = replace(search, query=_drop_terms(search.query, dropped))
+                relaxed_search = replace(search, query=_drop_terms(search.query, dropped))
                 budget.consume(
-                    _EVALUATION_STEPS + _SLOT_STEPS * len(looser.slots) + _READ_STEPS * len(roots)
+                    _EVALUATION_STEPS
+                    + _SLOT_STEPS * len(relaxed_search.slots)
+                    + _READ_STEPS * len(roots)
                 )
-                reader = TreeReader(source, looser, budget, for_explanation=True)
+                reader = TreeReader(source, relaxed_search, budget, for_explanation=True)
                 checks = reader.read(roots).check(budget)
                 if helped := tuple(uuids[root] for root, serves in checks if serves):
                     names = tuple(term.name for term in dropped)
@@ -105,16 +107,16 @@ def find_near_misses(
     return NearMisses.from_misses(misses, complete=complete)
 
 
-def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
+def _find_single_misses(checked: CheckedTrees, ignored_roots: Collection[int]) -> NearMisses:
     """Find the smallest constraint sets that a provider does not meet.
 
-    :attr:`Search.is_single` must be true. A provider then serves only if all constraints that it
-    does not meet are dropped.
+    :attr:`Search.is_single_provider` must be true. A provider then serves only if all
+    constraints that it does not meet are dropped.
     """
     unmet = ~checked.met.T
     numbers = unmet.sum(axis=1)
-    is_left_out = np.isin(checked.uses.ids, list(left_out))
-    numbers[is_left_out | (numbers == 0)] = len(checked.stages) + 1
+    is_ignored = np.isin(checked.uses.ids, list(ignored_roots))
+    numbers[is_ignored | (numbers == 0)] = len(checked.stages) + 1
     nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
     patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
     names = [(stage.kind, stage.detail) for stage in checked.stages]
@@ -147,7 +149,7 @@ _POLICY = _Term(("group_policy", "isolate"))
 
 def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
     for stage in stages:
-        suffix = None if stage.of_root else stage.suffix
+        suffix = None if stage.is_on_root else stage.suffix
         yield _Term((stage.kind, stage.detail), suffix, stage.constraint.part)
     if query.isolates:
         yield _POLICY
@@ -238,16 +240,18 @@ class _Blockers:
         budget: WorkBudget,
     ) -> None:
         self._budget = budget
-        self._together = [stage for stage in stages if stage.together]
-        self._together_bits = _build_stage_bits(self._together)
-        self._mixed = _find_mixed(search, stages)
-        self._freeing = _find_freeing(search, stages)
+        self._any_provider_stages = [stage for stage in stages if stage.any_provider_suffices]
+        self._any_provider_bits = _build_stage_bits(self._any_provider_stages)
+        self._linked_memberships = _find_linked_memberships(search, stages)
+        self._slot_amount_bits = _find_slot_amount_bits(search, stages)
         self._patterns = patterns
         missed = (mask for pattern in self._patterns for masks in pattern.slots for mask in masks)
         roots = (pattern.root for pattern in self._patterns)
         amounts = _build_stage_bits(stage for stage in stages if stage.constraint.resource_class)
         # Only the removal of these constraints can let a tree serve.
-        self._relevant = reduce(or_, (*missed, *roots), amounts | self._together_bits | self._mixed)
+        self._relevant = reduce(
+            or_, (*missed, *roots), amounts | self._any_provider_bits | self._linked_memberships
+        )
 
     def iterate_sets(self, size: int, rules: int) -> Iterator[int]:
         """Yield the sets of ``size`` constraints whose removal may help.
@@ -303,13 +307,13 @@ class _Blockers:
         """
         if missing := pattern.root & ~dropped:
             return [missing]
-        ignored = dropped | self._together_bits
-        if dropped & self._mixed:
-            ignored |= self._mixed
-        for masks, freeing in zip(pattern.slots, self._freeing, strict=True):
-            if not (dropped & freeing or any(not mask & ~ignored for mask in masks)):
-                return [*_yield_bits(freeing), *self._yield_missing(masks, ignored)]
-        for stage in self._together:
+        ignored = dropped | self._any_provider_bits
+        if dropped & self._linked_memberships:
+            ignored |= self._linked_memberships
+        for masks, amount_bit in zip(pattern.slots, self._slot_amount_bits, strict=True):
+            if not (dropped & amount_bit or any(not mask & ~ignored for mask in masks)):
+                return [*_yield_bits(amount_bit), *self._yield_missing(masks, ignored)]
+        for stage in self._any_provider_stages:
             bit = 1 << stage.index
             with_trait = [m for slot in stage.slots for m in pattern.slots[slot] if not m & bit]
             if not (dropped & bit or any(not mask & ~ignored for mask in with_trait)):
@@ -318,31 +322,33 @@ class _Blockers:
 
     def _yield_missing(self, masks: Iterable[int], ignored: int) -> Iterator[int]:
         for missing in {mask & ~ignored for mask in masks}:
-            if memberships := missing & self._mixed:
-                yield from (missing & ~memberships | bit for bit in _yield_bits(self._mixed))
+            if memberships := missing & self._linked_memberships:
+                yield from (
+                    missing & ~memberships | bit for bit in _yield_bits(self._linked_memberships)
+                )
             else:
                 yield missing
 
 
-def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Iterator[_Pattern]:
+def _group_by_pattern(checked: CheckedTrees, ignored_roots: Collection[int]) -> Iterator[_Pattern]:
     uses, stages = checked.uses, checked.stages
-    of_root = _build_stage_bits(stage for stage in stages if stage.of_root)
+    root_stages = _build_stage_bits(stage for stage in stages if stage.is_on_root)
     missed, inverse = _find_missed(checked.met)
     pairs = np.unique(np.stack((uses.trees, inverse), axis=1), axis=0)
     bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
     numbers, root_ids = pairs[:, 1].tolist(), uses.root_ids.tolist()
-    roots = [missed[number] & of_root for number in inverse[uses.root_uses].tolist()]
+    roots = [missed[number] & root_stages for number in inverse[uses.root_uses].tolist()]
     equal: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
     for tree, root in enumerate(root_ids):
-        if root not in left_out:
+        if root not in ignored_roots:
             misses = tuple(numbers[bounds[tree] : bounds[tree + 1]])
             equal[roots[tree], misses].append(root)
-    for (of_this_root, misses), roots_with_pattern in equal.items():
+    for (root_misses, misses), roots_with_pattern in equal.items():
         slots = []
         for slot in range(checked.slots):
             slot_stages = _build_stage_bits(stage for stage in stages if slot in stage.slots)
             slots.append(tuple(sorted({missed[number] & slot_stages for number in misses})))
-        yield _Pattern(of_this_root, tuple(slots), tuple(roots_with_pattern))
+        yield _Pattern(root_misses, tuple(slots), tuple(roots_with_pattern))
 
 
 def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
@@ -355,7 +361,7 @@ def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
     return [int.from_bytes(row.tobytes(), "little") for row in packed.T], inverse.ravel()
 
 
-def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
+def _find_linked_memberships(search: Search, stages: Sequence[Stage]) -> int:
     """Find the ``member_of`` constraints that depend on each other, as bits.
 
     A provider must meet all of them, or its root must meet all of them. If such a constraint is
@@ -369,13 +375,13 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
     )
 
 
-def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
+def _find_slot_amount_bits(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
     """Find for each slot the constraint on its only amount, as bits.
 
     If this constraint is dropped, the slot does not exist.
     """
     group = search.query.group
-    split = group is not None and not can_serve_alone(group)
+    split = group is not None and not needs_single_provider(group)
     amounts = [
         stage for stage in stages if split and stage.constraint.resource_class and not stage.suffix
     ]
@@ -441,7 +447,9 @@ def find_broken_rules(
         other_free = {key: free for key, free in tree.free.items() if key[1] != class_id}
         if can_serve(replace(tree, free=other_free), rules, budget):
             reason = f"{names.classes[class_id]}: {_describe_excess(tree, rules, class_id)}"
-            yield BrokenRule(reason, partial(_make_room, tree, rules, class_id, names, budget))
+            yield BrokenRule(
+                reason, partial(_suggest_capacity, tree, rules, class_id, names, budget)
+            )
     if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
         yield BrokenRule("no providers that have all required traits together")
 
@@ -467,7 +475,7 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
     return f"{' + '.join(map(str, amounts.values()))} requested, free on each provider: {named}"
 
 
-def _make_room(
+def _suggest_capacity(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
 ) -> SuggestedChange | None:
     """Suggest the smallest additional capacity that makes the tree serve."""
@@ -477,9 +485,9 @@ def _make_room(
         for provider in sorted({key for slot in amounts for key in tree.options[slot]}):
             free = tree.free[provider, class_id]
 
-            def serves(more: int, place: int = provider, now: FreeCapacity = free) -> bool:
-                room = FreeCapacity(now.amount + more, now.max_unit)
-                changed_tree = replace(tree, free={**tree.free, (place, class_id): room})
+            def serves(more: int, place: int = provider, current: FreeCapacity = free) -> bool:
+                increased = FreeCapacity(current.amount + more, current.max_unit)
+                changed_tree = replace(tree, free={**tree.free, (place, class_id): increased})
                 return can_serve(changed_tree, rules, budget)
 
             more = _find_least(serves, requested if best is None else best[0] - 1)

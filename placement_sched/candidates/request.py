@@ -89,7 +89,7 @@ class Slot:
         return self.group.suffix
 
     @property
-    def demand(self) -> RequestGroup:
+    def requirements(self) -> RequestGroup:
         """Return a key that is equal for slots with equal requirements."""
         return replace(self.group, suffix="_" if self.suffix else "")
 
@@ -125,7 +125,7 @@ class Search:
     single_per_tree: bool = False
 
     @property
-    def is_single(self) -> bool:
+    def is_single_provider(self) -> bool:
         """Return whether both query and topology are simple.
 
         The query has a single group without ``same_subtree``, and no provider of the cloud has a
@@ -152,7 +152,7 @@ class Search:
         query, traits = self.query, self.names.traits
         positions = {slot.suffix: position for position, slot in enumerate(self.slots)}
         group = query.group
-        required = group.traits.required if group and not can_serve_alone(group) else ()
+        required = group.traits.required if group and not needs_single_provider(group) else ()
         return Rules(
             slots=self.slots,
             isolate=query.isolates,
@@ -170,7 +170,7 @@ class Search:
         """Group the positions of slots by equal requirements."""
         equal: dict[object, list[int]] = {}
         for position, slot in enumerate(self.slots):
-            equal.setdefault(slot.demand, []).append(position)
+            equal.setdefault(slot.requirements, []).append(position)
         return list(equal.values())
 
     @cached_property
@@ -190,13 +190,13 @@ class Search:
         )
 
 
-def can_serve_alone(group: RequestGroup) -> bool:
+def needs_single_provider(group: RequestGroup) -> bool:
     """Return whether a single provider must serve the whole group."""
     return bool(group.suffix) or len(group.resources) <= 1
 
 
 def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    if can_serve_alone(group):
+    if needs_single_provider(group):
         yield group
         return
     # A different provider may serve each class. Together they must have the required traits.

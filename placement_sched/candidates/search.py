@@ -63,7 +63,7 @@ def find(
     _check_memberships(search, settings)
     limit = compute_effective_limit(search.query.limit, settings)
     sampling = random if settings.placement.randomize_allocation_candidates else None
-    if search.is_single:
+    if search.is_single_provider:
         return _find_single(source, search, limit, sampling)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
     reader = _build_reader(source, search, settings)
@@ -78,7 +78,7 @@ def find_on(
     The limit of the query is ignored. A search that combines providers still finds at most
     ``[scheduler] max_placement_results`` candidates.
     """
-    if search.is_single:
+    if search.is_single_provider:
         serving = source.select_serving(search.query, search.names, source.map_ids(roots).values())
         return _build_single_candidates(search, serving, limit=None)
     only = sorted(source.map_ids(roots).values())
@@ -93,7 +93,9 @@ def _build_reader(source: ProviderSource, search: Search, settings: Settings) ->
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
-    groups = search.query.groups if search.is_single else [slot.group for slot in search.slots]
+    groups = (
+        search.query.groups if search.is_single_provider else [slot.group for slot in search.slots]
+    )
     number = sum(len(group.aggregates.member_of) for group in groups)
     limit = settings.placement.max_member_of
     if number > limit:

@@ -209,7 +209,7 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
         for name, _ in group.resources
     }
     root_of = {key: root for root, key in source.map_ids(roots).items()}
-    if not answered.search.is_single:
+    if not answered.search.is_single_provider:
         root_of = {each.id: each.root_uuid for each in source.list_tree_providers(root_of)}
     columns = source.read_free_columns(list(root_of), list(names.values()))
     free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
