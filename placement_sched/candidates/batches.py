@@ -28,7 +28,7 @@ from placement_sched.model.candidates_query import AllocationRequest, Layout
 
 #: Returns the layout of a combination. The argument has for each slot the first slot with the same
 #: provider.
-LayoutOf = Callable[[tuple[int, ...]], Layout]
+LayoutBuilder = Callable[[tuple[int, ...]], Layout]
 
 #: Number of characters of the response that cost one step of the budget.
 CHARACTERS_PER_STEP = 40
@@ -85,27 +85,27 @@ class CandidateBatches:
 
     ``limit`` is the maximum number of candidates (None: all). With ``in_turn``, each tree
     contributes its first candidate before any tree contributes a second. With ``random``, trees and
-    providers are shuffled. ``only`` restricts the search to the trees of these roots.
+    providers are shuffled. ``root_ids`` restricts the search to the trees of these roots.
     """
 
     reader: TreeReader
-    layout_of: LayoutOf
+    build_layout: LayoutBuilder
     limit: int | None
     in_turn: bool = False
     random: Random | None = None
-    only: Sequence[int] | None = None
+    root_ids: Sequence[int] | None = None
     requests: list[AllocationRequest] = field(default_factory=list)
     _providers: list[_Numbers] = field(default_factory=list)
     _shapes: dict[bytes, _Shape] = field(default_factory=dict)
     _shared_combinations: set[tuple[int, ...]] = field(default_factory=set)
 
     @property
-    def lacking(self) -> int | None:
+    def missing_count(self) -> int | None:
         """Return the number of candidates still to find, or None without a limit."""
         return None if self.limit is None else max(self.limit - len(self.requests), 0)
 
     @property
-    def serving(self) -> list[int]:
+    def provider_ids(self) -> list[int]:
         """Return the ids of the providers in the candidates, sorted."""
         if not self._providers:
             return []
@@ -118,13 +118,13 @@ class CandidateBatches:
         With a limit, reading ends once enough candidates are found. Raises :class:`TooComplex` if
         the budget is exceeded.
         """
-        if self.lacking == 0:
+        if self.missing_count == 0:
             return
         batches = []
         for trees in self._read_trees():
             batch = self._group_by_shape(trees)
             self._take_combinations(batch, 0, 1 if self.in_turn else None)
-            if self.lacking == 0:
+            if self.missing_count == 0:
                 return
             batches.append(batch)
         turn = 1
@@ -204,23 +204,23 @@ class CandidateBatches:
 
         The cost of these candidates is subtracted from the work budget.
         """
-        lacking, shape_numbers = self.lacking, batch.shape_numbers
+        missing_count, shape_numbers = self.missing_count, batch.shape_numbers
         counts_by_shape = np.zeros(len(batch.first_trees), np.int64)
         total = checked = paid = 0
         for number, tree in enumerate(batch.first_trees):
             total += int(counts_by_shape[shape_numbers[checked:tree]].sum())
             checked = tree
-            if lacking is not None and total >= lacking:
+            if missing_count is not None and total >= missing_count:
                 break
             shape, limit = self._get_shape(batch, number), end
-            if lacking is not None and end is None:
-                limit = first + lacking - total
+            if missing_count is not None and end is None:
+                limit = first + missing_count - total
             paid -= len(shape.combinations)
             counts_by_shape[number] = max(shape.find(limit) - first, 0)
             paid += len(shape.combinations)
         counts = counts_by_shape[shape_numbers]
-        if lacking is not None:
-            counts = np.clip(lacking - (np.cumsum(counts) - counts), 0, counts)
+        if missing_count is not None:
+            counts = np.clip(missing_count - (np.cumsum(counts) - counts), 0, counts)
         self.reader.budget.consume(max(int(counts.sum()) - paid, 0) * self._price)
         return counts
 
@@ -230,13 +230,18 @@ class CandidateBatches:
         Several trees may have the same combination if it consists of sharing providers alone.
         """
         pairs: list[tuple[int, int]] = []
-        has_any, lacking, budget, price = False, self.lacking, self.reader.budget, self._price
+        has_any, missing_count, budget, price = (
+            False,
+            self.missing_count,
+            self.reader.budget,
+            self._price,
+        )
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds
         for tree, number in enumerate(batch.shape_numbers.tolist()):
             shape, start = self._get_shape(batch, number), int(bounds[tree])
             for place in count(first) if end is None else range(first, end):
                 is_paid = place >= len(shape.combinations)
-                if len(pairs) == lacking or shape.find(place + 1) <= place:
+                if len(pairs) == missing_count or shape.find(place + 1) <= place:
                     break
                 has_any = True
                 rows = [start + position for position in shape.combinations[place]]
@@ -267,7 +272,7 @@ class CandidateBatches:
             indexes = order[first:end]
             number, place = divmod(int(groups[indexes[0]]), width)
             choice = batch.shapes[number].combinations[place]
-            layout = self.layout_of(tuple(map(choice.index, choice)))
+            layout = self.build_layout(tuple(map(choice.index, choice)))
             rows = columns.bounds[trees[indexes]] + np.array(list(dict.fromkeys(choice)))[:, None]
             roots = columns.root_uuids[trees[indexes]].tolist()
             uuids = zip(*columns.uuids[rows].tolist(), strict=True)
@@ -278,8 +283,8 @@ class CandidateBatches:
         self.requests += filled
 
     def _read_trees(self) -> Iterator[ProviderTrees]:
-        if self.only is not None:
-            yield self.reader.read(self.only)
+        if self.root_ids is not None:
+            yield self.reader.read(self.root_ids)
         elif self.random is not None:
             yield from self._read_at_random(self.random)
         else:
@@ -351,7 +356,7 @@ class CandidateBatches:
 
     def _estimate_next_size(self, checked: int) -> int:
         """Estimate the size of the next batch from the trees checked so far."""
-        if self.lacking is None:
+        if self.missing_count is None:
             return _MAX_BATCH
-        expected = self.lacking * checked / max(len(self.requests), 1)
+        expected = self.missing_count * checked / max(len(self.requests), 1)
         return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)

@@ -66,21 +66,22 @@ class ProviderCache:
         changes: ChangeLog,
         clock: Callable[[], float] = monotonic,
         report: Callable[[CacheFigures], None] = lambda _figures: None,
-        opened: Callable[[], AbstractContextManager[Connection]] | None = None,
+        open_connection: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
         """Create an empty cache for the change log ``changes``.
 
         ``clock`` is in seconds. ``report`` is called with the figures whenever they change.
-        ``opened`` opens a connection for the background thread that loads all providers while
-        requests search the database. Without it, the first request loads all providers itself.
+        ``open_connection`` opens a connection for the background thread that loads all providers
+        while requests search the database. Without it, the first request loads all providers
+        itself.
         """
         self._log, self._clock, self._report = changes, clock, report
-        self._opened = opened
+        self._open_connection = open_connection
         self._lock, self._load_lock = Lock(), Lock()
         #: Position in the log up to which changes are applied, None if the cache is out of date.
         self._position: Any = None
         self._cloud: ProviderColumns | None = None
-        self._shape: tuple[int, TreeIndex] | None = None
+        self._versioned_index: tuple[int, TreeIndex] | None = None
         self._not_before = -_PAUSE
         #: Time of the first read that lacked earlier rows of the log, None if no rows are missing.
         self._lacking_since: float | None = None
@@ -163,25 +164,33 @@ class ProviderCache:
         now = self._clock()
         elapsed = now - self._late_rows_read_at
         self._has_late_rows |= changes.has_late_rows
-        if elapsed >= LATE_PAUSE and self._opened and self._check_lock.acquire(blocking=False):
+        if (
+            elapsed >= LATE_PAUSE
+            and self._open_connection
+            and self._check_lock.acquire(blocking=False)
+        ):
             self._late_rows_read_at = now
-            arguments = (self._opened,)
-            Thread(target=self._run_checks, args=arguments, name=CHECK_THREAD, daemon=True).start()
+            arguments = (self._open_connection,)
+            Thread(
+                target=self._run_checks_in_thread, args=arguments, name=CHECK_THREAD, daemon=True
+            ).start()
         if (self._has_late_rows and elapsed >= MIN_LATE_PAUSE) or elapsed >= MAX_LATE_PAUSE:
             self._late_rows_read_at, self._has_late_rows = now, False
             return changes.merge(self._log.read_late_rows(connection, changes.position))
         return changes
 
-    def _run_checks(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_checks_in_thread(
+        self, open_connection: Callable[[], AbstractContextManager[Connection]]
+    ) -> None:
         try:
-            self.run_refresh(opened)
+            self.run_checks(open_connection)
         finally:
             self._check_lock.release()
 
-    def run_refresh(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def run_checks(self, open_connection: Callable[[], AbstractContextManager[Connection]]) -> None:
         """Apply late rows, check triggers, and compare all providers if due."""
         try:
-            with opened() as connection:
+            with open_connection() as connection:
                 self._apply_late_rows(connection)
                 if (reason := self._log.find_defect(connection)) is not None:
                     self._disable(reason)
@@ -263,7 +272,7 @@ class ProviderCache:
         try:
             if self._position is None:
                 with self._lock:  # free the memory of the outdated cache
-                    self._cloud = self._shape = None
+                    self._cloud = self._versioned_index = None
                 is_handed_over = self._start_full_load(connection)
             return self._position is not None
         finally:
@@ -293,15 +302,17 @@ class ProviderCache:
         """
         with self._lock:
             self._position = None
-        if self._opened is None:
+        if self._open_connection is None:
             self._load_if_logged(connection)
             return False
-        Thread(target=self._run_load, args=(self._opened,), name=LOAD_THREAD, daemon=True).start()
+        Thread(
+            target=self._run_load, args=(self._open_connection,), name=LOAD_THREAD, daemon=True
+        ).start()
         return True
 
-    def _run_load(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_load(self, open_connection: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
-            with opened() as connection:
+            with open_connection() as connection:
                 self._load_if_logged(connection)
         except Exception as failure:
             LOG.debug("the provider cache failed", exc_info=True)
@@ -319,7 +330,7 @@ class ProviderCache:
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
         cloud = self._cloud
         if cloud is None or changes.is_in_doubt or len(changes.providers) > MAX_CHANGED_PROVIDERS:
-            LOG.info("loading all providers: %s", _reload_reason(changes))
+            LOG.info("loading all providers: %s", _describe_reload(changes))
             return self._start_full_load(connection)
         names = provider_state.read_names(connection) if changes.names else cloud.names
         rows = provider_state.read_providers(connection, changes.providers)
@@ -348,7 +359,7 @@ class ProviderCache:
             changes.providers, provider_state.read_providers(connection, changes.providers)
         )
         with self._lock:
-            self._cloud, self._shape = cloud, None
+            self._cloud, self._versioned_index = cloud, None
         self._position, self._reason, self._lacking_since = changes.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._report_figures(cloud, full_readings=readings, seconds=seconds)
@@ -368,7 +379,7 @@ class ProviderCache:
             try:
                 yield
             except BaseException:
-                self._cloud = self._shape = self._position = None
+                self._cloud = self._versioned_index = self._position = None
                 raise
 
     def _get_columns(self) -> ProviderColumns:
@@ -383,10 +394,13 @@ class ProviderCache:
         Call :meth:`refresh` first. Use columns and tree index only if it has returned True.
         """
         with self._lock:
-            cloud, index = self._get_columns(), self._shape
-            if index is None or index[0] != cloud.shape:
-                shares = cloud.names.traits.get(SHARES)
-                index = self._shape = (cloud.shape, TreeIndex(cloud, shares))
+            cloud, index = self._get_columns(), self._versioned_index
+            if index is None or index[0] != cloud.structure_version:
+                sharing_trait = cloud.names.traits.get(SHARES)
+                index = self._versioned_index = (
+                    cloud.structure_version,
+                    TreeIndex(cloud, sharing_trait),
+                )
             yield cloud, index[1]
 
 
@@ -396,7 +410,7 @@ def _describe_failure(failure: Exception) -> str:
     return f"{type(error).__name__}: {format_one_line(error)}"
 
 
-def _reload_reason(changes: Changes) -> str:
+def _describe_reload(changes: Changes) -> str:
     if changes.is_in_doubt:
         return "the change log lacks rows that were read before, or all providers changed"
     return f"{len(changes.providers)} providers may have changed"

@@ -170,7 +170,7 @@ class ClassColumns:
         self.has_steps = self.has_steps or bool((values["step_size"] != 1).any())
         self.inventories.replace(changed, inventories)
 
-    def has_room(self, amount: int, rows: SomeRows) -> Mask:
+    def has_capacity(self, amount: int, rows: SomeRows) -> Mask:
         """Return for each row whether its inventory can provide ``amount``.
 
         The rule is the same as in :mod:`placement_sched.store.placement.capacity`.
@@ -308,8 +308,8 @@ class ProviderTable:
 class ProviderColumns:
     """All columns of a cloud, which :meth:`replace` updates.
 
-    The counter ``shape`` increases when a provider is added, removed or moved, when its traits or
-    aggregates change, and with new names. Threads that share the columns need a lock.
+    The counter ``structure_version`` increases when a provider is added, removed or moved, when
+    its traits or aggregates change, and with new names. Threads that share the columns need a lock.
     """
 
     def __init__(self, names: KnownNames) -> None:
@@ -318,7 +318,7 @@ class ProviderColumns:
         self.classes: dict[int, ClassColumns] = {}
         self.traits = TraitBits()
         self.memberships = RowValues(np.empty(0, np.int32), {"aggregate": np.empty(0, np.int64)})
-        self.shape = 0
+        self.structure_version = 0
         self._ids: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -330,7 +330,7 @@ class ProviderColumns:
         Provider descriptions and tree index depend on names, and are built again when needed.
         """
         self.names = names
-        self.shape += 1
+        self.structure_version += 1
         self.providers.described[:] = None
 
     @property
@@ -341,16 +341,16 @@ class ProviderColumns:
 
     def find_rows(self, ids: Iterable[int]) -> RowNumbers:
         """Return the rows of the providers with these ids, ignoring unknown ids."""
-        wanted = np.fromiter(ids, np.int64)
-        return self.find_existing_rows(wanted)[1]
+        id_column = np.fromiter(ids, np.int64)
+        return self.find_existing_rows(id_column)[1]
 
-    def find_existing_rows(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
+    def find_existing_rows(self, ids: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
         """Return which of these ids exist, and the rows of the existing ids."""
         existing = self.providers.ids
         if not len(existing):
-            return np.zeros(len(wanted), np.bool_), np.empty(0, np.int32)
-        rows = np.minimum(np.searchsorted(existing, wanted), len(existing) - 1)
-        exists = existing[rows] == wanted
+            return np.zeros(len(ids), np.bool_), np.empty(0, np.int32)
+        rows = np.minimum(np.searchsorted(existing, ids), len(existing) - 1)
+        exists = existing[rows] == ids
         return exists, rows[exists].astype(np.int32)
 
     def map_ids(self, uuids: Iterable[str]) -> dict[str, int]:
@@ -405,7 +405,7 @@ class ProviderColumns:
         for columns in self.classes.values():
             columns.inventories.renumber(numbers)
         self.memberships.renumber(numbers)
-        self.shape += 1
+        self.structure_version += 1
 
     def _set_providers(self, places: RowNumbers, rows: Sequence[Row]) -> None:
         providers = self.providers
@@ -417,7 +417,7 @@ class ProviderColumns:
             moved = np.array(values, np.int64)
             if not np.array_equal(column[places], moved):
                 column[places] = moved
-                self.shape += 1
+                self.structure_version += 1
         providers.described[places] = None
 
     def _set_inventories(self, positions: RowNumbers, loaded: ProviderRows) -> None:
@@ -451,13 +451,13 @@ class ProviderColumns:
         words = self.traits.build_words(offsets, traits[exists], len(positions))
         if not np.array_equal(self.traits.words[positions], words):
             self.traits.words[positions] = words
-            self.shape += 1
+            self.structure_version += 1
         owners, aggregates = _expand_pairs(loaded.aggregates)
         exists, rows = self.find_existing_rows(owners)
         order = np.lexsort((aggregates[exists], rows))
         memberships = RowValues(rows[order], {"aggregate": aggregates[exists][order]})
         if self.memberships.replace(positions, memberships):
-            self.shape += 1
+            self.structure_version += 1
 
     def compute_sums(self) -> dict[int, ProviderSums]:
         """Map batch numbers to sums of generations and used amounts.
@@ -559,9 +559,9 @@ def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
     keys, amounts = keys[order], sums[order, 2]
     matched = np.zeros(len(ids), np.int64)
     if len(keys):
-        wanted = ids * width + classes
-        positions = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        is_match = keys[positions] == wanted
+        searched_keys = ids * width + classes
+        positions = np.minimum(np.searchsorted(keys, searched_keys), len(keys) - 1)
+        is_match = keys[positions] == searched_keys
         matched[is_match] = amounts[positions[is_match]]
     return matched
 

@@ -27,7 +27,7 @@ _Ids = frozenset[int]
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
 #: Trying a provider costs a step, and a further step per this number of slots.
-_SLOTS = 16
+_SLOTS_PER_STEP = 16
 #: From this number of possible combinations on, checking feasibility first saves time.
 _MIN_TO_CHECK = 1000
 
@@ -403,7 +403,11 @@ class _Chooser:
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend, price = (range(len(order)), self._budget.consume, 1 + len(order) // _SLOTS)
+        slots, spend, price = (
+            range(len(order)),
+            self._budget.consume,
+            1 + len(order) // _SLOTS_PER_STEP,
+        )
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1

@@ -166,10 +166,10 @@ class ConstraintEvaluator:
 
         The order is the same as in :func:`iterate_constraints`.
         """
-        if not self.names.topology.nested and counted is CountedRoot.OWN:
+        if not self.names.topology.has_nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
         for resource in group.resources:
-            yield self._has_room(*resource, rows)
+            yield self._has_capacity(*resource, rows)
         yield from self.iterate_trait_masks(group.traits, rows)
         if counted is CountedRoot.OWN:
             yield from self._yield_members(group.aggregates.member_of, rows)
@@ -206,11 +206,11 @@ class ConstraintEvaluator:
         for met in self.iterate_trait_masks(terms, rows):
             mask &= met
 
-    def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
+    def _has_capacity(self, name: str, amount: int, rows: SomeRows) -> Mask:
         columns = self.index.cloud.classes.get(self.names.classes[name])
         if columns is None:
             return np.zeros(count_rows(rows), np.bool_)
-        return columns.has_room(amount, rows)
+        return columns.has_capacity(amount, rows)
 
     def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: SomeRows) -> Mask:
         members = self.is_member(uuids)
@@ -240,7 +240,7 @@ def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbe
     count = evaluator.count_fitting_providers
     passing, rows = find_roots(index, search, after), slice(0, len(cloud))
     # Traits are not checked if providers share, as a sharing provider may have the trait.
-    sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
+    sets = search.rules.trait_choices[: 0 if search.names.topology.has_sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
             _find_roots_of(index, cloud.traits.has_any_trait(choices, rows), rows)[passing]
@@ -292,8 +292,8 @@ def _find_served(
     """
     counted = _select_counted_root(slot, CountedRoot.OWN)
     mask = _find_roots_of(index, evaluator.can_serve(slot.group, counted, rows), rows)
-    if evaluator.names.topology.sharing:
-        (_, anchors), (sharers, positions) = index.sharing, index.distinct_sharers
+    if evaluator.names.topology.has_sharing:
+        (_, anchors), (sharers, positions) = index.sharing_pairs, index.distinct_sharers
         counted = _select_counted_root(slot, CountedRoot.OTHER)
         serves = evaluator.can_serve(slot.group, counted, sharers)[positions]
         mask[anchors[serves & can_use_sharing(slot, evaluator, anchors)]] = True

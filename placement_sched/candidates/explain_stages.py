@@ -201,11 +201,11 @@ class _Checker:
         self, index: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
     ) -> None:
         self._tree_index, self._evaluator = index, ConstraintEvaluator(index, search.names)
-        self._set_uses(roots, sharing=search.names.topology.sharing)
+        self._set_uses(roots, has_sharing=search.names.topology.has_sharing)
         self.met = np.ones((stages, len(self._rows)), np.bool_)
         self.own_failures: dict[int, Mask] = {}
 
-    def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
+    def _set_uses(self, roots: Collection[int] | None, *, has_sharing: bool) -> None:
         tree_index = self._tree_index
         if roots is None:
             root_rows = tree_index.roots
@@ -214,9 +214,9 @@ class _Checker:
             root_rows = np.sort(tree_index.cloud.find_rows(roots))
             rows = tree_index.find_tree_rows(tree_index.cloud.providers.ids[root_rows])
         trees, is_shared = tree_index.root_rows[rows], np.zeros(len(rows), np.bool_)
-        if sharing:
+        if has_sharing:
             pairs = tree_index.find_sharing_pairs(root_rows)
-            sharers, anchors = (each[pairs] for each in tree_index.sharing)
+            sharers, anchors = (each[pairs] for each in tree_index.sharing_pairs)
             rows, trees = np.concatenate((rows, sharers)), np.concatenate((trees, anchors))
             is_shared = np.concatenate((is_shared, np.ones(len(pairs), np.bool_)))
         if len(rows) > len(root_rows):

@@ -86,12 +86,12 @@ def select_single_providers(
 
 
 def find_sharing_trees(
-    connection: Connection, shares: int, aggregates: Collection[int]
+    connection: Connection, sharing_trait: int, aggregates: Collection[int]
 ) -> Iterator[int]:
     """Return the ids of all providers whose tree contains a sharing provider.
 
-    Only sharing providers in any of these aggregates count. ``shares`` is the id of the trait
-    MISC_SHARES_VIA_AGGREGATE.
+    Only sharing providers in any of these aggregates count. ``sharing_trait`` is the id of the
+    trait MISC_SHARES_VIA_AGGREGATE.
     """
     sharer = tables.resource_providers.alias("sharer")
     membership = _AGGREGATES.c
@@ -101,7 +101,7 @@ def find_sharing_trees(
         .join(sharer, sharer.c.root_provider_id == _PROVIDER.root_provider_id)
         .join(_TRAITS, _TRAITS.c.resource_provider_id == sharer.c.id)
         .join(_AGGREGATES, membership.resource_provider_id == sharer.c.id)
-        .where(_TRAITS.c.trait_id == shares)
+        .where(_TRAITS.c.trait_id == sharing_trait)
     )
     return select_scalars_in_batches(connection, statement, membership.aggregate_id, aggregates)
 
@@ -211,7 +211,7 @@ class LoadedProviders(ProviderSource):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._cloud = ProviderColumns(provider_state.build_empty_names(connection))
-        self._shape: tuple[int, TreeIndex] | None = None
+        self._versioned_index: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
         self._loaded_trees: set[int] = set()
         self._is_whole = False
@@ -227,9 +227,15 @@ class LoadedProviders(ProviderSource):
             else:
                 self._load_trees(roots)
                 self._load(providers)
-        if self._shape is None or self._shape[0] != self._cloud.shape:
-            self._shape = (self._cloud.shape, TreeIndex(self._cloud, self._sharing_trait))
-        yield self._cloud, self._shape[1]
+        if (
+            self._versioned_index is None
+            or self._versioned_index[0] != self._cloud.structure_version
+        ):
+            self._versioned_index = (
+                self._cloud.structure_version,
+                TreeIndex(self._cloud, self._sharing_trait),
+            )
+        yield self._cloud, self._versioned_index[1]
 
     def _load_all(self) -> None:
         for batch in provider_state.read_all_providers(self._connection):
@@ -264,19 +270,19 @@ class LoadedProviders(ProviderSource):
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Resolve all names of a query with a single SQL statement."""
-        wanted_traits = list_traits(query) | {SHARES}
-        wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
-        statement = _select_names(with_aggregates=bool(wanted_aggregates))
-        values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
+        requested_traits = list_traits(query) | {SHARES}
+        requested_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
+        statement = _select_names(with_aggregates=bool(requested_aggregates))
+        values = {"traits": sorted(requested_traits), "aggregates": sorted(requested_aggregates)}
         ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
         for kind, number, name in self._connection.execute(statement, values).all():
             ids_by_kind[kind][name] = number
         classes, trait_ids, aggregates, topology_ids = ids_by_kind
         topology = Topology(
-            nested=bool(topology_ids["nested"]), sharing=bool(topology_ids["sharing"])
+            has_nested=bool(topology_ids["nested"]), has_sharing=bool(topology_ids["sharing"])
         )
         names = check_names(query, ResolvedNames(classes, trait_ids, aggregates, topology))
-        self._sharing_trait = names.traits.get(SHARES) if names.topology.sharing else None
+        self._sharing_trait = names.traits.get(SHARES) if names.topology.has_sharing else None
         return names
 
     @cached_property
@@ -299,13 +305,13 @@ class LoadedProviders(ProviderSource):
         after = 0
         while True:
             missing = None if limit is None else limit - len(providers)
-            ids = self._find_ids_alone(query, names, missing, after)
+            ids = self._find_single_provider_ids(query, names, missing, after)
             providers += self.select_serving(query, names, ids)
             if missing is None or len(ids) < missing or len(providers) == limit:
                 return tuple(providers)
             after = ids[-1]
 
-    def _find_ids_alone(
+    def _find_single_provider_ids(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
     ) -> Sequence[int]:
         (group,) = query.groups
@@ -327,7 +333,7 @@ class LoadedProviders(ProviderSource):
         """Return the first root ids above ``after`` whose trees may serve."""
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
-        has_sharing = search.names.topology.sharing
+        has_sharing = search.names.topology.has_sharing
         # Traits are not checked if providers share, as a sharing provider may have the trait.
         sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
         pairs = _select_sharing_pairs() if has_sharing else None
@@ -364,10 +370,10 @@ class LoadedProviders(ProviderSource):
 @cache
 def _select_names(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
     traits, classes = tables.traits.c, tables.resource_classes.c
-    shares = sa.select(traits.id).where(traits.name == SHARES).scalar_subquery()
+    sharing_trait = sa.select(traits.id).where(traits.name == SHARES).scalar_subquery()
     # Both conditions use an index.
     any_child = sa.exists().where(tables.resource_providers.c.parent_provider_id.is_not(None))
-    any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
+    any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == sharing_trait)
     named = traits.name.in_(sa.bindparam("traits", expanding=True))
     parts: list[sa.Select[*tuple[Any, ...]]] = [
         sa.select(sa.literal(_TRAIT), traits.id, convert_to_unicode(traits.name)).where(named),

@@ -368,7 +368,7 @@ def _find_linked_memberships(search: Search, stages: Sequence[Stage]) -> int:
     dropped, the provider or its root may meet the remaining constraints.
     """
     group = search.query.group
-    if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
+    if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.has_nested:
         return 0
     return _build_stage_bits(
         stage for stage in stages if stage.constraint.kind == "member_of" and not stage.suffix

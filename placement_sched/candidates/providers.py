@@ -89,14 +89,14 @@ class ProviderSource(ABC):
                 tree_rows = evaluator.find_tree_rows(group.in_tree)
                 return tuple(
                     cloud.describe_providers(
-                        tree_rows[_find_alone(evaluator, query, tree_rows)][:limit]
+                        tree_rows[_compute_group_mask(evaluator, query, tree_rows)][:limit]
                     )
                 )
             providers: list[CandidateProvider] = []
             start, size = 0, len(cloud) if limit is None else _BLOCK * limit
             while start < len(cloud) and (limit is None or len(providers) < limit):
                 block = slice(start, min(start + size, len(cloud)))
-                rows = np.flatnonzero(_find_alone(evaluator, query, block)) + start
+                rows = np.flatnonzero(_compute_group_mask(evaluator, query, block)) + start
                 rows = rows[cloud.providers.roots[rows] != 0]
                 if limit is not None:
                     rows = rows[: limit - len(providers)]
@@ -104,16 +104,20 @@ class ProviderSource(ABC):
                 start, size = block.stop, size * _GROWTH
         return tuple(providers)
 
-    def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
+    def _find_single_provider_ids(
+        self, query: CandidatesQuery, names: ResolvedNames
+    ) -> Sequence[int]:
         with self.open_columns(whole=True) as (cloud, index):
-            serving = _find_alone(ConstraintEvaluator(index, names), query, slice(0, len(cloud)))
+            serving = _compute_group_mask(
+                ConstraintEvaluator(index, names), query, slice(0, len(cloud))
+            )
             return _list_ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
     def sample_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
     ) -> tuple[CandidateProvider, ...]:
         """Return a uniform sample of the providers that serve a single group."""
-        ids = self._find_ids_alone(query, names)
+        ids = self._find_single_provider_ids(query, names)
         sample = random.sample(ids, len(ids) if limit is None else min(limit, len(ids)))
         by_id = {provider.id: provider for provider in self.select_serving(query, names, sample)}
         return tuple([by_id[key] for key in sample if key in by_id])
@@ -129,7 +133,7 @@ class ProviderSource(ABC):
             rows = np.sort(cloud.find_rows(ids))
             return tuple(
                 cloud.describe_providers(
-                    rows[_find_alone(ConstraintEvaluator(index, names), query, rows)]
+                    rows[_compute_group_mask(ConstraintEvaluator(index, names), query, rows)]
                 )
             )
 
@@ -238,7 +242,7 @@ class CachedProviders(ProviderSource):
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names of a query."""
         with self.cache.lock_columns() as (cloud, index):
-            names, topology = cloud.names, Topology(index.nested, bool(len(index.sharers)))
+            names, topology = cloud.names, Topology(index.has_nested, bool(len(index.sharers)))
         return check_names(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
         )
@@ -254,7 +258,7 @@ def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
     return ids
 
 
-def _find_alone(
+def _compute_group_mask(
     evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
 ) -> Mask:
     """Return a mask of the rows that can serve the only group of a query."""

@@ -20,13 +20,13 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 class Topology:
     """Whether the cloud has child providers and sharing providers."""
 
-    nested: bool
-    sharing: bool
+    has_nested: bool
+    has_sharing: bool
 
     @property
-    def flat(self) -> bool:
+    def is_flat(self) -> bool:
         """Return whether no provider has a parent, and none shares."""
-        return not (self.nested or self.sharing)
+        return not (self.has_nested or self.has_sharing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Search:
         The query has a single group without ``same_subtree``, and no provider of the cloud has a
         parent or shares its inventories.
         """
-        return self.query.is_plain and self.names.topology.flat
+        return self.query.is_plain and self.names.topology.is_flat
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

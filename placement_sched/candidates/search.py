@@ -81,9 +81,9 @@ def find_on(
     if search.is_single_provider:
         serving = source.select_serving(search.query, search.names, source.map_ids(roots).values())
         return _build_single_candidates(search, serving, limit=None)
-    only = sorted(source.map_ids(roots).values())
+    root_ids = sorted(source.map_ids(roots).values())
     limit = settings.scheduler.max_placement_results
-    return _find_in_trees(_build_reader(source, search, settings), limit, only=only)
+    return _find_in_trees(_build_reader(source, search, settings), limit, root_ids=root_ids)
 
 
 def _build_reader(source: ProviderSource, search: Search, settings: Settings) -> TreeReader:
@@ -153,23 +153,23 @@ def _find_in_trees(
     *,
     in_turn: bool = False,
     random: Random | None = None,
-    only: Sequence[int] | None = None,
+    root_ids: Sequence[int] | None = None,
 ) -> Candidates:
     search = reader.search
     batches = CandidateBatches(
         reader=reader,
         # Many candidates share a layout.
-        layout_of=cache(partial(_build_layout, search.slots, search.names.class_names)),
+        build_layout=cache(partial(_build_layout, search.slots, search.names.class_names)),
         limit=limit,
         in_turn=in_turn,
         random=random,
-        only=only,
+        root_ids=root_ids,
     )
     batches.run()
     return Candidates(
         requests=tuple(batches.requests),
-        providers=reader.source.describe(batches.serving),
-        limited=batches.lacking == 0,
+        providers=reader.source.describe(batches.provider_ids),
+        limited=batches.missing_count == 0,
     )
 
 

@@ -21,18 +21,18 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, valid until ``ProviderColumns.shape`` changes."""
+    """The trees of a cloud, valid until ``ProviderColumns.structure_version`` changes."""
 
-    def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
+    def __init__(self, cloud: ProviderColumns, sharing_trait: int | None) -> None:
         """Index a cloud.
 
-        ``shares`` is the id of the trait of sharing providers, or None.
+        ``sharing_trait`` is the id of the trait of sharing providers, or None.
         """
-        self.cloud, self._shares = cloud, shares
+        self.cloud, self._sharing_trait = cloud, sharing_trait
         self._members: dict[frozenset[int], Mask] = {}
 
     @cached_property
-    def nested(self) -> bool:
+    def has_nested(self) -> bool:
         """Return whether any provider has a parent."""
         return bool((self.cloud.providers.parents != 0).any())
 
@@ -45,10 +45,10 @@ class TreeIndex:
     @cached_property
     def sharers(self) -> RowNumbers:
         """Return the rows of all sharing providers."""
-        if self._shares is None:
+        if self._sharing_trait is None:
             return np.empty(0, np.int32)
         whole = slice(0, len(self.cloud))
-        is_sharer = self.cloud.traits.has_any_trait(frozenset({self._shares}), whole)
+        is_sharer = self.cloud.traits.has_any_trait(frozenset({self._sharing_trait}), whole)
         return np.flatnonzero(is_sharer).astype(np.int32)
 
     @cached_property
@@ -71,9 +71,9 @@ class TreeIndex:
         if len(roots) == 1:
             first, last = np.searchsorted(sorted_roots, (roots[0], roots[0] + 1))
             return np.sort(order[first:last])
-        wanted = np.unique(roots)
-        first = np.searchsorted(sorted_roots, wanted, "left")
-        end = np.searchsorted(sorted_roots, wanted, "right")
+        distinct_roots = np.unique(roots)
+        first = np.searchsorted(sorted_roots, distinct_roots, "left")
+        end = np.searchsorted(sorted_roots, distinct_roots, "right")
         return np.sort(order[expand_ranges(first, end)])
 
     def is_member(self, aggregates: frozenset[int]) -> Mask:
@@ -99,7 +99,7 @@ class TreeIndex:
         return mask[roots] & (roots >= 0)
 
     @cached_property
-    def sharing(self) -> tuple[RowNumbers, RowNumbers]:
+    def sharing_pairs(self) -> tuple[RowNumbers, RowNumbers]:
         """Return all pairs of a sharing provider and a root whose tree it serves.
 
         The first value has the rows of the providers, and the second value the rows of the roots.
@@ -124,17 +124,17 @@ class TreeIndex:
         return providers[is_other_tree], roots[is_other_tree]
 
     def find_sharing_pairs(self, roots: RowNumbers) -> _Ids:
-        """Return the sorted positions of these roots' pairs in :attr:`sharing`."""
-        anchors = self.sharing[1]
+        """Return the sorted positions of these roots' pairs in :attr:`sharing_pairs`."""
+        anchors = self.sharing_pairs[1]
         first = np.searchsorted(anchors, roots, "left")
         return expand_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
-        """Return the rows of the distinct providers in :attr:`sharing`.
+        """Return the rows of the distinct providers in :attr:`sharing_pairs`.
 
         The second value has the index of each pair's provider in the first value. Constraints are
         evaluated once for each provider, because few providers share, each with many trees.
         """
-        distinct, places = np.unique(self.sharing[0], return_inverse=True)
+        distinct, places = np.unique(self.sharing_pairs[0], return_inverse=True)
         return distinct, places

@@ -29,9 +29,9 @@ from placement_sched.candidates.tree_index import TreeIndex
 _Numbers = NDArray[np.int64]
 
 #: Number of conditions per tree that cost no step, and of further conditions that cost a step.
-_FREE_CONDITIONS, _CONDITIONS = 50, 2
+_FREE_CONDITIONS, _CONDITIONS_PER_STEP = 50, 2
 #: Number of providers that may serve a slot, and of trees that share a provider, per step.
-_NOTED, _SHARED_NOTED = 20, 5
+_OPTIONS_PER_STEP, _SHARING_PAIRS_PER_STEP = 20, 5
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class _Uses:
         is_first[1:] = self.trees[1:] != self.trees[:-1]
         return np.flatnonzero(is_first)
 
-    def select_trees(self, is_kept: Mask) -> "_Uses":
-        if is_kept.all():
+    def select_trees(self, selection: Mask) -> "_Uses":
+        if selection.all():
             return self
-        return self.select_uses(np.repeat(is_kept, np.diff(self.starts, append=len(self.rows))))
+        return self.select_uses(np.repeat(selection, np.diff(self.starts, append=len(self.rows))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +83,10 @@ class ProviderTrees:
     Columns with a value per tree: ``roots`` (id of the root), ``root_uuids``, and ``bounds`` (index
     of the first provider, with the end as an additional value). Columns with a value per provider,
     sorted by id within a tree: ``ids``, ``uuids``, ``serves`` (mask of ``distinct_slots``),
-    ``covers`` (mask of trait sets), ``is_sharer``, ``homes`` (id of its root in another tree, else
-    0), and ``parents`` (index of the parent within the tree, -1 for none). ``free`` has by class
-    the free amounts and ``max_unit``. Unless a rule needs ``parents`` or ``homes``, they are zeros.
+    ``covers`` (mask of trait sets), ``is_sharer``, ``other_tree_roots`` (id of its root in another
+    tree, else 0), and ``parents`` (index of the parent within the tree, -1 for none). ``free`` has
+    by class the free amounts and ``max_unit``. Unless a rule needs ``parents`` or
+    ``other_tree_roots``, they are zeros.
     """
 
     search: Search
@@ -97,7 +98,7 @@ class ProviderTrees:
     serves: Mask
     covers: Mask
     is_sharer: Mask
-    homes: _Numbers
+    other_tree_roots: _Numbers
     parents: _Numbers
     free: Mapping[int, tuple[_Numbers, _Numbers]]
 
@@ -123,7 +124,7 @@ class ProviderTrees:
         if self.search.rules.subtrees:
             numbers.append(self.parents)
         if self.search.rules.single_per_tree:
-            numbers.append(self.homes)
+            numbers.append(self.other_tree_roots)
         is_used = [bool(column.any()) for column in numbers]
         parts += [
             column.astype(np.int64).reshape(-1, 1).view(np.uint8)
@@ -183,7 +184,7 @@ class ProviderTrees:
             free=dict(self._yield_free_capacity(rows, with_all=with_all_free)),
             covers=covers,
             lineage=_build_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
-            roots=dict(enumerate(self.homes[rows].tolist()))
+            roots=dict(enumerate(self.other_tree_roots[rows].tolist()))
             if search.rules.single_per_tree
             else {},
         )
@@ -228,7 +229,7 @@ class TreeReader:
     search: Search
     budget: WorkBudget
     for_explanation: bool = False
-    _pools: set[bytes] = field(default_factory=set)
+    _sharing_only_keys: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
         """Return the trees that have a provider for every slot.
@@ -236,12 +237,14 @@ class TreeReader:
         The trees are in the order of ``roots``.
         """
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
-        self.budget.consume(len(roots) * conditions // _CONDITIONS)
+        self.budget.consume(len(roots) * conditions // _CONDITIONS_PER_STEP)
         with self.source.open_columns(roots=roots) as (cloud, index):
             exists, root_rows = cloud.find_existing_rows(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
             numbers = np.flatnonzero(exists)[order]
-            uses = self._keep_complete(index, self._find_uses(index, root_rows[order], numbers))
+            uses = self._select_complete_trees(
+                index, self._find_uses(index, root_rows[order], numbers)
+            )
             return self._build_trees(index, uses, np.array(roots, np.int64))
 
     def _find_uses(self, index: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
@@ -250,7 +253,7 @@ class TreeReader:
         serves = compute_slot_masks(index, self.search, rows, CountedRoot.OWN)
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         uses = _Uses(rows, trees, serves, np.zeros(len(rows), np.bool_)).select_uses(has_slot)
-        if self.search.names.topology.sharing:
+        if self.search.names.topology.has_sharing:
             uses = uses.merge(self._find_shared_uses(index, roots, numbers))
         if self.search.rules.subtrees:
             uses = uses.merge(_find_ancestors(index, uses))
@@ -259,8 +262,8 @@ class TreeReader:
     def _find_shared_uses(self, index: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Find the sharing providers that serve any slot of these trees."""
         pairs = index.find_sharing_pairs(roots)
-        self.budget.consume(len(pairs) // _SHARED_NOTED)
-        sharers, anchors = (rows[pairs] for rows in index.sharing)
+        self.budget.consume(len(pairs) // _SHARING_PAIRS_PER_STEP)
+        sharers, anchors = (rows[pairs] for rows in index.sharing_pairs)
         distinct, positions = index.distinct_sharers
         serves = compute_slot_masks(index, self.search, distinct, CountedRoot.OTHER)[
             positions[pairs]
@@ -272,16 +275,16 @@ class TreeReader:
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).select_uses(has_slot)
 
-    def _keep_complete(self, index: TreeIndex, uses: _Uses) -> _Uses:
-        """Keep the trees that may serve, and consume steps for all providers."""
-        if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
+    def _select_complete_trees(self, index: TreeIndex, uses: _Uses) -> _Uses:
+        """Select the trees that may serve, and consume steps for all providers."""
+        if self.search.names.topology.has_sharing and not self.for_explanation and len(uses.rows):
             uses = uses.select_trees(self._is_new(index, uses))
         if not len(uses.rows):
             return uses
         starts = uses.starts
         sizes = [len(positions) for positions in self.search.equal_slots]
-        noted = np.add.reduceat(uses.serves @ np.array(sizes, np.int64), starts)
-        self.budget.consume(int((noted // _NOTED).sum()))
+        option_counts = np.add.reduceat(uses.serves @ np.array(sizes, np.int64), starts)
+        self.budget.consume(int((option_counts // _OPTIONS_PER_STEP).sum()))
         has_each = np.logical_or.reduceat(uses.serves, starts, axis=0)
         is_complete: Mask = np.logical_and.reduce(has_each, axis=1)
         choices = self.search.rules.trait_choices
@@ -289,8 +292,8 @@ class TreeReader:
             is_plain = [not slot.suffix for slot in self.search.distinct_slots]
             counted = uses.serves[:, np.array(is_plain)].any(axis=1)
             for traits in choices:
-                has_one = counted & index.cloud.traits.has_any_trait(traits, uses.rows)
-                is_complete &= np.logical_or.reduceat(has_one, starts)
+                has_trait = counted & index.cloud.traits.has_any_trait(traits, uses.rows)
+                is_complete &= np.logical_or.reduceat(has_trait, starts)
         return uses.select_trees(is_complete)
 
     def _is_new(self, index: TreeIndex, uses: _Uses) -> Mask:
@@ -306,8 +309,8 @@ class TreeReader:
         for tree in np.flatnonzero(~has_own).tolist():
             rows = slice(*bounds[tree : tree + 2].tolist())
             key = ids[rows].tobytes() + uses.serves[rows].tobytes()
-            is_new[tree] = key not in self._pools
-            self._pools.add(key)
+            is_new[tree] = key not in self._sharing_only_keys
+            self._sharing_only_keys.add(key)
         return is_new
 
     def _build_trees(self, index: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
@@ -318,11 +321,11 @@ class TreeReader:
             covers[:, bit] = cloud.traits.has_any_trait(choices, rows)
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
-        if self.search.names.topology.sharing:
+        if self.search.names.topology.has_sharing:
             # Providers that share only with trees that are not loaded also count.
             is_sharer = np.isin(rows, index.sharers)
         tree_roots = roots[uses.trees[starts]]
-        homes = (
+        other_tree_roots = (
             np.where(uses.is_shared, providers.roots[rows], 0) if rules.single_per_tree else zeros
         )
         return ProviderTrees(
@@ -335,7 +338,7 @@ class TreeReader:
             serves=uses.serves,
             covers=covers,
             is_sharer=is_sharer,
-            homes=homes,
+            other_tree_roots=other_tree_roots,
             parents=_find_parents(index, uses) if rules.subtrees else zeros,
             free={
                 class_id: _read_free(index, rows, class_id)
@@ -393,11 +396,11 @@ def _find_parents(index: TreeIndex, uses: _Uses) -> _Numbers:
         return rows
     keys = uses.trees * number + uses.rows
     order = np.argsort(keys)
-    wanted = uses.trees * number + rows
-    positions = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    parent_keys = uses.trees * number + rows
+    positions = order[np.minimum(np.searchsorted(keys, parent_keys, sorter=order), len(keys) - 1)]
     starts = uses.starts
     first = np.repeat(starts, np.diff(starts, append=len(keys)))
-    return np.where((rows >= 0) & (keys[positions] == wanted), positions - first, -1)
+    return np.where((rows >= 0) & (keys[positions] == parent_keys), positions - first, -1)
 
 
 def _build_lineage(parents: Sequence[int]) -> dict[int, frozenset[int]]:

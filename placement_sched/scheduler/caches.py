@@ -299,7 +299,7 @@ class ProcessCaches:
         """
         if not settings.placement.providers_in_memory:
             return cls()
-        return cls(ProviderCache(change_log, report=report, opened=database.read))
+        return cls(ProviderCache(change_log, report=report, open_connection=database.read))
 
     def fill(self, database: Database, seconds: float = MAX_FILL_WAIT) -> None:
         """Start to fill the provider cache, and wait at most ``seconds``.

@@ -176,7 +176,7 @@ def test_requests_use_the_database_during_a_cache_reload(
     database_with_hosts, settings, connection, fake_change_log, delayed_cache_load
 ):
     """At the start, and when the log is in doubt. Running requests still read the old cache."""
-    cache = ProviderCache(fake_change_log, opened=database_with_hosts.read)
+    cache = ProviderCache(fake_change_log, open_connection=database_with_hosts.read)
     for readings in (1, 2):
         assert not cache.refresh(connection)
         assert not cache.refresh(connection)
@@ -228,7 +228,7 @@ def test_requests_use_the_database_after_a_failed_cache_load(
         assert requested.wait(60)  # otherwise a fast thread loads the cache before the request
         return outcome
 
-    cache = ProviderCache(fake_change_log, clock=clock, opened=open_next_connection)
+    cache = ProviderCache(fake_change_log, clock=clock, open_connection=open_next_connection)
     assert not cache.refresh(connection)
     cache.wait(60)
     assert not cache.refresh(connection)
@@ -255,7 +255,7 @@ def test_cache_is_loaded_again_a_minute_after_a_failed_load(
 @pytest.fixture
 def background_cache(database_with_hosts, connection, fake_change_log, clock):
     """A cache that was loaded and is checked by background threads."""
-    cache = ProviderCache(fake_change_log, clock=clock, opened=database_with_hosts.read)
+    cache = ProviderCache(fake_change_log, clock=clock, open_connection=database_with_hosts.read)
     cache.refresh(connection)
     cache.wait(60)
     return cache

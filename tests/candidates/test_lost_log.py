@@ -63,7 +63,7 @@ def increment_provider_generations(database):
 def test_dropped_triggers_of_the_change_log_are_detected(database_with_hosts, cache, clock, caplog):
     drop_provider_trigger(database_with_hosts)
     increment_provider_generations(database_with_hosts)
-    cache.run_refresh(database_with_hosts.read)
+    cache.run_checks(database_with_hosts.read)
     assert not refresh_cache(cache, database_with_hosts)
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
     sync_schema(database_with_hosts)
@@ -75,7 +75,7 @@ def test_dropped_triggers_of_the_change_log_are_detected(database_with_hosts, ca
 
 
 def test_idle_worker_detects_dropped_triggers_of_the_change_log(database_with_hosts, clock):
-    cache = ProviderCache(change_log, clock=clock, opened=database_with_hosts.read)
+    cache = ProviderCache(change_log, clock=clock, open_connection=database_with_hosts.read)
     refresh_cache(cache, database_with_hosts)
     cache.wait(10)
     assert refresh_cache(cache, database_with_hosts)

@@ -129,7 +129,7 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
             source, search, services.settings, services.random, single_per_tree=not shows_trees
         )
         providers = result.providers
-        if shows_trees and search.names.topology.nested:
+        if shows_trees and search.names.topology.has_nested:
             providers = source.list_tree_providers([provider.id for provider in providers])
         summaries = render_summaries(source, providers, _get_summary_fields(call, query))
     requests = render(result.requests, call.version)
