@@ -125,8 +125,8 @@ class RandomCloudChanger:
         connection.execute(insert(allocations), row)
 
     def _delete_allocations(self, connection: Connection, provider_id: int) -> None:
-        held = allocations.c.resource_provider_id == provider_id
-        connection.execute(delete(allocations).where(held))
+        is_of_provider = allocations.c.resource_provider_id == provider_id
+        connection.execute(delete(allocations).where(is_of_provider))
 
     def _change_inventory(self, connection: Connection, provider_id: int) -> None:
         name = self.random.choice(CHILD_RESOURCE_CLASSES)

@@ -21,10 +21,10 @@ def provider(
     aggregates: Iterable[str] = (),
 ) -> Host:
     """Return a provider with these totals per resource class."""
-    held = {}
+    built_inventories = {}
     for resource_class, total in (inventories or {}).items():
-        held |= build_inventory(resource_class, total)
-    return Host(name, held, frozenset(traits), frozenset(aggregates), under)
+        built_inventories |= build_inventory(resource_class, total)
+    return Host(name, built_inventories, frozenset(traits), frozenset(aggregates), under)
 
 
 def build_cloud(*providers: Host) -> Cloud:

@@ -79,15 +79,15 @@ def _list_all_constraints(
 
 
 def _build_partial_query(
-    query: CandidatesQuery, kept: list[tuple[ConstraintName, str | None, RequestGroup]]
+    query: CandidatesQuery, constraints: list[tuple[ConstraintName, str | None, RequestGroup]]
 ):
     groups = tuple(
         _join_constraints(
-            group.suffix, [part for _, suffix, part in kept if suffix == group.suffix]
+            group.suffix, [part for _, suffix, part in constraints if suffix == group.suffix]
         )
         for group in query.groups
     )
-    root = _join_constraints("", [part for _, suffix, part in kept if suffix is None])
+    root = _join_constraints("", [part for _, suffix, part in constraints if suffix is None])
     return replace(query, groups=groups, root=root.traits)
 
 
@@ -104,16 +104,16 @@ def build_relaxed_query(
     query: CandidatesQuery, dropped: tuple[ConstraintName, ...]
 ) -> CandidatesQuery:
     """Return the query without some constraints or rules."""
-    kept = [part for part in _list_all_constraints(query) if part[0] not in dropped]
-    loosened = _build_partial_query(query, kept)
+    constraints = [part for part in _list_all_constraints(query) if part[0] not in dropped]
+    relaxed_query = _build_partial_query(query, constraints)
     if ("group_policy", "isolate") in dropped:
-        loosened = replace(loosened, group_policy="none")
+        relaxed_query = replace(relaxed_query, group_policy="none")
     subtrees = (
         suffixes
         for suffixes in query.same_subtrees
         if ("same_subtree", ",".join(suffixes)) not in dropped
     )
-    return replace(loosened, same_subtrees=tuple(subtrees))
+    return replace(relaxed_query, same_subtrees=tuple(subtrees))
 
 
 def list_constraint_names(query: CandidatesQuery) -> list[ConstraintName]:

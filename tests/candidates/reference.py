@@ -160,14 +160,14 @@ def _is_query_satisfied(
     chosen: tuple[Host, ...],
 ) -> bool:
     """Return whether a combination of providers meets the rules of the whole query."""
-    together = frozenset().union(
+    all_traits = frozenset().union(
         *(host.traits for slot, host in zip(slots, chosen, strict=True) if not slot.group.suffix)
     )
     suffixed = [host for slot, host in zip(slots, chosen, strict=True) if slot.group.suffix]
     by_suffix = {slot.group.suffix: host for slot, host in zip(slots, chosen, strict=True)}
     unsuffixed = query.group or RequestGroup()
     return (
-        _has_required_traits(together, unsuffixed.traits)
+        _has_required_traits(all_traits, unsuffixed.traits)
         and not (query.isolates and len({host.name for host in suffixed}) < len(suffixed))
         and all(
             _is_within_one_subtree(cloud, [by_suffix[suffix] for suffix in suffixes])
@@ -187,11 +187,16 @@ def _is_within_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
 def _has_enough_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
     inventories = {
-        (host.name, name): held for host in chosen for name, held in host.inventories.items()
+        (host.name, name): used_inventory
+        for host in chosen
+        for name, used_inventory in host.inventories.items()
     }
     for place, amount in _sum_requested_amounts(slots, chosen).items():
-        held = inventories[place]
-        if held.used + amount > held.inventory.capacity or amount > held.inventory.max_unit:
+        used_inventory = inventories[place]
+        if (
+            used_inventory.used + amount > used_inventory.inventory.capacity
+            or amount > used_inventory.inventory.max_unit
+        ):
             return False
     return True
 
@@ -245,5 +250,5 @@ def _has_provider_for_group(
     ]
     if len(slots) == 1:
         return any(_has_required_traits(host.traits, group.traits) for host in fitting[0])
-    together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
-    return all(fitting) and _has_required_traits(together, group.traits)
+    all_traits = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
+    return all(fitting) and _has_required_traits(all_traits, group.traits)

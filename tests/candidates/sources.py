@@ -83,6 +83,6 @@ def search_and_explain_candidates(
     with database.read() as connection:
         source = make_provider_source(connection)
         search = prepare(source, query)
-        found = find(source, search, settings, Random(1))
-        run = SearchRun(connection, source, search, found, settings, NodeNames())
-        return found, explain(run, ExplanationView())
+        candidates = find(source, search, settings, Random(1))
+        run = SearchRun(connection, source, search, candidates, settings, NodeNames())
+        return candidates, explain(run, ExplanationView())

@@ -71,8 +71,8 @@ def _build_cloud_with_cards(trees, serving):
     )
 
 
-def _list_root_uuids(found):
-    return [request.root_uuid for request in found.requests]
+def _list_root_uuids(candidates):
+    return [request.root_uuid for request in candidates.requests]
 
 
 @pytest.fixture
@@ -215,9 +215,11 @@ def test_search_continues_after_empty_batches_of_trees(
 ):
     # Only the last tree has a card of its own for each slot.
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
-    alone = [member for number in range(2, 30) for member in _build_host_tree(number, "A")]
+    single_card_trees = [
+        member for number in range(2, 30) for member in _build_host_tree(number, "A")
+    ]
     last = _build_host_tree(0, "AB", prefix="last ")
-    cloud = build_cloud(*_build_cloud_with_cards(2, set()).hosts, *alone, *last)
+    cloud = build_cloud(*_build_cloud_with_cards(2, set()).hosts, *single_card_trees, *last)
     load_cloud(database, cloud)
     result = find_candidates(database, CARDS_QUERY, settings.with_overrides({MAX_CANDIDATES: 2}))
     assert _list_root_uuids(result) == [uuid_of("last CN000")] * 2
@@ -231,8 +233,10 @@ def test_random_search_continues_with_growing_batches_of_trees_that_may_match(
     for name, size in {"_MIN_BATCH": 2, "_MAX_BATCH": 7}.items():
         monkeypatch.setattr(batches, name, size)
     empty = _build_cloud_with_cards(60, set()).hosts
-    alone = [member for number in range(60, 72) for member in _build_host_tree(number, "A")]
-    load_cloud(database, build_cloud(*empty, *alone))
+    single_card_trees = [
+        member for number in range(60, 72) for member in _build_host_tree(number, "A")
+    ]
+    load_cloud(database, build_cloud(*empty, *single_card_trees))
     options = settings.with_overrides({**RANDOM_ORDER_OPTIONS, MAX_CANDIDATES: 2})
     # With this seed the first batch has no tree that may match.
     assert not find_candidates(database, CARDS_QUERY, options, seed=3).requests

@@ -55,8 +55,8 @@ def cache(fake_change_log, clock, connection):
 
 def _find_root_uuids(cache, settings):
     source = CachedProviders(cache)
-    found = find(source, prepare(source, ONE_VCPU_QUERY), settings, Random(1))
-    return [request.root_uuid for request in found.requests]
+    candidates = find(source, prepare(source, ONE_VCPU_QUERY), settings, Random(1))
+    return [request.root_uuid for request in candidates.requests]
 
 
 def _add_host(database):

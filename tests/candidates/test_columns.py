@@ -17,8 +17,8 @@ def test_search_with_a_hundred_required_traits_finds_the_host(database, settings
     load_cloud(database, build_cloud(provider("CN", {"VCPU": 8}, traits=traits), *child))
     required = TraitTerms(tuple(frozenset({name}) for name in traits))
     group = RequestGroup(resources=(("VCPU", 1),), traits=required)
-    found = find_candidates(database, CandidatesQuery(groups=(group,)), settings)
-    assert [request.root_uuid for request in found.requests] == [uuid_of("CN")]
+    candidates = find_candidates(database, CandidatesQuery(groups=(group,)), settings)
+    assert [request.root_uuid for request in candidates.requests] == [uuid_of("CN")]
 
 
 @pytest.mark.usefixtures("with_and_without_provider_cache")
@@ -27,8 +27,8 @@ def test_capacity_with_a_huge_allocation_ratio_is_unlimited(database, settings):
     load_cloud(database, build_cloud(host, provider("child", under="CN1")))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
     query = CandidatesQuery(groups=tuple(groups), group_policy="none")
-    found = find_candidates(database, query, settings)
-    assert [request.root_uuid for request in found.requests] == [uuid_of("CN1")]
+    candidates = find_candidates(database, query, settings)
+    assert [request.root_uuid for request in candidates.requests] == [uuid_of("CN1")]
 
 
 @pytest.mark.usefixtures("with_and_without_provider_cache")

@@ -58,9 +58,11 @@ def test_each_combination_of_freely_chosen_providers_costs_a_step():
 def test_search_cost_of_a_thousand_trait_sets_is_that_of_one():
     choices = [{trait} for trait in range(1000)]
     carried = {0: set(range(500)), 1: set(range(500, 1000))}
-    found = _find_provider_combinations([range(8)] * 3, [""] * 3, carried, choices, budget=600)
-    assert all({0, 1} <= set(chosen) for chosen in found)
-    assert len(found) == 42
+    combinations = _find_provider_combinations(
+        [range(8)] * 3, [""] * 3, carried, choices, budget=600
+    )
+    assert all({0, 1} <= set(chosen) for chosen in combinations)
+    assert len(combinations) == 42
 
 
 # Groups under same_subtree
@@ -93,8 +95,8 @@ def test_same_subtree_groups_are_served_by_one_device_within_the_budget():
         free=_build_free_capacities(8, amount=8),
         lineage=_build_ancestors_of_devices(8),
     )
-    found = list(iterate_combinations(tree, _build_same_subtree_rules(8), WorkBudget(2000)))
-    assert found == [(device,) * 8 for device in range(8)]
+    combinations = list(iterate_combinations(tree, _build_same_subtree_rules(8), WorkBudget(2000)))
+    assert combinations == [(device,) * 8 for device in range(8)]
 
 
 def test_isolated_groups_cannot_share_a_single_device():

@@ -57,7 +57,7 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
     search = prepare(source, query)
     try:
         result = find(source, search, options, Random(7), single_per_tree=single_per_tree)
-        alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
+        host_candidates = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
     except TooComplex as rejection:
         return str(rejection)
     trees = source.list_tree_providers([provider.id for provider in result.providers])
@@ -73,7 +73,7 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
         result.limited,
         trees,
         shown,
-        render(alone.requests, Version(1, 39)),
+        render(host_candidates.requests, Version(1, 39)),
     )
 
 

@@ -10,10 +10,12 @@ from placement_sched.candidates.request import drop_duplicate_subtrees, select_m
 RANDOM_TRAIT_SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
-@given(sets=RANDOM_TRAIT_SETS, held=st.frozensets(st.integers(0, 4)))
-def test_minimal_trait_sets_imply_all_requested_sets(sets, held):
+@given(sets=RANDOM_TRAIT_SETS, provider_traits=st.frozensets(st.integers(0, 4)))
+def test_minimal_trait_sets_imply_all_requested_sets(sets, provider_traits):
     minimal = select_minimal_sets(sets)
-    assert all(names & held for names in minimal) == all(names & held for names in sets)
+    assert all(names & provider_traits for names in minimal) == all(
+        names & provider_traits for names in sets
+    )
     assert not any(names < other for names in minimal for other in minimal)
     assert len(set(minimal)) == len(minimal)
 

@@ -43,8 +43,8 @@ def _search_with_group(database, group, options, limit=None):
     return find_candidates(database, CandidatesQuery(groups=(group,), limit=limit), options)
 
 
-def _list_provider_uuids(found):
-    return [provider.uuid for provider in found.providers]
+def _list_provider_uuids(candidates):
+    return [provider.uuid for provider in candidates.providers]
 
 
 def _find_expected_root_uuids(cloud, group):

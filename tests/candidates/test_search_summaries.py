@@ -253,10 +253,10 @@ def test_trait_and_class_names_with_percent_signs_are_unchanged(
     with sqlite_database.read() as connection:
         search = prepare(make_provider_source(connection), query)
         result = find(make_provider_source(connection), search, sqlite_settings, Random(1))
-        shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
+        fields = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
             text = b"".join(
-                render_summaries(make_provider_source(connection), result.providers, shape)
+                render_summaries(make_provider_source(connection), result.providers, fields)
             )
             shown = orjson.loads(text)[host.uuid]
             expected = {"VCPU": {"capacity": 8, "used": 0}, odd: {"capacity": 2, "used": 0}}
@@ -290,8 +290,11 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     assert answer["provider_summaries"] == {
         host.uuid: {
             "resources": {
-                name: {"capacity": int(held.inventory.capacity), "used": held.used}
-                for name, held in host.inventories.items()
+                name: {
+                    "capacity": int(used_inventory.inventory.capacity),
+                    "used": used_inventory.used,
+                }
+                for name, used_inventory in host.inventories.items()
             },
             "traits": sorted(host.traits),
             "parent_provider_uuid": uuid_of(host.parent) if host.parent else None,

@@ -61,13 +61,13 @@ def _build_hosts_with_cards(number, cards):
     )
 
 
-def _find_candidates(database, query, options, *, alike=True, batch=None):
-    """Return the candidates. Unless ``alike``, no two trees count as equal."""
+def _find_candidates(database, query, options, *, grouped=True, batch=None):
+    """Return the candidates. Unless ``grouped``, no two trees count as equal."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         if batch is not None:
             patch.setattr(CandidateBatches, "_compute_first_size", lambda _self: batch)
             patch.setattr(CandidateBatches, "_estimate_next_size", lambda *_: batch)
-        if not alike:
+        if not grouped:
             keys = property(lambda trees: [b"%d" % root for root in trees.roots.tolist()])
             patch.setattr(ProviderTrees, "keys", keys)
         source = make_provider_source(connection)
@@ -76,9 +76,9 @@ def _find_candidates(database, query, options, *, alike=True, batch=None):
 
 def _find_grouped_candidates(database, query, options, *, batch=None):
     """Return candidates of grouped trees, after a comparison with single trees."""
-    together = _find_candidates(database, query, options, batch=batch)
-    assert together == _find_candidates(database, query, options, alike=False)
-    return together
+    candidates = _find_candidates(database, query, options, batch=batch)
+    assert candidates == _find_candidates(database, query, options, grouped=False)
+    return candidates
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_grouped_hosts_sharing_pools_have_the_candidates_of_single_trees(
 ):
     load_cloud(sqlite_database, _build_hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _find_grouped_candidates(sqlite_database, DISK_OF_POOLS_QUERY, options)
+    candidates = _find_grouped_candidates(sqlite_database, DISK_OF_POOLS_QUERY, options)
     per_host = 2 + (disk_of_hosts > 0)
-    assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
+    assert len(candidates.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
 
 def test_candidates_of_sharing_providers_alone_are_returned_once(sqlite_database, sqlite_settings):
@@ -158,21 +158,21 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
 
 def test_search_of_equal_trees_costs_less_than_of_different_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _build_hosts_with_cards(30, 3))
-    together, alone = (
-        _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS_QUERY, alike)
-        for alike in (True, False)
+    grouped_budget, single_budget = (
+        _find_smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS_QUERY, grouped)
+        for grouped in (True, False)
     )
-    assert 500 < together < alone
+    assert 500 < grouped_budget < single_budget
 
 
-def _find_smallest_sufficient_budget(database, options, query, alike):
+def _find_smallest_sufficient_budget(database, options, query, grouped):
     """Return the smallest budget that is enough for a search."""
     rejected, answered = 0, 100_000
     while answered - rejected > 1:
         budget = (rejected + answered) // 2
         try:
             _find_candidates(
-                database, query, options.with_overrides({BUDGET_OPTION: budget}), alike=alike
+                database, query, options.with_overrides({BUDGET_OPTION: budget}), grouped=grouped
             )
         except TooComplex:
             rejected = budget
