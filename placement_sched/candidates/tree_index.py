@@ -21,7 +21,7 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, valid until ``ProviderColumns.structure_version`` changes."""
+    """Provider trees, valid until ``structure_version`` of the cloud changes."""
 
     def __init__(self, cloud: ProviderColumns, sharing_trait: int | None) -> None:
         """Index a cloud.
@@ -124,7 +124,7 @@ class TreeIndex:
         return providers[is_other_tree], roots[is_other_tree]
 
     def find_sharing_pairs(self, roots: RowNumbers) -> _Ids:
-        """Return the sorted positions of these roots' pairs in :attr:`sharing_pairs`."""
+        """Return sorted positions in :attr:`sharing_pairs` for these roots."""
         anchors = self.sharing_pairs[1]
         first = np.searchsorted(anchors, roots, "left")
         return expand_ranges(first, np.searchsorted(anchors, roots, "right"))

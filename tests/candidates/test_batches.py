@@ -78,16 +78,16 @@ def _list_root_uuids(candidates):
 @pytest.fixture
 def batch_sizes(monkeypatch):
     """Collect the number of trees of each batch."""
-    seen = []
+    sizes = []
 
     read = TreeReader.read
 
     def record_batch_size(self, roots):
-        seen.append(len(roots))
+        sizes.append(len(roots))
         return read(self, roots)
 
     monkeypatch.setattr(TreeReader, "read", record_batch_size)
-    return seen
+    return sizes
 
 
 def _use_small_batches(monkeypatch):

@@ -77,9 +77,9 @@ def test_cache_reads_changed_providers_with_one_statement(
     _execute_statement(database_with_hosts, update(resource_providers).values(generation=99))
     _log_all_providers_as_changed(fake_change_log, connection)
     for statements in (1, 0):
-        with record_statements(database_with_hosts) as seen:
+        with record_statements(database_with_hosts) as recorded_statements:
             assert cache.refresh(connection)
-        assert len(seen) == statements
+        assert len(recorded_statements) == statements
 
 
 def test_cache_tries_a_missing_change_log_again_after_a_minute(connection, fake_change_log, clock):

@@ -95,37 +95,39 @@ def test_cached_request_on_an_unchanged_cloud_takes_one_statement(make_caching_w
     expected = _request_candidates(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
     for _ in range(2):
-        with record_statements(database) as seen:
+        with record_statements(database) as recorded_statements:
             assert _request_candidates(cached, query).body == expected.body
-    assert len(seen) == 1
+    assert len(recorded_statements) == 1
 
 
 def test_cached_worker_finds_changes_of_another_worker(make_caching_worker):
     query, cloud = QUERIES_AND_CLOUDS["flat"]
-    worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
+    worker, other_worker = (
+        make_caching_worker(placement__providers_in_memory=True) for _ in range(2)
+    )
     load_cloud(worker.app.services.database, cloud)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
     body = build_body(LATEST, {uuid_of("CN0"): {"VCPU": 4}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
-    other.put_json(path, body, headers=LATEST_HEADERS)
+    other_worker.put_json(path, body, headers=LATEST_HEADERS)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 3
-    other.delete(path, headers=LATEST_HEADERS)
+    other_worker.delete(path, headers=LATEST_HEADERS)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
     new = {"uuid": uuid_of("new"), "name": "new"}
-    other.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
+    other_worker.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
     stocks = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
     place = f"/placement/resource_providers/{uuid_of('new')}"
-    other.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
-    other.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
+    other_worker.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
+    other_worker.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
     assert (
         _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
         == []
     )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
-    other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
+    other_worker.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
     answer = _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json
     assert list(answer["provider_summaries"]) == [uuid_of("new")]
-    other.delete(place, headers=LATEST_HEADERS)
+    other_worker.delete(place, headers=LATEST_HEADERS)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
 
 

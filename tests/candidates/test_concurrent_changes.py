@@ -80,10 +80,10 @@ CONCURRENT_CHANGES = {
 def _search_and_explain_candidates(connection, query, options):
     search = prepare(make_provider_source(connection), query)
     result = find(make_provider_source(connection), search, options, Random(1))
-    shown = make_provider_source(connection).list_tree_providers(
+    providers = make_provider_source(connection).list_tree_providers(
         [provider.id for provider in result.providers]
     )
-    render_summaries(make_provider_source(connection), shown)
+    render_summaries(make_provider_source(connection), providers)
     render(result.requests, Version(1, 39))
     return explain(
         SearchRun(
@@ -97,11 +97,11 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
     """Repeat a search with the change before each of its statements. Return their number."""
     for number in count(1):
         replace_cloud(database, cloud)
-        seen = []
+        statement_numbers = []
 
-        def change_at_statement(*_, number=number, seen=seen):
-            seen.append(number)
-            if len(seen) == number:
+        def change_at_statement(*_, number=number, statement_numbers=statement_numbers):
+            statement_numbers.append(number)
+            if len(statement_numbers) == number:
                 database.write(change)
 
         event.listen(database.reader, "before_cursor_execute", change_at_statement)
@@ -110,8 +110,8 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
         event.remove(database.reader, "before_cursor_execute", change_at_statement)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))
-        if len(seen) < number:
-            return len(seen)
+        if len(statement_numbers) < number:
+            return len(statement_numbers)
     return 0
 
 

@@ -256,12 +256,12 @@ def test_group_without_resources_is_in_the_mappings_only(sqlite_app):
 @pytest.mark.slow
 def test_sixty_member_of_sets_match_provider_or_root(database, settings):
     places = [f"a{number}" for number in range(60)]
-    few, rest = places[:30], places[30:]
+    root_aggregates, child_aggregates = places[:30], places[30:]
     cloud = build_cloud(
         provider("CN0", {"VCPU": 1}, aggregates=places),
         provider("NUMA0", {"VCPU": 1}, under="CN0"),
-        provider("CN1", {"VCPU": 1}, aggregates=few),
-        provider("NUMA1", {"VCPU": 1}, under="CN1", aggregates=rest),
+        provider("CN1", {"VCPU": 1}, aggregates=root_aggregates),
+        provider("NUMA1", {"VCPU": 1}, under="CN1", aggregates=child_aggregates),
         provider("CN2", {"VCPU": 1}),
         provider("NUMA2", {"VCPU": 1}, under="CN2", aggregates=places),
         provider("CN3", {"VCPU": 1}, aggregates=places[:-1]),

@@ -96,26 +96,28 @@ def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cl
 
 
 def _check_rejection_steps(cloud, query, reported):
-    standing = {host.name for host in cloud.hosts if host.parent is None}
-    assert reported.providers == len(standing)
+    remaining_roots = {host.name for host in cloud.hosts if host.parent is None}
+    assert reported.providers == len(remaining_roots)
     steps = iter(reported.steps)
     for name, prefix in list_partial_queries(query):
         step = next(steps)
         rejected = {
-            root for root in standing if not has_provider_for_each_slot(cloud, prefix, cloud[root])
+            root
+            for root in remaining_roots
+            if not has_provider_for_each_slot(cloud, prefix, cloud[root])
         }
         assert (step.constraint, step.detail) == name
-        assert (step.before, step.after) == (len(standing), len(standing - rejected))
+        assert (step.before, step.after) == (len(remaining_roots), len(remaining_roots - rejected))
         assert {rejection.host for rejection in step.rejected} == rejected
         assert all(rejection.reason for rejection in step.rejected)
-        standing -= rejected
-    rest = list(steps)
-    assert [step.constraint for step in rest] in ([], ["combination"])
-    for step in rest:
-        assert (step.before, step.after) == (len(standing), reported.hosts)
+        remaining_roots -= rejected
+    last_steps = list(steps)
+    assert [step.constraint for step in last_steps] in ([], ["combination"])
+    for step in last_steps:
+        assert (step.before, step.after) == (len(remaining_roots), reported.hosts)
         assert len(step.rejected) == step.before - step.after
-    if not rest:
-        assert len(standing) == reported.hosts
+    if not last_steps:
+        assert len(remaining_roots) == reported.hosts
     assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 

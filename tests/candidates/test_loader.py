@@ -99,10 +99,10 @@ def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_s
         source = LoadedProviders(connection)
         search = prepare(source, query)
         result = find(source, search, sqlite_settings, Random(1))
-        with record_statements(sqlite_database) as seen:
+        with record_statements(sqlite_database) as recorded_statements:
             described = source.list_tree_providers([provider.id for provider in result.providers])
     assert len(result.requests) == 10
     assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {
         provider.uuid for provider in described
     }
-    assert len(seen) == 0
+    assert len(recorded_statements) == 0

@@ -44,12 +44,12 @@ def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
     sqlite_database, sqlite_settings, hosts
 ):
     load_cloud(sqlite_database, build_cloud(*_build_hosts(hosts), FORBIDDEN_CHILD_PROVIDER))
-    with record_statements(sqlite_database) as seen:
+    with record_statements(sqlite_database) as recorded_statements:
         _, reported = search_and_explain_candidates(
             sqlite_database, TOO_LARGE_QUERY, sqlite_settings
         )
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
-    assert len(seen) == 10
+    assert len(recorded_statements) == 10
 
 
 def _build_tree_and_query_with_more_traits_than_can_be_combined(providers=13):

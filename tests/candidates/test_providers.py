@@ -61,7 +61,9 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
     except TooComplex as rejection:
         return str(rejection)
     trees = source.list_tree_providers([provider.id for provider in result.providers])
-    shown = [b"".join(render_summaries(source, trees, fields)) for fields in SUMMARY_FIELDS]
+    rendered_summaries = [
+        b"".join(render_summaries(source, trees, fields)) for fields in SUMMARY_FIELDS
+    ]
     ids = [*(provider.id for provider in trees), 10**6]
     columns = source.read_free_columns(ids, search.names.classes.values())
     return (
@@ -72,7 +74,7 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
         sorted(result.providers),
         result.limited,
         trees,
-        shown,
+        rendered_summaries,
         render(host_candidates.requests, Version(1, 39)),
     )
 

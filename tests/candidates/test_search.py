@@ -173,5 +173,5 @@ def test_breadth_first_takes_a_candidate_of_each_tree_first(
     expected = find_candidates_by_tree(cloud, query)
     assert all(convert_candidate(request) in expected[request.root_uuid] for request in requests)
     counts = Counter(request.root_uuid for request in requests)
-    most = max(counts.values(), default=0)
-    assert all(counts[root] >= min(most - 1, len(every)) for root, every in expected.items())
+    max_count = max(counts.values(), default=0)
+    assert all(counts[root] >= min(max_count - 1, len(every)) for root, every in expected.items())

@@ -109,10 +109,10 @@ def test_summary_has_the_new_name_of_a_renamed_class(app, host_uuid):
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
     app.put_json(path, renamed, headers=HEADERS_FOR_CLASS_RENAMES)
-    before = read_provider_summary(app, host_uuid)
-    assert before["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
+    summary = read_provider_summary(app, host_uuid)
+    assert summary["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
-    assert read_provider_summary(app, host_uuid) == before
+    assert read_provider_summary(app, host_uuid) == summary
 
 
 def test_summary_has_usage_beyond_the_largest_amount(app, host_uuid):
@@ -228,11 +228,11 @@ def test_summaries_include_whole_trees_since_1_29(app_with_cloud):
 def test_summaries_have_requested_classes_before_1_27_and_no_traits_before_1_17(
     app_with_cloud, version, classes, traits_shown
 ):
-    shown = _read_candidates(app_with_cloud, "resources=VCPU:4", version)["provider_summaries"][
+    summary = _read_candidates(app_with_cloud, "resources=VCPU:4", version)["provider_summaries"][
         uuid_of("NUMA")
     ]
-    assert shown["resources"].keys() == classes
-    assert ("traits" in shown) == traits_shown
+    assert summary["resources"].keys() == classes
+    assert ("traits" in summary) == traits_shown
 
 
 @pytest.mark.parametrize(("traits_shown", "tree"), [(True, True), (False, False)])
@@ -258,11 +258,11 @@ def test_trait_and_class_names_with_percent_signs_are_unchanged(
             text = b"".join(
                 render_summaries(make_provider_source(connection), result.providers, fields)
             )
-            shown = orjson.loads(text)[host.uuid]
+            summary = orjson.loads(text)[host.uuid]
             expected = {"VCPU": {"capacity": 8, "used": 0}, odd: {"capacity": 2, "used": 0}}
-            assert shown["resources"] == expected
-            assert shown.get("traits", []) == ([odd] if traits_shown else [])
-            assert ("root_provider_uuid" in shown) == tree
+            assert summary["resources"] == expected
+            assert summary.get("traits", []) == ([odd] if traits_shown else [])
+            assert ("root_provider_uuid" in summary) == tree
 
 
 @build_property_test_settings(20)

@@ -61,11 +61,11 @@ def _load_trees(app, members, trees):
 def _count_statements_and_candidates(app, query):
     """Return the numbers of statements and of candidates of a repeated query."""
     for _ in range(2):
-        with record_statements(app.app.services.database) as seen:
+        with record_statements(app.app.services.database) as recorded_statements:
             answer = app.get(
                 f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS
             ).json
-    return len(seen), len(answer["allocation_requests"])
+    return len(recorded_statements), len(answer["allocation_requests"])
 
 
 @pytest.mark.parametrize("trees", TREE_COUNTS)
