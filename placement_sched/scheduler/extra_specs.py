@@ -106,12 +106,14 @@ class ExtraSpecValidator:
     parameters: Sequence[Mapping[str, str]] | None = None
 
     def __post_init__(self) -> None:
-        kind = self.value.get("type")
-        if not isinstance(kind, type) or kind not in _LIMITS:
+        value_type = self.value.get("type")
+        if not isinstance(value_type, type) or value_type not in _LIMITS:
             raise ValueError(f"{self.name}: the type of the value must be str, int or bool")
-        unknown = set(self.value) - _LIMITS[kind] - {"type", "description"}
+        unknown = set(self.value) - _LIMITS[value_type] - {"type", "description"}
         if unknown:
-            raise ValueError(f"{self.name}: {kind.__name__} has no {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"{self.name}: {value_type.__name__} has no {', '.join(sorted(unknown))}"
+            )
         try:
             re.compile(self.value.get("pattern", ""))
             self.name_pattern.fullmatch("")
@@ -139,11 +141,11 @@ class ExtraSpecValidator:
 
     def check(self, value: str) -> None:
         """Raise :class:`Invalid` for a value that is not allowed."""
-        kind, problem = self.value["type"], None
+        value_type, problem = self.value["type"], None
         choices, pattern = self.value.get("enum"), self.value.get("pattern")
-        if kind is int:
+        if value_type is int:
             problem = self._check_number(value)
-        elif kind is bool and value.strip().lower() not in _BOOLEANS:
+        elif value_type is bool and value.strip().lower() not in _BOOLEANS:
             problem = "not a valid boolean-like value"
         elif choices is not None and value not in choices:
             problem = f"not one of: {', '.join(choices)}"
@@ -229,11 +231,11 @@ def _index_validators() -> tuple[
     set[re.Pattern[str]],
 ]:
     """Return validators by name, validators by pattern, and namespaces."""
-    every = list_validators()
+    validators = list_validators()
     return (
-        {each.name: each for each in every if not each.parameters},
-        [(each.name_pattern, each) for each in every if each.parameters],
-        {each.namespace_pattern for each in every if each.namespace_pattern is not None},
+        {each.name: each for each in validators if not each.parameters},
+        [(each.name_pattern, each) for each in validators if each.parameters],
+        {each.namespace_pattern for each in validators if each.namespace_pattern is not None},
     )
 
 
@@ -308,9 +310,12 @@ def _build_hardware_validators() -> list[ExtraSpecValidator]:
         f"quota:{name}": ("The priority of an instance under contention.", _LEVEL)
         for name in _LEVELS
     }
-    for names, kind in ((_AMOUNTS, build_integer_type(0)), (_SIGNED_AMOUNTS, build_integer_type())):
+    for names, value in (
+        (_AMOUNTS, build_integer_type(0)),
+        (_SIGNED_AMOUNTS, build_integer_type()),
+    ):
         for name in names.split():
-            quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", kind)
+            quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", value)
     by_choice = {
         name: (text, build_choice_type(*(choices or CHOICES[name.replace(":", "_")])))
         for name, (text, *choices) in _CHOICES.items()

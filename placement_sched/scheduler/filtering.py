@@ -17,7 +17,7 @@ from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
 from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
-from placement_sched.scheduler.plugin import calling, has_overrides
+from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -57,7 +57,7 @@ def run_filters(
     for plugin in filters:
         if not passed:
             break
-        with calling(plugin):
+        with PluginCall(plugin):
             if not plugin.run_filter_for_index(index):
                 continue
             verdicts = get_filter(plugin).verdicts(passed, spec)
@@ -168,7 +168,7 @@ def iterate_rejections(
         if plugin is None:
             changes: tuple[SuggestedChange, ...] = (change_by_name(name, host, spec),)
         else:
-            with calling(plugin):
+            with PluginCall(plugin):
                 changes = tuple(plugin.suggested_changes(host, spec))
         rejected = Rejected(host.host, host.nodename, rejection.reason, changes)
         yield FilterReport(name=name, before=1, after=0, rejected=(rejected,))
@@ -204,7 +204,7 @@ def _iterate_stages(
         yield name, None, list(map(reason_of, hosts))
     for plugin in filters:
         name = type(plugin).__name__
-        with calling(plugin):
+        with PluginCall(plugin):
             runs = plugin.run_filter_for_index(0)
             verdicts = get_filter(plugin).verdicts(hosts, spec) if runs else None
             if verdicts is None:
@@ -343,10 +343,10 @@ class NovaFilter:
         class of the filter overrides it.
         """
         set_candidates(host, candidates)
-        kind = type(self._plugin)
-        has_own = kind.rejection is not BaseHostFilter.rejection
-        rejection = self._plugin.rejection(host, spec) if has_own else None
-        return rejection or Rejection(f"rejected by {kind.__name__}")
+        filter_class = type(self._plugin)
+        overrides_rejection = filter_class.rejection is not BaseHostFilter.rejection
+        rejection = self._plugin.rejection(host, spec) if overrides_rejection else None
+        return rejection or Rejection(f"rejected by {filter_class.__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
     Raises :class:`Invalid`.
     """
     for plugin in filters:
-        with calling(plugin):
+        with PluginCall(plugin):
             plugin.check(spec)
 
 
@@ -382,7 +382,7 @@ def run_request_filters(
     for plugin in filters:
         started = perf_counter()
         outcome = None
-        with calling(plugin):
+        with PluginCall(plugin):
             if plugin.enabled(plugin.settings):
                 outcome = plugin.apply(spec, context)
                 check_result(spec, outcome)

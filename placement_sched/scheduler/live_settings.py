@@ -159,7 +159,7 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
     Allowed are shipped classes, classes that packages announce, and classes that the configuration
     names: importing a dotted path runs code, which only the operator may choose.
     """
-    trusted = {get_class_path(kind) for kind in plugins.list_announced()}
+    trusted = {get_class_path(plugin_class) for plugin_class in plugins.list_announced()}
     for group, option in plugins.NAMING_CLASSES:
         values = [settings[group, option] for settings in (running, overridden)]
         old_names, new_names = ({each} if isinstance(each, str) else set(each) for each in values)

@@ -88,15 +88,15 @@ def register(conf: cfg.ConfigOpts, options: Iterable[GroupedOption]) -> None:
         conf.register_opt(option, group=None if group == "DEFAULT" else group)
 
 
-def get_class_path(kind: type) -> str:
+def get_class_path(plugin_class: type) -> str:
     """Return the dotted path of a class, as configuration files contain it."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{plugin_class.__module__}.{plugin_class.__qualname__}"
 
 
 def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     """Return whether a plugin's class overrides any of these methods."""
-    kind: type = type(plugin)
-    return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
+    plugin_class: type = type(plugin)
+    return any(getattr(plugin_class, name, None) is not getattr(base, name, None) for name in names)
 
 
 #: SQLAlchemy's errors, by name, because modules that plugins import may not import SQLAlchemy.
@@ -106,11 +106,11 @@ _DATABASE_ERRORS = frozenset(
 
 
 def _is_of_database(failure: BaseException) -> bool:
-    kinds = type(failure).__mro__
-    return any(f"{kind.__module__}.{kind.__name__}" in _DATABASE_ERRORS for kind in kinds)
+    classes = type(failure).__mro__
+    return any(f"{cls.__module__}.{cls.__name__}" in _DATABASE_ERRORS for cls in classes)
 
 
-class calling(in_effect):  # noqa: N801 - a context manager is named so
+class PluginCall(in_effect):
     """Run code of a plugin under its settings, and name the plugin in errors.
 
     Subclasses of :class:`~placement_sched.errors.Error` and errors of the database are raised
@@ -118,12 +118,12 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
     traceback is logged at level error, or at level debug within :func:`tolerate_failures`.
     """
 
-    __slots__ = ("_kind",)
+    __slots__ = ("_plugin_class",)
 
     def __init__(self, plugin: SchedulerPlugin) -> None:
         """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
-        self._kind = type(plugin)
+        self._plugin_class = type(plugin)
 
     def __exit__(
         self,
@@ -139,35 +139,37 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         # Plugins may read aggregates and instances from the database.
         if not is_of_plugin or _is_of_database(failure):
             return
-        path = get_class_path(self._kind)
+        path = get_class_path(self._plugin_class)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
         LOG.log(level, "%s failed", path, exc_info=failure)
         reason = errors.format_one_line(
             f"{type(failure).__name__}: {_format_safely(failure)}"
         ).rstrip(": ")
-        place = _find_place(self._kind, failure)
+        place = _find_place(self._plugin_class, failure)
         raise errors.PluginFailed(f"{path} failed: {reason}{place}") from failure
 
 
-def _find_place(kind: type, failure: BaseException) -> str:
+def _find_place(plugin_class: type, failure: BaseException) -> str:
     """Describe the place of a failure in a third-party plugin, with advice."""
-    if kind.__module__.startswith("placement_sched."):
+    if plugin_class.__module__.startswith("placement_sched."):
         return ""
     frames = extract_tb(failure.__traceback__)
-    own = [frame for frame in frames if not _is_library(Path(frame.filename))]
-    place = f"{own[-1].filename}:{own[-1].lineno}" if own else "this file"
+    plugin_frames = [frame for frame in frames if not _is_library(Path(frame.filename))]
+    place = (
+        f"{plugin_frames[-1].filename}:{plugin_frames[-1].lineno}" if plugin_frames else "this file"
+    )
     owner = type(failure.obj) if isinstance(failure, AttributeError) else object
     hint = ""
     if owner.__name__ == "HostState":
         hint = f". An entry point placement_sched.host_attributes can add it ({_PAGE})"
     elif owner.__module__.startswith("placement_sched.") and _PAGE not in _format_safely(failure):
         hint = f", {_PAGE}"
-    return f" ({place}){hint}{format_advice(kind)}"
+    return f" ({place}){hint}{format_advice(plugin_class)}"
 
 
-def format_advice(kind: type) -> str:
+def format_advice(plugin_class: type) -> str:
     """Return the advice that ends the message about a failed plugin."""
-    return f". Run placement-sched plugin check {get_class_path(kind)}"
+    return f". Run placement-sched plugin check {get_class_path(plugin_class)}"
 
 
 def _is_library(file: Path) -> bool:
@@ -201,7 +203,7 @@ def _format_safely(failure: BaseException) -> str:
 
 def list_classes(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
     """List a package's public subclasses of ``base``, sorted by name."""
-    return [kind for kind in _load_classes(package) if issubclass(kind, base)]
+    return [cls for cls in _load_classes(package) if issubclass(cls, base)]
 
 
 @cache  # the modules of a package do not change while the process runs
@@ -217,4 +219,4 @@ def _load_classes(package: ModuleType) -> list[type]:
             and value.__module__ == module.__name__
             and not value.__name__.startswith("_")
         ]
-    return sorted(classes, key=lambda kind: kind.__name__)
+    return sorted(classes, key=lambda cls: cls.__name__)

@@ -128,19 +128,21 @@ _OF_PYTHON_2 = (
 )
 
 
-def describe_creation_error(kind: type, failure: Exception) -> str:
+def describe_creation_error(plugin_class: type, failure: Exception) -> str:
     """Describe an error in a plugin's ``__init__``, with its place."""
-    path, reason = get_class_path(kind), describe_import_error(failure)
+    path, reason = get_class_path(plugin_class), describe_import_error(failure)
     if isinstance(failure, TypeError) and "argument" in reason:
         return f"{path} cannot be created without arguments: {reason}"
     return f"{path} cannot be created: {type(failure).__name__}: {reason}"
 
 
-def describe_nova_base(kind: object) -> str:
+def describe_nova_base(plugin_class: object) -> str:
     """Return a note if a class has nova's base class, or an empty text."""
-    if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
+    if not isinstance(plugin_class, type) or not any(
+        _is_nova(base.__module__) for base in plugin_class.__mro__
+    ):
         return ""
-    return f": its base is nova's{_describe_imports(inspect.getsourcefile(kind))}"
+    return f": its base is nova's{_describe_imports(inspect.getsourcefile(plugin_class))}"
 
 
 def _describe_imports(file: str | None) -> str:
@@ -219,13 +221,13 @@ class Plugins:
         name = get_policy_enforcer(policy)
         return any(
             plugin.server_group_policy == policy
-            or name in {kind.__name__ for kind in type(plugin).mro()}
+            or name in {cls.__name__ for cls in type(plugin).mro()}
             for plugin in (*self.filters, *self.weighers)
         )
 
     def has_filter(self, name: str) -> bool:
         """Return whether a filter of this name, or a subclass, is enabled."""
-        return any(name == kind.__name__ for each in self.filters for kind in type(each).mro())
+        return any(name == cls.__name__ for each in self.filters for cls in type(each).mro())
 
     @property
     def reads_flavors(self) -> bool:
@@ -243,7 +245,7 @@ class Plugins:
 
         A request with such a hint refers to certain hosts, whose candidates a limit could cut off.
         """
-        shipped = (kind.unlimited_hints for kind in all_filters())
+        shipped = (cls.unlimited_hints for cls in all_filters())
         return frozenset[str]().union(*shipped, *(each.unlimited_hints for each in self.filters))
 
     def select_for_rebuild(self) -> Self:
@@ -257,8 +259,8 @@ class Plugins:
 
 def get_policy_enforcer(policy: str) -> str:
     """Return the name of the shipped plugin that enforces a group policy."""
-    kinds = (*all_filters(), *all_weighers())
-    return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
+    classes = (*all_filters(), *all_weighers())
+    return next(cls.__name__ for cls in classes if vars(cls).get("server_group_policy") == policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +279,9 @@ class _PluginType(Generic[Plugin]):
 
     def list_announced(self) -> list[type[Plugin]]:
         return [
-            kind
+            cls
             for point in _list_entry_points(self.entry_point_group)
-            for kind in self.load_classes(point)
+            for cls in self.load_classes(point)
         ]
 
     def load_classes(self, entry_point: EntryPoint) -> list[type[Plugin]]:
@@ -299,21 +301,21 @@ class _PluginType(Generic[Plugin]):
         return list(dict.fromkeys(chain(*classes)))
 
     def _list_classes(self, value: Any, words: str, option: str = "") -> list[type[Plugin]]:
-        kinds = [value]
+        classes = [value]
         if inspect.isfunction(value):
             try:
-                kinds = load_plugin(lambda: list(value()))
+                classes = load_plugin(lambda: list(value()))
             except Exception as failure:
                 reason = describe_import_error(failure)
                 message = f"{words} returns no classes: {reason}"
                 raise ConfigurationError(message, option=option) from failure
-        for kind in kinds:
-            if not isinstance(kind, type) or not issubclass(kind, self.base):
-                message = f"{words} is not a {self.base.__name__}{describe_nova_base(kind)}"
+        for cls in classes:
+            if not isinstance(cls, type) or not issubclass(cls, self.base):
+                message = f"{words} is not a {self.base.__name__}{describe_nova_base(cls)}"
                 raise ConfigurationError(message, option=option)
-            if kind is self.base:
+            if cls is self.base:
                 raise ConfigurationError(f"{words} is the abstract base class", option=option)
-        return kinds
+        return classes
 
     def _import_object(self, path: str, option: str) -> Any:
         """Import the object at a dotted path.
@@ -321,7 +323,7 @@ class _PluginType(Generic[Plugin]):
         The path of a nova plugin means the shipped plugin of the same name.
         """
         module_name, _, name = path.rpartition(".")
-        shipped = {kind.__name__: kind for kind in self.shipped()}
+        shipped = {cls.__name__: cls for cls in self.shipped()}
         if path.startswith(NOVA):
             if name in (self.shipped.__name__, *self.older_names):
                 return self.shipped
@@ -334,7 +336,7 @@ class _PluginType(Generic[Plugin]):
         is_ours = module_name.rpartition(".")[0] == self.shipped.__module__
         if is_ours and name in shipped and find_spec(module_name) is None:
             return shipped[name]  # its module was renamed
-        paths = {name: get_class_path(kind) for name, kind in shipped.items()}
+        paths = {name: get_class_path(cls) for name, cls in shipped.items()}
         try:
             module = load_plugin(lambda: import_module(module_name))
             paths |= {each: f"{module_name}.{each}" for each in list_class_names(module, self.base)}
@@ -403,19 +405,19 @@ def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     cannot be created.
     """
 
-    def make(kind: type[Plugin]) -> Plugin:
+    def make(plugin_class: type[Plugin]) -> Plugin:
         try:
-            return kind.with_settings(settings, clock)
+            return plugin_class.with_settings(settings, clock)
         except Exception as failure:
-            reason = describe_creation_error(kind, failure)
+            reason = describe_creation_error(plugin_class, failure)
             raise ConfigurationError(reason) from failure
 
     return Plugins(
-        tuple(make(kind) for kind in _list_request_filter_classes(settings)),
-        tuple(make(kind) for kind in _list_filter_classes(settings)),
-        tuple(make(kind) for kind in _list_weigher_classes(settings)),
+        tuple(make(cls) for cls in _list_request_filter_classes(settings)),
+        tuple(make(cls) for cls in _list_filter_classes(settings)),
+        tuple(make(cls) for cls in _list_weigher_classes(settings)),
         make(_get_driver_class(settings)),
-        tuple(make(kind) for kind in _list_selector_classes(settings)),
+        tuple(make(cls) for cls in _list_selector_classes(settings)),
     )
 
 
@@ -435,18 +437,18 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
         for point in _list_entry_points(plugin_type.entry_point_group):
             try:
                 declared += [
-                    option for kind in plugin_type.load_classes(point) for option in kind.options
+                    option for cls in plugin_type.load_classes(point) for option in cls.options
                 ]
             except ConfigurationError as error:
                 LOG.warning("%s: the sample lacks its options", error.detail)
-    own = make_full_conf().registered
-    of_modules = [
+    shipped_options = make_full_conf().registered
+    module_options = [
         (group, option)
         for group, members in CONF.registered.items()
         for name, option in members.items()
-        if name not in own.get(group, {})
+        if name not in shipped_options.get(group, {})
     ]
-    return _group_options([*declared, *of_modules])
+    return _group_options([*declared, *module_options])
 
 
 def _group_options(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
@@ -459,8 +461,8 @@ def _group_options(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg
 
 
 def _list_shipped_options() -> list[GroupedOption]:
-    kinds = (kind for plugin_type in (*_ANNOUNCED, _DRIVERS) for kind in plugin_type.shipped())
-    return [option for kind in kinds for option in kind.options]
+    classes = (cls for plugin_type in (*_ANNOUNCED, _DRIVERS) for cls in plugin_type.shipped())
+    return [option for cls in classes for option in cls.options]
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
@@ -500,7 +502,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     set_host_attributes(
         map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
     )
-    for kind in (
+    for cls in (
         # Announced plugins may be disabled, but overrides of a request may enable them.
         *list_announced(),
         *_list_request_filter_classes(settings),
@@ -509,9 +511,9 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         _get_driver_class(settings),
         *_list_selector_classes(settings),
     ):
-        register(conf, kind.options)
-    for kind in _iterate_section_plugins(settings):
-        register(conf, kind.options)
+        register(conf, cls.options)
+    for cls in _iterate_section_plugins(settings):
+        register(conf, cls.options)
     # Third-party modules are now imported, so the options that they register can be read.
     conf.register_missing(CONF)
     return Settings.from_conf(conf)
@@ -529,7 +531,9 @@ NAMING_CLASSES: Mapping[tuple[str, str], _PluginType[Any]] = {
 #: The types by the names of options in the sections of scheduling policies. In such a section, an
 #: option may have the prefix ``scheduler_``.
 _SECTION_OPTIONS = {
-    name: kind for (_, name), kind in NAMING_CLASSES.items() if kind is not _SELECTORS
+    name: plugin_type
+    for (_, name), plugin_type in NAMING_CLASSES.items()
+    if plugin_type is not _SELECTORS
 }
 _SECTION_OPTIONS["default_filters"] = _FILTERS
 
@@ -558,7 +562,7 @@ def _list_request_filter_classes(settings: Settings) -> list[type[BaseRequestFil
     """
     registered = _REQUEST_FILTERS.list_all()
     listed = _resolve_names(_REQUEST_FILTERS, settings.scheduler.request_filters, "request filter")
-    return list(dict.fromkeys([*(kind for kind in registered if kind not in listed), *listed]))
+    return list(dict.fromkeys([*(cls for cls in registered if cls not in listed), *listed]))
 
 
 def _list_selector_classes(settings: Settings) -> list[type[BasePolicySelector]]:
@@ -570,7 +574,7 @@ def _resolve_names(
 ) -> list[type[Listed]]:
     """Resolve plugin names or dotted paths to classes, in order."""
     classes = plugin_type.list_all()
-    by_name = {name: kind for kind in classes for name in (kind.__name__, kind.name, *kind.aliases)}
+    by_name = {name: cls for cls in classes for name in (cls.__name__, cls.name, *cls.aliases)}
     listed: list[type[Listed]] = []
     for name in dict.fromkeys(names):
         if name in by_name:
@@ -587,7 +591,7 @@ def _resolve_names(
 def _list_weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
     configured = _WEIGHERS.import_classes(settings.filter_scheduler.weight_classes)
     classes = dict.fromkeys([*configured, *_WEIGHERS.list_announced()])
-    return [kind for kind in classes if kind.is_wanted(settings)]
+    return [cls for cls in classes if cls.is_wanted(settings)]
 
 
 def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
@@ -597,7 +601,7 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     """
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.list_announced(), *_FILTERS.import_classes(options.available_filters)]
-    by_name = {kind.__name__: kind for kind in available}
+    by_name = {cls.__name__: cls for cls in available}
     filters: list[type[BaseHostFilter]] = []
     for name in dict.fromkeys(options.enabled_filters):
         if "." in name:
@@ -616,7 +620,7 @@ def _get_driver_class(settings: Settings) -> type[BaseDriver]:
     The path of a nova driver means the shipped driver of the same name.
     """
     value = settings.scheduler.driver
-    by_name = {name: kind for kind in all_drivers() for name in (kind.name, kind.__name__)}
+    by_name = {name: cls for cls in all_drivers() for name in (cls.name, cls.__name__)}
     name = value.rpartition(".")[2] if value.startswith(NOVA_DRIVERS) else value
     if name in by_name:
         return by_name[name]
@@ -629,4 +633,4 @@ def _get_driver_class(settings: Settings) -> type[BaseDriver]:
 
 def list_announced() -> list[type[SchedulerPlugin]]:
     """Return all plugins that installed packages announce."""
-    return [kind for plugin_type in _ANNOUNCED for kind in plugin_type.list_announced()]
+    return [cls for plugin_type in _ANNOUNCED for cls in plugin_type.list_announced()]

@@ -10,8 +10,8 @@ from oslo_config import cfg
 from placement_sched.config.conf import CONF, in_effect
 from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.plugin import (
+    PluginCall,
     SchedulerPlugin,
-    calling,
     get_class_path,
     tolerate_failures,
 )
@@ -66,7 +66,7 @@ def test_plugin_created_with_settings_and_a_clock_uses_them():
 def test_plugin_failure_is_logged_as_an_error_unless_the_caller_continues(caplog, context, level):
     caplog.set_level(logging.DEBUG, "placement_sched")
     match = "PluginWithOptions failed: ValueError: broken"
-    with context(), pytest.raises(PluginFailed, match=match), calling(PluginWithOptions()):
+    with context(), pytest.raises(PluginFailed, match=match), PluginCall(PluginWithOptions()):
         raise ValueError("broken")
     (record,) = caplog.records
     assert (record.levelname, record.getMessage()) == (

@@ -45,7 +45,7 @@ from placement_sched.scheduler.filtering import FilterRun, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.host_state import get_candidates, set_candidates
-from placement_sched.scheduler.plugin import calling, has_overrides
+from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
@@ -108,7 +108,7 @@ def select_stateful_filters(
     """
     stateful = []
     for plugin in filters:
-        with calling(plugin):
+        with PluginCall(plugin):
             if not plugin.run_filter_for_index(1):
                 continue
             is_shipped = not has_overrides(plugin, BaseHostFilter, _NOVA_METHODS)

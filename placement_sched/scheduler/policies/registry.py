@@ -23,7 +23,7 @@ from placement_sched.model.explanation import PolicyReport, SelectorReport
 from placement_sched.model.hardware.pci_requests import Alias, parse_aliases
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.plugin import calling
+from placement_sched.scheduler.plugin import PluginCall
 from placement_sched.scheduler.plugins import Plugins, get_plugins
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -413,7 +413,7 @@ def _run_selector(
     tagged: Sequence[HostAggregate],
 ) -> tuple[ChosenPolicy | None, SelectorReport]:
     name = selector.name or type(selector).__name__
-    with calling(selector):
+    with PluginCall(selector):
         criterion = selector.asked(spec)
         if criterion is None:
             return None, SelectorReport(name=name, outcome="not set in the request")

@@ -29,7 +29,12 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.explanation import HostReport, WeigherReport, WeightReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import SchedulerPlugin, calling, has_overrides, list_classes
+from placement_sched.scheduler.plugin import (
+    PluginCall,
+    SchedulerPlugin,
+    has_overrides,
+    list_classes,
+)
 
 __all__ = ["BaseHostWeigher", "HostState", "Hosts", "RequestSpec", "WeighedHost", "Weights"]
 __all__ += ["ExplainedWeights", "all_weighers", "collect_aggregates", "normalize"]
@@ -403,7 +408,7 @@ def run_weighers(
 def _is_requested(
     plugin: BaseHostWeigher, spec: RequestSpec, aggregates: Collection[HostAggregate]
 ) -> bool:
-    with calling(plugin):
+    with PluginCall(plugin):
         return plugin.is_requested(spec, aggregates)
 
 
@@ -433,7 +438,7 @@ def _weigh(
     spec: RequestSpec,
 ) -> WeightColumn:
     name, weigher = type(plugin).__name__, wrap_weigher(plugin)
-    with calling(plugin):
+    with PluginCall(plugin):
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
         if not plugin.concerns(spec):
             zeros = [0.0] * len(hosts)
@@ -590,7 +595,7 @@ def _weigh_again(
         return _weigh(plugin, hosts, collect_aggregates(hosts), spec)
     if ends is None:  # all hosts are equal for this request
         return column
-    with calling(plugin):
+    with PluginCall(plugin):
         weights = weigher.weights(list(changed.values()), spec)
         new_weights = _to_finite(weights)
     if isinstance(weights, ExplainedWeights):
@@ -617,7 +622,7 @@ def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
     """Return whether the weights depend on the server group's members."""
     if not plugin.counts_members:
         return False
-    with calling(plugin):
+    with PluginCall(plugin):
         return plugin.concerns(spec)
 
 
