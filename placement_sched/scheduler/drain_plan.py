@@ -69,7 +69,7 @@ class MovingInstance:
     document: Json
 
     @property
-    def kind(self) -> bytes:
+    def batch_key(self) -> bytes:
         """Return the same key for instances that a run can place together.
 
         An instance in a server group has a unique key.
@@ -132,10 +132,15 @@ def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingI
 
 
 def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
-    """Sort instances as they move: largest first, then by kind, host and uuid."""
+    """Sort instances: largest first, then by batch key, host and uuid."""
 
     def get_sort_key(each: MovingInstance) -> tuple[list[int], bytes, str, str]:
-        return [-part for part in each.size], each.kind, each.record.host or "", each.record.uuid
+        return (
+            [-part for part in each.size],
+            each.batch_key,
+            each.record.host or "",
+            each.record.uuid,
+        )
 
     return sorted(moving, key=get_sort_key)
 
@@ -165,9 +170,9 @@ def _build_request(record: Instance, body: Mapping[str, Any]) -> Json:
 
 @dataclass(slots=True)
 class Attempt:
-    """Changes within a simulation that are rolled back unless ``kept`` is set."""
+    """Changes within a simulation, rolled back unless ``is_successful``."""
 
-    kept: bool = False
+    is_successful: bool = False
 
 
 class Mover:
@@ -188,7 +193,7 @@ class Mover:
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
         result, extra = MovePlan(), {"ignore_hosts": sorted(set(avoid))}
-        for equal in group_rows((instance.kind, instance) for instance in moving).values():
+        for equal in group_rows((instance.batch_key, instance) for instance in moving).values():
             result += self._move_equal(equal, extra)
         return result
 
@@ -211,7 +216,7 @@ class Mover:
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
-        """Yield an attempt, and roll it back at the end unless kept."""
+        """Yield an attempt, and roll it back at the end unless it is successful."""
         caches, attempt = self._scheduler.caches, Attempt()
         simulated_before = {uuid: list(specs) for uuid, specs in caches.simulated.items()}
         savepoint = self._connection.begin_nested()
@@ -221,13 +226,13 @@ class Mover:
             # The database may have ended the transaction, and with it the savepoint.
             with suppress(Exception):
                 savepoint.rollback()
-            attempt.kept = False
+            attempt.is_successful = False
             raise
         else:
-            end = savepoint.commit if attempt.kept else savepoint.rollback
+            end = savepoint.commit if attempt.is_successful else savepoint.rollback
             end()
         finally:
-            if not attempt.kept:
+            if not attempt.is_successful:
                 caches.simulated.clear()
                 caches.simulated.update(simulated_before)
 
@@ -237,7 +242,7 @@ class Mover:
         simulated_changes.move(self._connection, (), locations, self._now)
 
     def _move_equal(self, moving_instances: Sequence[MovingInstance], extra: Json) -> MovePlan:
-        """Move instances of the same ``kind`` in batches that fit."""
+        """Move instances of the same ``batch_key`` in batches that fit."""
         remaining, number, result = list(moving_instances), len(moving_instances), MovePlan()
         while remaining:
             number = min(number, MAX_INSTANCES)
@@ -330,7 +335,7 @@ def _explain_partial_fit(
         )
         reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
         return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
-    if run.choice and (fitting := run.choice.room_for or run.choice.placed):
+    if run.choice and (fitting := run.choice.max_fitting or run.choice.placed_count):
         return PartialFit(min(fitting, number - 1), "")
     obstacle = build_funnel(run, connection).obstacle
     return PartialFit(0, obstacle.reason if obstacle else "no valid host")

@@ -48,11 +48,11 @@ class Advice:
             "moves": [
                 {
                     **move.as_json(),
-                    "reason": why,
+                    "reason": reason,
                     "passed": list(move.passed),
                     "weight": move.weight,
                 }
-                for move, why in self.moves
+                for move, reason in self.moves
             ],
         }
 
@@ -96,7 +96,7 @@ class _Target:
             check()
             allocated = [self.allocated.get(vm.record.uuid, {}) for vm in instances]
             return all(
-                sum(own.get(name, 0) for own in allocated) >= amount
+                sum(amounts.get(name, 0) for amounts in allocated) >= amount
                 for name, amount in self.missing.items()
             )
 
@@ -137,7 +137,7 @@ class _MoveSearch:
                 for instances in sets:
                     if self.runs >= MAX_REBALANCE_RUNS:
                         return Advice(False, "no moves were found in time", complete=False)
-                    if moves := self._make_room(document, target.host, instances):
+                    if moves := self._free_capacity(document, target.host, instances):
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
         subject = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
         limit_note = " (not all were tried)" if self.is_limited else ""
@@ -195,7 +195,7 @@ class _MoveSearch:
         with self.simulation.scheduler.evaluate(request) as (_, run):
             return bool(run.selections)
 
-    def _make_room(
+    def _free_capacity(
         self, document: Json, host: str, instances: Sequence[MovingInstance]
     ) -> tuple[tuple[PlannedMove, str], ...]:
         with self.mover.attempt():
@@ -210,7 +210,7 @@ class _MoveSearch:
 
         Hosts with the fewest instances are emptied first.
         """
-        loads = self._loads()
+        loads = self._map_loads()
         by_host = self._group_instances(loads)
         empty = sorted(set(loads) - by_host.keys())
         emptied: list[str] = []
@@ -221,8 +221,8 @@ class _MoveSearch:
                 continue
             with self.mover.attempt() as attempt:
                 result = self.mover.move(by_host[host], avoid=[host, *empty, *emptied])
-                attempt.kept = not result.stuck
-            if attempt.kept:
+                attempt.is_successful = not result.stuck
+            if attempt.is_successful:
                 emptied.append(host)
                 filled.update(move.host for move in result.moves)
                 moves += [(move, f"empties {host}") for move in result.moves]
@@ -237,7 +237,7 @@ class _MoveSearch:
         moved: set[str] = set()
         load_before = self._find_highest_share()
         while len(moves) < self.max_moves:
-            step = self._lower_the_highest(moved)
+            step = self._lower_highest_load(moved)
             if step is None:
                 break
             moves.append(step)
@@ -246,7 +246,7 @@ class _MoveSearch:
             return Advice(False, f"no move lowers the highest load, which is {load_before:.0%}")
         load_after = self._find_highest_share()
         hosts = sorted(
-            host for host, load in self._loads().items() if _compute_share(load) == load_after
+            host for host, load in self._map_loads().items() if _compute_share(load) == load_after
         )
         names = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
         verb = "is" if load_after < load_before else "is still"
@@ -254,10 +254,10 @@ class _MoveSearch:
         return Advice(load_after < load_before, outcome, tuple(moves))
 
     def _find_highest_share(self) -> float:
-        return max(map(_compute_share, self._loads().values()), default=0.0)
+        return max(map(_compute_share, self._map_loads().values()), default=0.0)
 
-    def _lower_the_highest(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
-        loads = self._loads()
+    def _lower_highest_load(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
+        loads = self._map_loads()
         host = max(sorted(loads), key=lambda name: _compute_share(loads[name]), default="")
         old = _compute_share(loads[host]) if host else 0.0
         for instance in find_instances(self.simulation.connection, [host]):
@@ -266,14 +266,16 @@ class _MoveSearch:
             with self.mover.attempt() as attempt:
                 result = self.mover.move([instance], avoid=[host])
                 if result.moves:
-                    new = self._loads()
-                    attempt.kept = _compute_share(new[result.moves[0].host]) < old
-            if attempt.kept:
-                why = f"lowers the load of {host} from {old:.0%} to {_compute_share(new[host]):.0%}"
-                return result.moves[0], why
+                    new = self._map_loads()
+                    attempt.is_successful = _compute_share(new[result.moves[0].host]) < old
+            if attempt.is_successful:
+                reason = (
+                    f"lowers the load of {host} from {old:.0%} to {_compute_share(new[host]):.0%}"
+                )
+                return result.moves[0], reason
         return None
 
-    def _loads(self) -> dict[str, HostLoad]:
+    def _map_loads(self) -> dict[str, HostLoad]:
         return {
             load.host: load
             for load in simulated_changes.list_loads(self.simulation.connection, [LOAD])

@@ -235,9 +235,9 @@ class PlacementProgress:
     ``hosts`` are the hosts that remain for the next instance. ``spec`` is the request with the
     placed instances in its server group, and ``chosen`` are their hosts. If ``reruns_filters``,
     filters run again on all ``hosts`` for each instance. Otherwise they run only on hosts with
-    names in ``touched``, which have changed since. If ``keeps_rejected``, a rejected host may pass
-    for a later instance, and therefore stays in ``hosts``. ``own`` are the hosts that already had
-    instances of the request, None before the first placement.
+    names in ``changed_host_names``, which have changed since. If ``keeps_rejected``, a rejected
+    host may pass for a later instance, and therefore stays in ``hosts``. ``previous_hosts`` are the
+    hosts that already had instances of the request, None before the first placement.
     """
 
     capacity: RemainingCapacity
@@ -247,8 +247,8 @@ class PlacementProgress:
     reruns_filters: bool = True
     keeps_rejected: bool = False
     chosen: list[WeighedHost] = field(default_factory=list)
-    touched: set[str] = field(default_factory=set)
-    own: list[HostState] | None = None
+    changed_host_names: set[str] = field(default_factory=set)
+    previous_hosts: list[HostState] | None = None
     # The list of hosts that was indexed last, and indexes of it, so that changed hosts are found
     # without a scan of all hosts.
     _indexed_hosts: list[HostState] | None = None
@@ -261,15 +261,15 @@ class PlacementProgress:
         Hosts that already had instances of the request also change, because each of these instances
         joins the server group when it is placed.
         """
-        if self.own is None:
+        if self.previous_hosts is None:
             group = self.spec.instance_group
             uuids = frozenset(self.spec.instance_uuids if group else ())
-            self.own = [
+            self.previous_hosts = [
                 each for each in self.hosts if uuids and not uuids.isdisjoint(each.instances)
             ]
-        for changed_host in (host, *self.own):
+        for changed_host in (host, *self.previous_hosts):
             self.weighing.record_change(changed_host)
-            self.touched.add(changed_host.host)
+            self.changed_host_names.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
         """Update the candidates of hosts, and return the hosts with candidates.
@@ -283,18 +283,20 @@ class PlacementProgress:
         changed = self.capacity.find_changed_candidates(self._by_uuid)
         for host, candidates in changed:
             set_candidates(host, candidates)
-            self.touched.add(host.host)
+            self.changed_host_names.add(host.host)
         if all(candidates for _, candidates in changed):
             return hosts
         return self._index_hosts(with_candidates(hosts))
 
     def take_changed_hosts(self, hosts: list[HostState]) -> list[HostState]:
-        """Return the hosts with names in ``touched``, and clear ``touched``."""
+        """Return the hosts with names in ``changed_host_names``, and clear it."""
         if hosts is not self._indexed_hosts:
             self._index_hosts(hosts)
-        places = sorted(at for name in self.touched for at in self._positions.get(name, ()))
-        self.touched.clear()
-        return [hosts[at] for at in places]
+        positions = sorted(
+            at for name in self.changed_host_names for at in self._positions.get(name, ())
+        )
+        self.changed_host_names.clear()
+        return [hosts[at] for at in positions]
 
     def _index_hosts(self, hosts: list[HostState]) -> list[HostState]:
         self._indexed_hosts = hosts
@@ -334,26 +336,27 @@ class SelectionResult:
     """The selections for all instances, or none if any instance has no host.
 
     ``selections`` has the chosen host and its alternates for each instance. ``first`` is the result
-    of the filters and weighers for the first instance. If a later instance has no host, ``placed``
-    is the number of instances before it, and ``later`` is its result. If the hosts cannot have the
-    capacity for all instances, ``room_for`` is an upper bound of the instances that fit.
+    of the filters and weighers for the first instance. If a later instance has no host,
+    ``placed_count`` is the number of instances before it, and ``later`` is its result. If the hosts
+    cannot have the capacity for all instances, ``max_fitting`` is an upper bound of the instances
+    that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
     first: FilterWeighResult
-    placed: int = 0
+    placed_count: int = 0
     later: FilterWeighResult | None = None
-    room_for: int | None = None
+    max_fitting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
     """Another placement of a request for a single instance.
 
-    ``place`` is the position of the host in :attr:`FilterWeighResult.ordered`.
+    ``position`` is the position of the host in :attr:`FilterWeighResult.ordered`.
     """
 
-    place: int
+    position: int
     allocation_request: Mapping[str, Any]
 
 
@@ -398,10 +401,10 @@ class HostSelector:
                 first = result
                 bound = self._compute_capacity_bound(result, spec, progress)
                 if bound is not None and bound < len(uuids):
-                    return SelectionResult((), first, room_for=bound)
+                    return SelectionResult((), first, max_fitting=bound)
             if not result.ordered:
-                placed = len(selections)
-                return SelectionResult((), first, placed, result if placed else None)
+                placed_count = len(selections)
+                return SelectionResult((), first, placed_count, result if placed_count else None)
             # Convert now: the next instance may change the first candidate of the same host.
             selections.append(self.select(result.ordered[0]))
         if first is None:  # a request is for one instance at least
@@ -494,9 +497,11 @@ class HostSelector:
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
         # An instance may stay on its current host.
-        own = frozenset(spec.instance_uuids)
+        instance_uuids = frozenset(spec.instance_uuids)
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
-        return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
+        return min(
+            bound, sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
+        )
 
     def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
@@ -660,17 +665,17 @@ class SchedulingRun:
         )
         return list(islice(placements, 1, 1 + limit))
 
-    def use_fallback(self, other: Fallback) -> "SchedulingRun":
+    def use_fallback(self, fallback: Fallback) -> "SchedulingRun":
         """Return the run with another placement as its choice.
 
         Better hosts than the host of this placement are reported as hosts without capacity.
         """
         if self.choice is None:
             raise AssertionError("use_fallback() was called for a run that selected no hosts")
-        result, position, selector = self.choice.first, other.place, self.selector
+        result, position, selector = self.choice.first, fallback.position, self.selector
         best, *remaining = result.ordered[position:]
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
-        selection = replace(selector.select(best), allocation_request=other.allocation_request)
+        selection = replace(selector.select(best), allocation_request=fallback.allocation_request)
         if position:
             rejected = [host.obj for host in result.ordered[:position]]
             report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)

@@ -129,13 +129,13 @@ def build_funnel(
     later_report = room_report = None
     if choice and choice.later:
         later_report = LaterInstanceReport(
-            placed=choice.placed,
+            placed=choice.placed_count,
             asked=run.filtered_request.spec.num_instances,
             filters=choice.later.filters,
         )
-    if choice and choice.room_for is not None:
+    if choice and choice.max_fitting is not None:
         count = run.filtered_request.spec.num_instances
-        room_report = RoomReport(instances=count, at_most=choice.room_for)
+        room_report = RoomReport(instances=count, at_most=choice.max_fitting)
     return Funnel(
         request_filters=run.filtered_request.reports,
         allocation_candidates=candidates,
