@@ -150,9 +150,9 @@ class Groups:
         self._groups: dict[str, Group] = {}
         self.policy: str | None = None
         #: The suffixes of the groups from the flavor.
-        self.of_flavor: tuple[str, ...] = ()
+        self.flavor_suffixes: tuple[str, ...] = ()
         #: The sources that request an amount of 0 of a class.
-        self.declining: tuple[str, ...] = ()
+        self.zero_amount_sources: tuple[str, ...] = ()
         #: The keys of flavor and image that are ignored, as in nova.
         self.ignored: list[IgnoredValue] = []
 
@@ -190,7 +190,7 @@ class Groups:
 
     def remove_empty(self) -> None:
         """Remove amounts of 0, which request nothing, and then empty groups."""
-        self.declining = tuple(
+        self.zero_amount_sources = tuple(
             source
             for group in self
             for name, amount in group.resources.items()
@@ -205,8 +205,11 @@ class Groups:
 
     def list_sources(self, name: str) -> list[str]:
         """Return the extra specs and other sources that name a class or trait."""
-        every = (by for group in self for by in (group.sources, group.required, group.forbidden))
-        return list(dict.fromkeys(source for by in every for source in by.get(name, ())))
+        sources: list[str] = []
+        for group in self:
+            for source_map in (group.sources, group.required, group.forbidden):
+                sources += source_map.get(name, ())
+        return list(dict.fromkeys(sources))
 
 
 def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
@@ -219,7 +222,7 @@ def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     """
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
-    groups.of_flavor = groups.suffixes
+    groups.flavor_suffixes = groups.suffixes
     _add_image_traits(groups, spec.image)
     if pinned:
         _add_cpus(groups.plain, spec.hardware)

@@ -261,8 +261,8 @@ def _get_group_policy(groups: Groups) -> str | None:
     """
     if groups.policy is not None or len(groups.suffixes) < 2:
         return groups.policy
-    if len(groups.of_flavor) > 1:
-        names = ", ".join(map(repr, groups.of_flavor))
+    if len(groups.flavor_suffixes) > 1:
+        names = ", ".join(map(repr, groups.flavor_suffixes))
         raise Invalid(
             f"the flavor has several groups, {names}: set the extra spec 'group_policy' to 'none' "
             "(a single provider may serve them) or 'isolate'"
@@ -289,10 +289,12 @@ def _check(
         if not group.resources and group.suffix not in subtree_suffixes:
             name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
             group_sources = groups[group.suffix].all_sources if group.suffix in groups else []
-            sources = ", ".join([*group_sources, *(() if group.suffix else groups.declining)])
+            sources = ", ".join(
+                [*group_sources, *(() if group.suffix else groups.zero_amount_sources)]
+            )
             raise Invalid(
                 f"{name} requests no resources, only traits, aggregates or a tree ({sources})"
             )
     if not any(group.resources for group in frozen):
-        sources = ", ".join(groups.declining)
+        sources = ", ".join(groups.zero_amount_sources)
         raise Invalid(f"no resources are requested ({sources})")
