@@ -59,7 +59,7 @@ _BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 #: Maximum number of funnels that an SQL statement reads.
 _FUNNEL_BATCH = 50
 #: The settings of a replay: current settings, or the settings recorded with the decision.
-NOW, THEN = "now", "then"
+CURRENT_SETTINGS, RECORDED_SETTINGS = "now", "then"
 
 
 def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
@@ -135,16 +135,16 @@ def summarize_decision(decision: DecisionSummary) -> Json:
     }
 
 
-def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
+def count_decisions(connection: Connection, query: DecisionQuery, now: datetime) -> Json:
     """Count matching decisions by outcome, frequent value and time."""
-    begin = wanted.since or decisions.find_oldest_time(connection, wanted) or now
-    span = ((wanted.until or now) - begin).total_seconds()
+    begin = query.since or decisions.find_oldest_time(connection, query) or now
+    span = ((query.until or now) - begin).total_seconds()
     fitting = (size for size in _BUCKETS if span / size <= MAX_COUNTED_INTERVALS)
     seconds = next(fitting, _BUCKETS[-1])
     unit = "minute" if seconds < 3600 else "hour" if seconds < 86_400 else "day"
     buckets: dict[datetime, Counter[str]] = defaultdict(Counter)
     outcomes = Counter(dict.fromkeys((SELECTED, NO_VALID_HOST), 0))
-    for time, outcome, count in decisions.count_by_time(connection, wanted, unit):
+    for time, outcome, count in decisions.count_by_time(connection, query, unit):
         offset = time.replace(tzinfo=UTC).timestamp() % seconds
         buckets[time - timedelta(seconds=offset)][outcome] += count
         outcomes[outcome] += count
@@ -154,12 +154,12 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
         **{
             key: [
                 asdict(row)
-                for row in decisions.count_by_value(connection, wanted, column, MAX_COUNTED_VALUES)
+                for row in decisions.count_by_value(connection, query, column, MAX_COUNTED_VALUES)
             ]
             for key, column in _COUNTED.items()
         },
         "since": begin,
-        "until": wanted.until or now,
+        "until": query.until or now,
         "bucket_seconds": seconds,
         "buckets": [
             {"begin": time, **{name: buckets[time][name] for name in (SELECTED, NO_VALID_HOST)}}
@@ -169,15 +169,15 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
 
 
 def find_rejecting_decisions(
-    connection: Connection, wanted: DecisionQuery, host: str, *, marker: str | None, limit: int
+    connection: Connection, query: DecisionQuery, host: str, *, marker: str | None, limit: int
 ) -> Json:
     """List a page of decisions that rejected a host or node.
 
     Each decision has the ``rejections`` of the host. At most :data:`MAX_EXAMINED_DECISIONS`
-    decisions that match ``wanted`` are examined. ``unknown`` counts examined decisions whose
+    decisions that match ``query`` are examined. ``unknown`` counts examined decisions whose
     recorded funnel may omit a rejection of the host. ``next`` is the marker of the next page.
     """
-    summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
+    summaries = decisions.search(connection, query, marker=marker, limit=MAX_EXAMINED_DECISIONS)
     matches: list[Json] = []
     examined = unknown = 0
     for batch in split_batches(summaries, _FUNNEL_BATCH):
@@ -240,14 +240,14 @@ def replay(
     scheduler: Scheduler,
     decision: Decision,
     *,
-    settings: str = NOW,
+    settings: str = CURRENT_SETTINGS,
     view: ExplanationView | None = None,
 ) -> Json:
     """Explain a recorded request again, and compare the results.
 
-    With ``settings`` :data:`NOW`, the current settings apply, and with :data:`THEN` the settings
-    recorded with the decision. The overrides and changes of a recorded explanation apply in both
-    cases. If a host that was chosen then is not chosen now, ``verdicts`` give the reasons. Raises
+    ``settings`` is :data:`CURRENT_SETTINGS`, or :data:`RECORDED_SETTINGS` for the settings recorded
+    with the decision. The overrides and changes of a recorded explanation apply in both cases. If a
+    host that was chosen then is not chosen now, ``verdicts`` give the reasons. Raises
     :class:`Invalid` if recorded settings are missing or no longer valid, and the errors of
     :meth:`Scheduler.explain`.
     """
@@ -322,12 +322,12 @@ def _build_request(
 
 def _select_overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:
     conditions = decision.conditions
-    if settings == NOW:
+    if settings == CURRENT_SETTINGS:
         return conditions.overrides if conditions else {}
     if conditions is None:
         raise Invalid(
             f"the settings of decision {decision.uuid}, made by an earlier release, are not "
-            f"recorded: replay it with the settings of {NOW!r}"
+            f"recorded: replay it with the settings of {CURRENT_SETTINGS!r}"
         )
     return build_restoring_overrides(conditions, scheduler.live.get_settings())
 

@@ -60,14 +60,16 @@ def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tupl
     return document, tuple(sorted(set(changed) - set(recorded)))
 
 
-def build_restoring_overrides(then: Conditions, settings: Settings) -> dict[str, Any]:
+def build_restoring_overrides(conditions: Conditions, settings: Settings) -> dict[str, Any]:
     """Return overrides that restore the option values of a recorded decision.
 
     An override of None restores the default. Options that were too large to record, or that no
     longer exist, have no override.
     """
     keys = {f"{group}.{name}" for group, name, _ in _iterate_request_options(settings)}
-    return {key: then.options.get(key) for key in sorted(keys.difference(then.left_out))}
+    return {
+        key: conditions.options.get(key) for key in sorted(keys.difference(conditions.left_out))
+    }
 
 
 def _iterate_request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:

@@ -10,7 +10,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.decision_views import NOW, THEN, replay
+from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
@@ -88,7 +88,7 @@ def test_replay_on_the_same_data_equals_the_decision(
         body = {"request_spec": request, "return_alternates": True, "claim": False}
         app.post_json("/scheduler/v1/select_destinations", body, status="*")
     (decision,) = app.get(DECISIONS_PATH).json["decisions"]
-    for how in (NOW, THEN):
+    for how in (CURRENT_SETTINGS, RECORDED_SETTINGS):
         assert (
             replay(scheduler, read_decision(app, decision["uuid"]), settings=how)["differences"]
             == []
@@ -96,7 +96,7 @@ def test_replay_on_the_same_data_equals_the_decision(
     # Another process has other options, and keeps the providers in memory.
     url = app.app.services.database.url.render_as_string(hide_password=False)
     other = make_app(make_settings(url), in_memory=True)
-    assert read_replay_differences(other, decision["uuid"], settings=THEN) == {}
+    assert read_replay_differences(other, decision["uuid"], settings=RECORDED_SETTINGS) == {}
 
 
 @pytest.fixture
@@ -165,8 +165,8 @@ def test_replay_uses_current_or_recorded_settings(cloud, make_app):
     running = cloud.app.services.settings
     changed = running.with_overrides({"filter_scheduler.ram_weight_multiplier": -1.0})
     other = make_app(changed)
-    assert read_replay_differences(other, uuid, settings=THEN) == {}
-    result = read_replay_differences(other, uuid, settings=NOW)
+    assert read_replay_differences(other, uuid, settings=RECORDED_SETTINGS) == {}
+    result = read_replay_differences(other, uuid, settings=CURRENT_SETTINGS)
     option = result["option filter_scheduler.ram_weight_multiplier"]
     assert (option["then"], option["now"]) == (None, -1.0)
     assert result["multiplier of RAMWeigher"]["now"] == -1.0
@@ -199,9 +199,9 @@ def test_decision_of_an_earlier_release_has_no_recorded_settings(cloud):
     database = cloud.app.services.database
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"
     database.write(lambda connection: connection.exec_driver_sql(statement))
-    assert "outcome" not in read_replay_differences(cloud, uuid, settings=NOW)
+    assert "outcome" not in read_replay_differences(cloud, uuid, settings=CURRENT_SETTINGS)
     with pytest.raises(Invalid, match="are not recorded"):
-        replay_decision(cloud, uuid, settings=THEN)
+        replay_decision(cloud, uuid, settings=RECORDED_SETTINGS)
 
 
 def test_attempts_of_a_decision_have_different_random_numbers():

@@ -12,7 +12,7 @@ from placement_sched.model import decision as model
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler import decision_views
-from placement_sched.scheduler.decision_views import NOW, THEN
+from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import normalize_uuid
@@ -39,7 +39,11 @@ COUNT = Schemas(
     build_object_schema({name: part for name, part in _FILTERS.items() if name != "refused"})
 )
 LIST = Schemas(build_object_schema({**_FILTERS, **PAGING}))
-REPLAY = Schemas(build_object_schema({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
+REPLAY = Schemas(
+    build_object_schema(
+        {"settings": {"enum": [CURRENT_SETTINGS, RECORDED_SETTINGS]}, "max_rejected": AMOUNT}
+    )
+)
 
 
 @blueprint.get(_DECISIONS, policy=f"{_POLICY}:list", query=LIST, answer=answers.LIST_DECISIONS)
@@ -136,4 +140,6 @@ def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
     with scheduler.database.read() as connection:
         decision = decisions.get_by_uuid(connection, normalize_uuid(uuid))
     view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))
-    return decision_views.replay(scheduler, decision, settings=body.get("settings", NOW), view=view)
+    return decision_views.replay(
+        scheduler, decision, settings=body.get("settings", CURRENT_SETTINGS), view=view
+    )
