@@ -40,7 +40,7 @@ DRAINED = "drained in this simulation"
 
 @dataclass(frozen=True, slots=True)
 class CloudChange:
-    """A change of the cloud, and ``at``, its JSON path.
+    """A change of the cloud, and its JSON path in the request.
 
     ``kind`` is a key of :data:`CHANGE_KINDS`, and ``value`` conforms to the schema of the kind:
 
@@ -53,7 +53,7 @@ class CloudChange:
       a metadata key.
     """
 
-    at: str
+    json_path: str
     kind: str
     value: Any
 
@@ -77,11 +77,11 @@ def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     return changes
 
 
-def _read_change(kind: str, value: Any, at: str) -> CloudChange:
+def _read_change(kind: str, value: Any, json_path: str) -> CloudChange:
     if kind not in CHANGE_KINDS:
         suggestion = suggest_name("change", kind, CHANGE_KINDS, alike=0.4)
-        raise Invalid(f"there is no change {kind!r}{suggestion}", json_path=at)
-    path = f"{at}.{kind}"
+        raise Invalid(f"there is no change {kind!r}{suggestion}", json_path=json_path)
+    path = f"{json_path}.{kind}"
     if kind == "inventory" and not value.keys() & {"total", "reserved", "allocation_ratio"}:
         raise Invalid("the inventory has no changes: give a total, for example", json_path=path)
     if kind == "aggregate":
@@ -146,10 +146,10 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
         scratch.check()
         match change.kind:
             case "drain":
-                get_nodes(connection, change.value, change.at)
+                get_nodes(connection, change.value, change.json_path)
                 simulated_changes.disable(connection, change.value, DISABLED, DRAINED, now)
             case "remove":
-                nodes = get_nodes(connection, change.value, change.at)
+                nodes = get_nodes(connection, change.value, change.json_path)
                 simulated_changes.remove_hosts(
                     connection, change.value, [node.uuid for node in nodes]
                 )
@@ -161,39 +161,44 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
                 _change_aggregate(connection, change, now)
 
 
-def get_nodes(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
+def get_nodes(connection: Connection, names: Sequence[str], json_path: str) -> list[ComputeNode]:
     """Return the nodes of the named hosts, sorted like the names.
 
-    ``at`` is the JSON path of the names, for errors. Raises :class:`Invalid` for an unknown host.
+    Raises :class:`Invalid` with the JSON path for an unknown host. ``json_path`` is the path of
+    ``names``.
     """
     all_nodes = compute_nodes.list_by_names(connection, hosts=names, nodes=())
     nodes = {name: [node for node in all_nodes if node.host == name] for name in names}
     for position, name in enumerate(names):
         if not nodes[name]:
-            raise _build_unknown_host(connection, name, f"{at}[{position}]")
+            raise _build_unknown_host(connection, name, f"{json_path}[{position}]")
     return [node for name in names for node in nodes[name]]
 
 
-def _build_unknown_host(connection: Connection, name: str, at: str) -> Invalid:
+def _build_unknown_host(connection: Connection, name: str, json_path: str) -> Invalid:
     names = {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
-    return _build_unknown_name("host", name, names, at)
+    return _build_unknown_name("host", name, names, json_path)
 
 
-def _build_unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=at)
+def _build_unknown_name(noun: str, name: str, names: Collection[str], json_path: str) -> Invalid:
+    return Invalid(
+        f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=json_path
+    )
 
 
 def _add(scratch: ScratchTransaction, change: CloudChange, now: datetime) -> None:
-    connection, like = scratch.connection, change.value["like"]
-    nodes = compute_nodes.list_by_names(connection, hosts=[like], nodes=())
+    connection, template_host = scratch.connection, change.value["like"]
+    nodes = compute_nodes.list_by_names(connection, hosts=[template_host], nodes=())
     if not nodes:
-        raise _build_unknown_host(connection, like, f"{change.at}.like")
-    aggregates = [each for each in host_aggregates.read_snapshot(connection) if like in each.hosts]
+        raise _build_unknown_host(connection, template_host, f"{change.json_path}.like")
+    aggregates = [
+        each for each in host_aggregates.read_snapshot(connection) if template_host in each.hosts
+    ]
     trees = {
         node.uuid: simulated_changes.list_tree_providers(connection, [node.uuid]) for node in nodes
     }
     names = compute_nodes.list_names(connection)
-    numbered = ((number, f"{like}+{number}") for number in count(1))
+    numbered = ((number, f"{template_host}+{number}") for number in count(1))
     unused = ((number, host) for number, host in numbered if host not in names)
     free = islice(unused, change.value.get("count", 1))
     added: list[str] = []
@@ -230,16 +235,20 @@ def _change_inventory(connection: Connection, change: CloudChange, now: datetime
     host, name = change.value["host"], change.value["resource_class"]
     nodes = compute_nodes.list_by_names(connection, hosts=[host], nodes=())
     if not nodes:
-        raise _build_unknown_host(connection, host, f"{change.at}.host")
+        raise _build_unknown_host(connection, host, f"{change.json_path}.host")
     if name not in (classes := resource_classes.list_names(connection)):
-        raise _build_unknown_name("resource class", name, classes, f"{change.at}.resource_class")
+        raise _build_unknown_name(
+            "resource class", name, classes, f"{change.json_path}.resource_class"
+        )
     tree = simulated_changes.list_tree_providers(connection, [node.uuid for node in nodes])
     inventory_rows = inventories.map_by_provider_id(connection, [each.id for each in tree])
     provider = _select_provider(change, tree, inventory_rows)
     old = inventory_rows.get(provider.id, {}).get(name)
     new = _change_values(old, change)
     if new.total and new.reserved > new.total:
-        raise Invalid(f"{new.reserved} reserved are more than the total", json_path=change.at)
+        raise Invalid(
+            f"{new.reserved} reserved are more than the total", json_path=change.json_path
+        )
     simulated_changes.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if name in REPORTED_TOTALS:
@@ -255,11 +264,13 @@ def _select_provider(
     It is the named provider, else the provider with the resource class, else the root.
     """
     host, resource_class = change.value["host"], change.value["resource_class"]
-    if (wanted := change.value.get("provider")) is not None:
-        named = [provider for provider in tree if wanted in {provider.uuid, provider.name}]
+    if (uuid_or_name := change.value.get("provider")) is not None:
+        named = [provider for provider in tree if uuid_or_name in {provider.uuid, provider.name}]
         if not named:
             existing = {provider.name for provider in tree}
-            raise _build_unknown_name("provider", wanted, existing, f"{change.at}.provider")
+            raise _build_unknown_name(
+                "provider", uuid_or_name, existing, f"{change.json_path}.provider"
+            )
         return named[0]
     owners = [each for each in tree if resource_class in inventory_rows.get(each.id, {})]
     if len(owners) > 1:
@@ -267,11 +278,11 @@ def _select_provider(
         raise Invalid(
             f"several providers of host {host} have {resource_class}: name one of "
             f"them as provider: {names}",
-            json_path=change.at,
+            json_path=change.json_path,
         )
     roots = [provider for provider in tree if provider.parent_uuid is None]
     if not owners and not roots:
-        raise Invalid(f"host {host} has no resource provider", json_path=f"{change.at}.host")
+        raise Invalid(f"host {host} has no resource provider", json_path=f"{change.json_path}.host")
     return next(iter(owners or roots))
 
 
@@ -280,7 +291,9 @@ def _change_values(old: Inventory | None, change: CloudChange) -> Inventory:
     name, total = value["resource_class"], value.get("total", old.total if old else 0)
     if old is None:
         if not total:
-            raise Invalid(f"host {value['host']} has no {name}: give a total", json_path=change.at)
+            raise Invalid(
+                f"host {value['host']} has no {name}: give a total", json_path=change.json_path
+            )
         old = Inventory(resource_class=name, total=total, max_unit=total)
     # A max_unit that was no limit is set to the new total. A lower max_unit is kept, but limited to
     # the new total.
@@ -317,12 +330,12 @@ def _change_aggregate(connection: Connection, change: CloudChange, now: datetime
     by_name = {each.name: each for each in host_aggregates.read_snapshot(connection)}
     aggregate = by_name.get(name)
     if aggregate is None:
-        raise _build_unknown_name("aggregate", name, by_name, f"{change.at}.name")
-    nodes = get_nodes(connection, added, f"{change.at}.add_hosts")
+        raise _build_unknown_name("aggregate", name, by_name, f"{change.json_path}.name")
+    nodes = get_nodes(connection, added, f"{change.json_path}.add_hosts")
     for position, host in enumerate(removed):
         if host not in aggregate.hosts:
-            at = f"{change.at}.remove_hosts[{position}]"
-            raise _build_unknown_name(f"host of aggregate {name}", host, aggregate.hosts, at)
+            json_path = f"{change.json_path}.remove_hosts[{position}]"
+            raise _build_unknown_name(f"host of aggregate {name}", host, aggregate.hosts, json_path)
     host_aggregates.change_metadata(connection, aggregate.id, metadata, now)
     new_hosts = [host for host in added if host not in aggregate.hosts]
     host_aggregates.add_hosts(connection, aggregate.id, new_hosts, now)
@@ -347,5 +360,5 @@ def _check_zones(aggregates: Iterable[HostAggregate], change: CloudChange) -> No
             if zones.setdefault(host, zone or "") != zone:
                 raise Invalid(
                     f"host {host} would be in two availability zones, {zones[host]} and {zone}",
-                    json_path=change.at,
+                    json_path=change.json_path,
                 )
