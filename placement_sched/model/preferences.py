@@ -168,14 +168,14 @@ class Spread:
 
     ``members`` counts members by domain. It counts an instance of the request only after the
     instance was placed. ``eligible`` are the domains that are compared for the smallest number of
-    members. ``own`` has the present host of each instance of the request that has a host.
+    members. ``current_hosts`` has the current host of each instance of the request that has a host.
     """
 
     request: SpreadRequest
     domains_by_host: DomainsByHost
     eligible: frozenset[str]
     members: Mapping[str, int] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
+    current_hosts: Mapping[str, str] = field(default_factory=dict)
 
     def with_members(self, members_by_host: Mapping[str, int]) -> Self:
         """Return a copy with the members by domain, from the members by host."""
@@ -210,10 +210,10 @@ class Spread:
     ) -> Rejection | None:
         """Return why the spread rejects an instance on a host, or None.
 
-        ``emptiest`` is the result of :meth:`find_emptiest`. The present host of an instance that
+        ``emptiest`` is the result of :meth:`find_emptiest`. The current host of an instance that
         moves always passes.
         """
-        if instance is not None and self.own.get(instance) == host:
+        if instance is not None and self.current_hosts.get(instance) == host:
             return None
         key, max_skew = self.request.key, self.request.max_skew
         domains = self.domains_by_host.get(host, ())

@@ -137,16 +137,16 @@ class Aggregates:
     """
 
     def __init__(
-        self, every: Iterable[HostAggregate] = (), version: tuple[ServerEpoch, int] = (None, 0)
+        self, aggregates: Iterable[HostAggregate] = (), version: tuple[ServerEpoch, int] = (None, 0)
     ) -> None:
-        self.every = tuple(every)
+        self.all = tuple(aggregates)
         self.version = version
         self._domains: dict[str, DomainsByHost] = {}
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
         """Map each host to its aggregates, sorted by id."""
-        by_host = group_rows((host, each) for each in self.every for host in each.hosts)
+        by_host = group_rows((host, each) for each in self.all for host in each.hosts)
         return {host: tuple(aggregates) for host, aggregates in by_host.items()}
 
     def list_for_host(self, host: str) -> tuple[HostAggregate, ...]:
@@ -154,9 +154,9 @@ class Aggregates:
         return self.by_host.get(host, ())
 
     @cached_property
-    def of_policies(self) -> tuple[HostAggregate, ...]:
+    def policy_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return the aggregates that name a policy, sorted by id."""
-        return tuple(aggregate for aggregate in self.every if aggregate.policy)
+        return tuple(aggregate for aggregate in self.all if aggregate.policy)
 
     def map_domains(self, key: str) -> DomainsByHost:
         """Map each host to its failure domains, given by a metadata key.
@@ -166,7 +166,7 @@ class Aggregates:
         """
         if key not in self._domains:
             values_by_host: dict[str, set[str]] = defaultdict(set)
-            for aggregate in self.every:
+            for aggregate in self.all:
                 parts = {part.strip() for part in aggregate.metadata.get(key, "").split(",")}
                 if values := parts - {""}:
                     for host in aggregate.hosts:
@@ -202,7 +202,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         aggregates = self.last
         if aggregates is None:
             return frozenset()
-        return frozenset(aggregate.policy or "" for aggregate in aggregates.of_policies)
+        return frozenset(aggregate.policy or "" for aggregate in aggregates.policy_aggregates)
 
 
 class NodeHistory:
@@ -216,22 +216,22 @@ class NodeHistory:
         self._nodes: dict[str, ComputeNode] = {}
         self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
         self._since: datetime | None = None
-        self._history: ServerEpoch = None
+        self._epoch: ServerEpoch = None
         self._lock = Lock()
 
-    def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
+    def refresh(self, now: datetime, interval: int, epoch: ServerEpoch = None) -> float:
         """Clear an expired cache, and return the age of the cache in seconds.
 
         The cache expires after ``interval`` seconds, or never if ``interval`` is negative. A new
-        server epoch (``history``), after a database failover, always clears the cache.
+        server epoch (``epoch``), after a database failover, always clears the cache.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
             is_expired = self._since is None or 0 <= interval <= age
-            if is_expired or history != self._history:
+            if is_expired or epoch != self._epoch:
                 self._nodes.clear()
                 self._placed.clear()
-                self._since, self._history, age = now, history, 0.0
+                self._since, self._epoch, age = now, epoch, 0.0
             return age
 
     def get(
@@ -245,7 +245,7 @@ class NodeHistory:
             new = self._read.get(connection, missing, versions)
             nodes |= new
             with self._lock:
-                if get_epoch(connection) == self._history:
+                if get_epoch(connection) == self._epoch:
                     self._nodes |= new
         return nodes
 

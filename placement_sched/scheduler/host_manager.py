@@ -109,8 +109,8 @@ class CloudView:
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
-            history = get_epoch(connection)
-            age = caches.node_history.refresh(driver.now(), interval, history)
+            epoch = get_epoch(connection)
+            age = caches.node_history.refresh(driver.now(), interval, epoch)
         return cls(connection, caches, request.aggregates, request.policies, age, earlier=earlier)
 
     @cached_property
@@ -144,7 +144,7 @@ class CloudView:
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, sorted by id, for request filters."""
-        return self.aggregates.every
+        return self.aggregates.all
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Map each provider that is in aggregates to their uuids."""
@@ -158,12 +158,14 @@ class CloudView:
     def build_ratios_lookup(self) -> Callable[[str], Ratios]:
         """Return a function from a host to the allocation ratios of its policy."""
         policies = self.policies
-        if policies is None or not policies.names or not self.aggregates.of_policies:
+        if policies is None or not policies.names or not self.aggregates.policy_aggregates:
             return lambda _host: NO_RATIOS
-        of_host = self.aggregates.list_for_host
+        list_aggregates = self.aggregates.list_for_host
 
         def find_host_ratios(host: str) -> Ratios:
-            return find_ratios((each.policy for each in of_host(host) if each.policy), policies)
+            return find_ratios(
+                (each.policy for each in list_aggregates(host) if each.policy), policies
+            )
 
         return find_host_ratios
 
@@ -213,8 +215,8 @@ def set_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[H
     trait_ids, hosts = cloud.providers.map_trait_ids(), list(states)
     preferences.check(trait_ids)
     ids = cloud.providers.map_ids([str(state.uuid) for state in hosts])
-    wanted = {name: trait_ids[name] for name in sorted(preferences.names)}
-    roots = cloud.providers.map_roots_by_trait(wanted, set(ids.values()))
+    preference_ids = {name: trait_ids[name] for name in sorted(preferences.names)}
+    roots = cloud.providers.map_roots_by_trait(preference_ids, set(ids.values()))
     for state in hosts:
         root = ids.get(str(state.uuid))
         set_traits(state, frozenset(name for name, having in roots.items() if root in having))
@@ -263,7 +265,7 @@ def build_node_states(
     """Build a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
     services = cloud.caches.services.get(cloud.connection, hosts, cloud.host_versions)
-    of_host, ratios = cloud.aggregates.list_for_host, cloud.build_ratios_lookup()
+    list_aggregates, ratios = cloud.aggregates.list_for_host, cloud.build_ratios_lookup()
 
     def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:
         return instances.build_host_instances(cloud.connection, read(cloud.connection, keys))
@@ -277,7 +279,7 @@ def build_node_states(
     for node in nodes:
         host = node.host
         state = make_host_state(
-            node, services[host], of_host(host), recorded.get_on_host(host), ratios(host)
+            node, services[host], list_aggregates(host), recorded.get_on_host(host), ratios(host)
         )
         # The state of a node without a report is empty, but a claim needs the uuid of the node.
         state.uuid = node.uuid
@@ -311,13 +313,13 @@ class RecordedInstances:
         return is_named
 
     @cached_property
-    def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
+    def named_by_host(self) -> dict[str | None, dict[str, HostInstance]]:
         """Map host and uuid to the instances that the request names."""
         instances = self._by_uuids(self.named)
         return nest_rows((instance.host, instance.uuid, instance) for instance in instances)
 
     @cached_property
-    def everything(self) -> dict[str | None, dict[str, HostInstance]]:
+    def all_by_host(self) -> dict[str | None, dict[str, HostInstance]]:
         """Map host and uuid to all instances on the hosts of the request."""
         instances = self._by_hosts(self._hosts)
         return nest_rows((instance.host, instance.uuid, instance) for instance in instances)
@@ -367,7 +369,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
 
         ``keys() & uuids`` reads only named instances if the request names all ``uuids``.
         """
-        return _Uuids(self)
+        return _UuidsView(self)
 
     def list_recorded(self) -> Collection[HostInstance]:
         """Return the recorded instances, without instances added in memory."""
@@ -376,7 +378,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
     @property
     def is_read(self) -> bool:
         """Return whether the instances on all hosts have been read."""
-        return "everything" in vars(self._recorded)
+        return "all_by_host" in vars(self._recorded)
 
     def select_named(self, uuids: Collection[Any]) -> set[str] | None:
         """Return the ``uuids`` on this host if the request names all of them.
@@ -400,14 +402,14 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
 
     @property
     def _named(self) -> dict[str, HostInstance]:
-        return self._recorded.of_named.get(self._host, {})
+        return self._recorded.named_by_host.get(self._host, {})
 
     @property
     def _all(self) -> dict[str, HostInstance]:
-        return self._recorded.everything.get(self._host, {})
+        return self._recorded.all_by_host.get(self._host, {})
 
 
-class _Uuids(KeysView[str]):
+class _UuidsView(KeysView[str]):
     _mapping: InstancesOnHost
 
     def __and__(self, other: Iterable[Any]) -> set[str]:

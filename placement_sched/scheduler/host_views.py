@@ -66,7 +66,7 @@ class _Cloud:
     connection: Connection
     now: datetime
     aggregates: Sequence[HostAggregate]
-    of_host: Callable[[str], tuple[HostAggregate, ...]]
+    list_aggregates: Callable[[str], tuple[HostAggregate, ...]]
     policies: Policies
 
     @classmethod
@@ -74,7 +74,7 @@ class _Cloud:
         aggregates = scheduler.caches.aggregates.get_current(connection)
         policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
         return cls(
-            connection, scheduler.clock(), aggregates.every, aggregates.list_for_host, policies
+            connection, scheduler.clock(), aggregates.all, aggregates.list_for_host, policies
         )
 
     def build_state(self, service: ServedNode | Service) -> Json:
@@ -94,7 +94,9 @@ class _Cloud:
 
     def list_zones(self, host: str) -> Sequence[str]:
         names = {
-            zone for each in self.of_host(host) for zone in parse_zones(each.availability_zone)
+            zone
+            for each in self.list_aggregates(host)
+            for zone in parse_zones(each.availability_zone)
         }
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
@@ -103,7 +105,7 @@ class _Cloud:
 
         Without a usable policy, returns the first policy that an aggregate names, or the default.
         """
-        names = [aggregate.policy for aggregate in self.of_host(host) if aggregate.policy]
+        names = [aggregate.policy for aggregate in self.list_aggregates(host) if aggregate.policy]
         usable = (name for name in names if self.policies.is_usable(name))
         return next(usable, names[0] if names else DEFAULT_POLICY)
 
@@ -170,10 +172,10 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         zone = ",".join(cloud.list_zones(node.host))
         if state["state"] != "up" and len(attention) < MAX_ATTENTION_HOSTS:
             attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
-        own = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
-        by_zone[zone].add(*own)
-        for aggregate in cloud.of_host(node.host):
-            by_aggregate.setdefault(aggregate.id, _HostSums()).add(*own)
+        amounts_and_count = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
+        by_zone[zone].add(*amounts_and_count)
+        for aggregate in cloud.list_aggregates(node.host):
+            by_aggregate.setdefault(aggregate.id, _HostSums()).add(*amounts_and_count)
     return {
         "hosts": {"total": len(nodes), **states},
         "instances": sum(sums.instances for sums in by_zone.values()),
@@ -223,7 +225,7 @@ def _build_index_lists(
 
     The function maps a node to the indexes of its aggregates, traits and cell in the lists.
     """
-    aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
+    aggregates = {each.id: each for node in nodes for each in cloud.list_aggregates(node.host)}
     aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
     ids = set[int]().union(*trait_ids.values()) & trait_names.keys()
@@ -242,7 +244,7 @@ def _build_index_lists(
         cell = cell_at.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
         return {
             **({} if cell is None else {"cell": cell}),
-            "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
+            "aggregates": [aggregate_at[each.id] for each in cloud.list_aggregates(node.host)],
             "traits": traits_at[node.root_id],
         }
 
@@ -269,7 +271,10 @@ def _filter_nodes(
         nodes = (
             node
             for node in nodes
-            if any(filters.aggregate in (each.name, each.uuid) for each in cloud.of_host(node.host))
+            if any(
+                filters.aggregate in (each.name, each.uuid)
+                for each in cloud.list_aggregates(node.host)
+            )
         )
     if filters.states:
         nodes = (node for node in nodes if cloud.build_state(node)["state"] in filters.states)
@@ -333,7 +338,9 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
             else cloud.build_state(compute)
         ),
         "policy": policy | {"options": own_options},
-        "aggregates": [_build_aggregate_view(aggregate) for aggregate in cloud.of_host(host)],
+        "aggregates": [
+            _build_aggregate_view(aggregate) for aggregate in cloud.list_aggregates(host)
+        ],
         "services": [_build_service_view(cloud, service) for service in records],
         "nodes": [
             _build_node_view(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)

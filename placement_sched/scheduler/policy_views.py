@@ -51,7 +51,7 @@ def list_selectors(scheduler: Scheduler) -> list[str]:
 
 def _read_policies(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
     with scheduler.database.read() as connection:
-        tagged = scheduler.caches.aggregates.get_current(connection).of_policies
+        tagged = scheduler.caches.aggregates.get_current(connection).policy_aggregates
     return get_policies(scheduler.live.get_settings(), scheduler.clock), tagged
 
 

@@ -299,8 +299,8 @@ class RequestReader:
         with self.database.read() as connection:
             path = _HINT_PATH if _has_group_hint(request.document) else _GROUP_PATH
             stored = _get_group(connection, uuid, path)
-            own = request.spec.instance_uuids
-            group = server_groups.with_members(connection, stored, without=own)
+            instance_uuids = request.spec.instance_uuids
+            group = server_groups.with_members(connection, stored, without=instance_uuids)
         document = {**request.document, "instance_group": group.as_document()}
         spec = replace(request.spec, instance_group=group)
         return replace(request, document=document, spec=spec)
@@ -333,12 +333,12 @@ class RequestReader:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
             aggregates = self.aggregates.get_current(connection)
-        aggregates_of_policies = aggregates.of_policies
+        policy_aggregates = aggregates.policy_aggregates
         if named is None:
             selectors = get_plugins(policies.default.settings, self.clock).selectors
-            return registry.choose(spec, policies, selectors, aggregates_of_policies), aggregates
+            return registry.choose(spec, policies, selectors, policy_aggregates), aggregates
         try:
-            return registry.choose_named(named, policies, aggregates_of_policies), aggregates
+            return registry.choose_named(named, policies, policy_aggregates), aggregates
         except ConfigurationError as error:
             raise Invalid(error.detail, source="policy", json_path="$.policy") from None
 
@@ -476,8 +476,8 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     elif _has_group_hint(whole):
         group = _get_hinted_group(connection, whole)
     if group is not None:
-        own = frozenset(map(canonicalize_uuid, document.get("instance_uuids") or ()))
-        current = server_groups.with_members(connection, group, without=own)
+        instance_uuids = frozenset(map(canonicalize_uuid, document.get("instance_uuids") or ()))
+        current = server_groups.with_members(connection, group, without=instance_uuids)
         whole["instance_group"] = current.as_document()
     return whole
 

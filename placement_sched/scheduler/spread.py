@@ -64,8 +64,8 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
     if spread is None or not spread.request.is_hard or group is None:
         return
     if group.uuid is not None and server_groups.lock(connection, group.uuid):
-        own = spec.instance_uuids
-        stored = server_groups.with_members(connection, group, without=own)
+        uuids = spec.instance_uuids
+        stored = server_groups.with_members(connection, group, without=uuids)
         group = replace(group, members=tuple({*group.members, *stored.members}))
     spread = _count_members(connection, spread, spec, group)
     for uuid, host in zip(spec.instance_uuids, hosts, strict=True):
@@ -102,7 +102,7 @@ def iterate_ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[In
 
 
 def _describe_missing(key: str, aggregates: Aggregates) -> str:
-    keys = {name for aggregate in aggregates.every for name in aggregate.metadata}
+    keys = {name for aggregate in aggregates.all for name in aggregate.metadata}
     return f"no aggregate with hosts has metadata {key!r}{suggest_name('key', key, keys)}"
 
 
@@ -118,14 +118,16 @@ def _count_members(
     ``earlier_hosts`` maps members that are not recorded yet to their hosts. Each host in
     ``group.hosts`` counts as at least 1 member, because its members may not be recorded.
     """
-    own_uuids = frozenset(spec.instance_uuids)
-    recorded = instances.map_hosts(connection, own_uuids.union(group.members))
-    own = {uuid: recorded[uuid] for uuid in own_uuids & recorded.keys()}
+    instance_uuids = frozenset(spec.instance_uuids)
+    recorded = instances.map_hosts(connection, instance_uuids.union(group.members))
+    current_hosts = {uuid: recorded[uuid] for uuid in instance_uuids & recorded.keys()}
     earlier = {uuid: earlier_hosts[uuid] for uuid in earlier_hosts.keys() & {*group.members}}
     members = recorded | earlier
-    number = Counter(host for uuid, host in members.items() if uuid not in own_uuids)
+    number = Counter(host for uuid, host in members.items() if uuid not in instance_uuids)
     unrecorded = {*group.hosts} - number.keys() - {*recorded.values()}
-    return replace(spread.with_members({**number, **dict.fromkeys(unrecorded, 1)}), own=own)
+    return replace(
+        spread.with_members({**number, **dict.fromkeys(unrecorded, 1)}), current_hosts=current_hosts
+    )
 
 
 def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
@@ -134,7 +136,7 @@ def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -
     The host needs no free capacity. Required aggregates that are no host aggregates are ignored.
     """
     domains = aggregates.map_domains(key)
-    by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.every}
+    by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.all}
     hosts = frozenset(domains)
     for joined in destination.aggregates:
         named = [by_uuid[uuid] for uuid in joined.split(",") if uuid in by_uuid]

@@ -150,7 +150,7 @@ FAILURE_DOMAINS_BY_HOST = {"a": ("r1",), "b": ("r2",), "c": ("r1", "r3"), "e": (
 def build_spread(max_skew=1, **members):
     request = SpreadRequest("rack", max_skew, is_hard=True, path="$")
     spread = Spread(
-        request, FAILURE_DOMAINS_BY_HOST, frozenset({"r1", "r2", "r3"}), own={"vm": "a"}
+        request, FAILURE_DOMAINS_BY_HOST, frozenset({"r1", "r2", "r3"}), current_hosts={"vm": "a"}
     )
     return spread.with_members(members)
 

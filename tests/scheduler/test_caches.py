@@ -161,7 +161,7 @@ def create_aggregate(database, name, zone=None):
 
 def read_host_aggregates(database, cache):
     with database.read() as connection:
-        return cache.get_current(connection).every
+        return cache.get_current(connection).all
 
 
 def test_cached_aggregates_have_every_change_by_another_process(
@@ -268,7 +268,7 @@ def database_with_standby(sqlite_database, tmp_path):
 
 
 def make_aggregates_reader(cache):
-    return lambda connection: [entry.name for entry in cache.get_current(connection).every]
+    return lambda connection: [entry.name for entry in cache.get_current(connection).all]
 
 
 def make_compute_nodes_reader(cache):

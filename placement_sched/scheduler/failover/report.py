@@ -344,7 +344,7 @@ def _join(failures: Iterable[Failure]) -> Failure:
 
 def check_within(aggregates: Aggregates, within: str | None) -> None:
     """Reject a metadata key that no aggregate has, and suggest the nearest."""
-    keys = {key for aggregate in aggregates.every for key in aggregate.metadata}
+    keys = {key for aggregate in aggregates.all for key in aggregate.metadata}
     keys |= {ZONE, AGGREGATE}
     if within is not None and within not in keys:
         hint = suggest_name("key", within, keys)

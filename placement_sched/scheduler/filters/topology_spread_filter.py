@@ -40,13 +40,13 @@ class TopologySpreadFilter(BaseHostFilter):
         if spread is None or not spread.request.is_hard:
             return None
         emptiest, instance = spread.find_emptiest(), spec_obj.instance_uuid
-        # All hosts of a domain have the same result, except the present host of the instance.
+        # All hosts of a domain have the same result, except the current host of the instance.
         results: dict[tuple[str, ...], Rejection | None] = {}
-        present = None if instance is None else spread.own.get(instance)
+        current_host = None if instance is None else spread.current_hosts.get(instance)
 
         def check_host(host_state: HostState) -> Rejection | None:
             host = host_state.host
-            if host == present:
+            if host == current_host:
                 return None
             domains = spread.domains_by_host.get(host, ())
             if domains not in results:

@@ -18,9 +18,11 @@ SKEW_REJECTION_REASON = (
 )
 
 
-def build_spread_request(*, is_hard=True, own=None, **members):
+def build_spread_request(*, is_hard=True, current_hosts=None, **members):
     asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
-    spread = Spread(asked, RACKS_BY_HOST, frozenset({"r1", "r2"}), own=own or {})
+    spread = Spread(
+        asked, RACKS_BY_HOST, frozenset({"r1", "r2"}), current_hosts=current_hosts or {}
+    )
     spec = build_spec(instance_group=SOFT_ANTI_AFFINITY_GROUP, instance_uuids=[make_uuid(1)])
     return replace(spec, spread=spread.with_members(members))
 
@@ -49,7 +51,7 @@ def test_every_host_passes_without_a_hard_spread(spec):
 
 
 def test_moving_instance_may_stay_on_its_host():
-    spec = build_spread_request(cn1=3, own={make_uuid(1): "cn1"})
+    spec = build_spread_request(cn1=3, current_hosts={make_uuid(1): "cn1"})
     assert find_filter_rejection(spec, "cn1") is None
     assert find_filter_rejection(spec.with_instance(make_uuid(2)), "cn1") is not None
 
