@@ -380,15 +380,15 @@ def _build_scheduling_validators() -> list[ExtraSpecValidator]:
         )
     }
     names = "|".join([*os_resource_classes.STANDARDS, _CUSTOM])
-    a_class = {"name": "class", "pattern": names, "description": "A resource class."}
+    class_parameter = {"name": "class", "pattern": names, "description": "A resource class."}
     names = "|".join([*os_traits.get_traits(), _CUSTOM])
-    a_trait = {"name": "trait", "pattern": names, "description": "A trait."}
+    trait_parameter = {"name": "trait", "pattern": names, "description": "A trait."}
     return [
         *build_validators(attributes),
         *build_validators(with_parts, _PART),
         *build_validators(metadata, _KEY),
-        *build_validators(amounts, _GROUP, a_class),
-        *build_validators(traits, _GROUP, a_trait),
+        *build_validators(amounts, _GROUP, class_parameter),
+        *build_validators(traits, _GROUP, trait_parameter),
         *build_validators(policy),
         *build_validators(_PREFERENCES),
     ]

@@ -27,7 +27,7 @@ from placement_sched.scheduler.request_groups import build_aggregate_terms
 from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
-_ReasonOf = Callable[[HostState], Rejection | None]
+_RejectionFinder = Callable[[HostState], Rejection | None]
 #: Fields that a request filter may not change.
 _READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
 
@@ -145,8 +145,8 @@ def filter_by_name(
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
-    for name, reason_of in _iterate_name_stages(spec, closed_cells):
-        remaining, report = _split_by_verdict(name, remaining, list(map(reason_of, remaining)))
+    for name, find_rejection in _iterate_name_stages(spec, closed_cells):
+        remaining, report = _split_by_verdict(name, remaining, list(map(find_rejection, remaining)))
         reports.append(report)
     return remaining, reports
 
@@ -200,8 +200,8 @@ def _iterate_stages(
     closed_cells: Mapping[str, str],
 ) -> Iterator[tuple[str, BaseHostFilter | None, Sequence[Rejection | None]]]:
     """Yield each stage: its name, filter or None, and a rejection per host."""
-    for name, reason_of in _iterate_name_stages(spec, closed_cells):
-        yield name, None, list(map(reason_of, hosts))
+    for name, find_rejection in _iterate_name_stages(spec, closed_cells):
+        yield name, None, list(map(find_rejection, hosts))
     for plugin in filters:
         name = type(plugin).__name__
         with PluginCall(plugin):
@@ -241,14 +241,14 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
 
 def _iterate_name_stages(
     spec: RequestSpec, closed_cells: Mapping[str, str]
-) -> Iterator[tuple[str, _ReasonOf]]:
+) -> Iterator[tuple[str, _RejectionFinder]]:
     """Yield the name and the check of each stage of :func:`filter_by_name`."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
     def build_check(
         passes: Callable[[HostState], bool], reason: str, plural: str = ""
-    ) -> _ReasonOf:
+    ) -> _RejectionFinder:
         rejection = Rejection(reason, of_one=reason, of_several=plural or reason)
         return lambda host: None if passes(host) else rejection
 

@@ -127,12 +127,12 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
         traits = hosts.map_trait_names(connection), hosts.map_traits(connection, roots)
         names = None if reads_all else {node.host for node in page}
         counts = instances.count_by_host(connection, names)
-        lists, indexes_of = _build_index_lists(cloud, page, *traits)
-    nodes_of = Counter(node.host for node in all_nodes)
+        lists, get_indexes = _build_index_lists(cloud, page, *traits)
+    node_counts = Counter(node.host for node in all_nodes)
 
     def build_host_view(node: ServedNode) -> Json:
         number = counts.get((node.host, node.node), 0)
-        if nodes_of[node.host] == 1:  # include instances without a known node
+        if node_counts[node.host] == 1:  # include instances without a known node
             number += counts.get((node.host, None), 0)
         return {
             "host": node.host,
@@ -141,7 +141,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
             "zone": ",".join(cloud.list_zones(node.host)),
             **cloud.build_state(node),
             "policy": cloud.find_policy(node.host),
-            **indexes_of(node),
+            **get_indexes(node),
             "instances": number,
             "resources": _build_resources_view(amounts.get(node.root_id or 0, {})),
         }
@@ -226,31 +226,33 @@ def _build_index_lists(
     The function maps a node to the indexes of its aggregates, traits and cell in the lists.
     """
     aggregates = {each.id: each for node in nodes for each in cloud.list_aggregates(node.host)}
-    aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
+    aggregate_indexes = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
     ids = set[int]().union(*trait_ids.values()) & trait_names.keys()
-    trait_at = {key: at for at, key in enumerate(sorted(ids, key=trait_names.__getitem__))}
-    traits_at = {
-        root: [trait_at[key] for key in ids_of_root if key in trait_at]
+    trait_indexes = {
+        key: index for index, key in enumerate(sorted(ids, key=trait_names.__getitem__))
+    }
+    trait_indexes_by_root = {
+        root: [trait_indexes[key] for key in ids_of_root if key in trait_indexes]
         for root, ids_of_root in trait_ids.items()
     }
     uuids = {canonicalize_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
     used_cells = [
         cell for cell in cells.list_cells(cloud.connection) if canonicalize_uuid(cell.uuid) in uuids
     ]
-    cell_at = {canonicalize_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
+    cell_indexes = {canonicalize_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
 
     def build_indexes(node: ServedNode) -> Json:
-        cell = cell_at.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
+        cell = cell_indexes.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
         return {
             **({} if cell is None else {"cell": cell}),
-            "aggregates": [aggregate_at[each.id] for each in cloud.list_aggregates(node.host)],
-            "traits": traits_at[node.root_id],
+            "aggregates": [aggregate_indexes[each.id] for each in cloud.list_aggregates(node.host)],
+            "traits": trait_indexes_by_root[node.root_id],
         }
 
     lists = {
-        "aggregates": [_build_aggregate_view(aggregates[key]) for key in aggregate_at],
-        "traits": [trait_names[key] for key in trait_at],
+        "aggregates": [_build_aggregate_view(aggregates[key]) for key in aggregate_indexes],
+        "traits": [trait_names[key] for key in trait_indexes],
         "cells": [_build_cell_view(cell) for cell in used_cells],
     }
     return lists, build_indexes

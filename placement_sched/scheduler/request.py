@@ -227,27 +227,27 @@ class RequestReader:
         :class:`Invalid` if the document, policy or overrides are invalid, and :class:`NotFound` if
         a named flavor or image is not stored.
         """
-        whole = self._resolve_names(document)
-        original = parse_request_spec(whole)
+        resolved_document = self._resolve_names(document)
+        original = parse_request_spec(resolved_document)
         if not original.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
         running = self.live.get_settings()
         settings = self._apply_overrides(running, overrides)
-        spec = derive_defaults(original, whole, settings)
+        spec = derive_defaults(original, resolved_document, settings)
         policies = registry.get_policies(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
-        under_policy = self._apply_overrides(chosen.policy.settings, overrides)
-        if under_policy is not settings:
-            settings = under_policy
-            spec = derive_defaults(original, whole, settings)
+        policy_settings = self._apply_overrides(chosen.policy.settings, overrides)
+        if policy_settings is not settings:
+            settings = policy_settings
+            spec = derive_defaults(original, resolved_document, settings)
         plugins = get_plugins(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confine(spec),
             settings=settings,
             plugins=plugins.select_for_rebuild() if spec.is_rebuild else plugins,
-            document=whole,
+            document=resolved_document,
             digest=compute_request_digest(spec.instance_uuids, document),
             names_group=_has_stored_group(document),
             chosen=chosen,
@@ -461,25 +461,25 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     Ids take precedence over names. Raises :class:`NotFound` if a flavor or image does not exist,
     and :class:`Invalid` if a server group does not exist, or for an ambiguous name.
     """
-    whole = dict(document)
-    if isinstance(flavor := whole.get("flavor"), str):
+    resolved_document = dict(document)
+    if isinstance(flavor := resolved_document.get("flavor"), str):
         stored = flavors.find_by_flavorid_or_name(connection, flavor)
         if stored is None:
             names = [stored_flavor.name for stored_flavor in flavors.list_flavors(connection)]
             raise _build_not_found("flavor", flavor, names)
-        whole["flavor"] = stored.as_document()
-    if isinstance(image := whole.get("image"), str):
-        whole["image"] = _get_image(connection, image)
+        resolved_document["flavor"] = stored.as_document()
+    if isinstance(image := resolved_document.get("image"), str):
+        resolved_document["image"] = _get_image(connection, image)
     group = None
-    if isinstance(uuid := whole.get("instance_group"), str):
+    if isinstance(uuid := resolved_document.get("instance_group"), str):
         group = _get_group(connection, formats.read(formats.parse_uuid, uuid, _GROUP_PATH))
-    elif _has_group_hint(whole):
-        group = _get_hinted_group(connection, whole)
+    elif _has_group_hint(resolved_document):
+        group = _get_hinted_group(connection, resolved_document)
     if group is not None:
         instance_uuids = frozenset(map(canonicalize_uuid, document.get("instance_uuids") or ()))
         current = server_groups.with_members(connection, group, without=instance_uuids)
-        whole["instance_group"] = current.as_document()
-    return whole
+        resolved_document["instance_group"] = current.as_document()
+    return resolved_document
 
 
 def _has_group_hint(document: Document) -> bool:

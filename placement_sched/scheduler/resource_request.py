@@ -226,14 +226,16 @@ def find_unknown_names(
     that added a trait of the root provider.
     """
     groups = build_groups(spec)
-    places = [place for name in unknown.names for place in groups.list_sources(name)]
-    of_root = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
+    sources = [source for name in unknown.names for source in groups.list_sources(name)]
+    root_traits = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
     for name in unknown.names:
-        places += [
-            find_trait_source(kind, name, reports) for kind in of_root if name in of_root[kind]
+        sources += [
+            find_trait_source(kind, name, reports)
+            for kind in root_traits
+            if name in root_traits[kind]
         ]
     reason = f"No such {unknown.kind}: {', '.join(unknown.names)}"
-    return Invalid(f"{reason} ({', '.join(places)})" if places else reason)
+    return Invalid(f"{reason} ({', '.join(sources)})" if sources else reason)
 
 
 def _restrict_to_destination(

@@ -293,10 +293,12 @@ class PlacementProgress:
         if hosts is not self._indexed_hosts:
             self._index_hosts(hosts)
         positions = sorted(
-            at for name in self.changed_host_names for at in self._positions.get(name, ())
+            position
+            for name in self.changed_host_names
+            for position in self._positions.get(name, ())
         )
         self.changed_host_names.clear()
-        return [hosts[at] for at in positions]
+        return [hosts[position] for position in positions]
 
     def _index_hosts(self, hosts: list[HostState]) -> list[HostState]:
         self._indexed_hosts = hosts
