@@ -164,14 +164,14 @@ def place_by_rounds(
         single = spec.with_instance(uuid)
         offered = [lane[-1] for lane in waiting]
         run = run_filters(filters, [counter.state for counter in offered], single, 1 + number)
-        passed, stops = {id(state) for state in run.hosts}, map_rejecting_stages(run)
+        passed, rejecting_stages = {id(state) for state in run.hosts}, map_rejecting_stages(run)
         placed = []
         for counter in offered:
             if id(counter.state) in passed:
                 _place(counter, single, capacity)
                 placed.append(counter)
             else:
-                counter.end_count(capacity, stops[counter.host, counter.state.nodename])
+                counter.end_count(capacity, rejecting_stages[counter.host, counter.state.nodename])
         spec = _with_members(spec, single, placed)
         number += 1
 
@@ -183,7 +183,7 @@ def _as_json(candidate: Any) -> Any:
 def _offer_next(lane: list[HostCounter], capacity: FreeCapacity) -> bool:
     while lane:
         counter = lane[-1]
-        if counter.stop is UNFINISHED:
+        if counter.limit_reason is UNFINISHED:
             if fitting := [each for each in counter.offers if capacity.count_fits(each[1]) > 0]:
                 counter.offers, counter.options = fitting, [option for _, option in fitting]
                 set_candidates(counter.state, [candidate for candidate, _ in fitting])
@@ -222,7 +222,7 @@ def place_in_order(
     counters: Sequence[HostCounter],
     capacity: FreeCapacity,
     deadline: Deadline,
-    doubts: list[str],
+    inexact_reasons: list[str],
 ) -> None:
     """Place instance after instance on the best host, as a large request does."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
@@ -230,29 +230,29 @@ def place_in_order(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
     )
     counter_by_state = {id(counter.state): counter for counter in counters}
-    stops: dict[tuple[str, str], LimitReason] = {}
+    rejecting_stages: dict[tuple[str, str], LimitReason] = {}
     has_uuids = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
     for result in run.selector.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
         reports = tuple(report for report in result.filters if report.name != USED_UP)
-        stops |= map_rejecting_stages(FilterRun([], reports))
+        rejecting_stages |= map_rejecting_stages(FilterRun([], reports))
         if not result.ordered or deadline.is_reached():
             break
         counter = counter_by_state[id(result.ordered[0].obj)]
         capacity.take(capacity.build_option(get_candidates(counter.state)[0]))
         counter.instances += 1
         # A host that was rejected for an earlier instance may pass later.
-        stops.pop((counter.host, counter.state.nodename), None)
+        rejecting_stages.pop((counter.host, counter.state.nodename), None)
     for counter in counters:
-        if stop := stops.get((counter.host, counter.state.nodename)):
-            counter.end_count(capacity, stop)
+        if limit_reason := rejecting_stages.get((counter.host, counter.state.nodename)):
+            counter.end_count(capacity, limit_reason)
         elif not any(capacity.count_fits(option) > 0 for option in counter.all_options):
             counter.end_count(capacity)
     if _chooses_at_random(run):
-        doubts.append(_RANDOM_HOST)
+        inexact_reasons.append(_RANDOM_HOST)
     limit = run.searches.query.limit if run.searches.query else None
     if limit is not None and len(candidates.requests) > limit:
-        doubts.append(_LIMITED_SHARED.format(limit=limit))
+        inexact_reasons.append(_LIMITED_SHARED.format(limit=limit))
 
 
 def find_first_hosts(run: SchedulingRun) -> list[str]:
@@ -268,23 +268,24 @@ def find_first_hosts(run: SchedulingRun) -> list[str]:
 
 
 def limit_to_group_host(
-    counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
+    counters: Sequence[HostCounter], first_hosts: Sequence[str], inexact_reasons: list[str]
 ) -> None:
     """Keep only the count of the host that a new affinity group gets.
 
-    ``firsts`` are the hosts that the first instance may get. Of several hosts, the host that fits
-    the fewest instances is kept. If their numbers differ, a doubt is added.
+    ``first_hosts`` are the hosts that the first instance may get. Of several hosts, the host that
+    fits the fewest instances is kept. If their numbers differ, a reason is added to
+    ``inexact_reasons``.
     """
     totals: Counter[str] = Counter()
     for counter in counters:
         totals[counter.host] += counter.instances
-    chosen = min(firsts, key=totals.__getitem__, default=None)
-    if len({totals[host] for host in firsts}) > 1:
-        doubts.append(_RANDOM_HOST)
+    chosen = min(first_hosts, key=totals.__getitem__, default=None)
+    if len({totals[host] for host in first_hosts}) > 1:
+        inexact_reasons.append(_RANDOM_HOST)
     limit = LimitReason("ServerGroupAffinityFilter")
     for counter in counters:
         if counter.instances and counter.host != chosen:
-            counter.instances, counter.stop = 0, limit
+            counter.instances, counter.limit_reason = 0, limit
 
 
 def _chooses_at_random(run: SchedulingRun) -> bool:
@@ -298,13 +299,13 @@ def _chooses_at_random(run: SchedulingRun) -> bool:
 class CapacityCount:
     """Counted instances on the compute nodes with candidates.
 
-    ``doubts`` are the reasons why the number is not exact. If nodes share providers so that the
-    order of placements matters, ``recount`` counts again on some of the nodes alone.
+    ``inexact_reasons`` are the reasons why the number is not exact. If nodes share providers so
+    that the order of placements matters, ``recount`` counts again on some of the nodes alone.
     """
 
     run: SchedulingRun
     counters: Sequence[HostCounter] = ()
-    doubts: Sequence[str] = ()
+    inexact_reasons: Sequence[str] = ()
     recount: Recount | None = None
 
 
@@ -332,33 +333,34 @@ def count_capacity(
         # The counted instances are new members of the group.
         request = replace(request, spec=replace(request.spec, instance_uuids=(str(uuid4()),)))
     seed = DecisionSeed.draw(scheduler.random)
-    doubts: list[str] = []
+    inexact_reasons: list[str] = []
     try:
         run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=cloud)
     except TooComplex:
         run = scheduler.prepare_run(connection, request, seed, cloud=cloud)
-        doubts.append(_TOO_COMPLEX)
+        inexact_reasons.append(_TOO_COMPLEX)
     if run.filtered_request.rejection:
-        return CapacityCount(run, doubts=doubts)
+        return CapacityCount(run, inexact_reasons=inexact_reasons)
 
     def recount(uuids: Collection[str | None]) -> Sequence[HostCounter]:
         second_run = scheduler.prepare_run(connection, request, seed, unlimited=True)
         hosts = tuple(host for host in second_run.hosts if host.uuid in uuids)
         return count_hosts(replace(second_run, hosts=hosts), deadline, [])[0]
 
-    counters, are_apart = count_hosts(run, deadline, doubts)
-    _drop_hidden_hosts(run, counters, doubts)
+    counters, can_pool = count_hosts(run, deadline, inexact_reasons)
+    _drop_hidden_hosts(run, counters, inexact_reasons)
     if deadline.passed:
-        doubts.append(OUT_OF_TIME.format(seconds=seconds))
-    return CapacityCount(run, counters, doubts, None if are_apart else recount)
+        inexact_reasons.append(OUT_OF_TIME.format(seconds=seconds))
+    return CapacityCount(run, counters, inexact_reasons, None if can_pool else recount)
 
 
 def count_hosts(
-    run: SchedulingRun, deadline: Deadline, doubts: list[str]
+    run: SchedulingRun, deadline: Deadline, inexact_reasons: list[str]
 ) -> tuple[Sequence[HostCounter], bool]:
     """Count the instances of each host.
 
-    Returns the counters, and false if the order of placements on shared providers matters.
+    Returns the counters, and whether shared providers could be counted as pools. If not, the order
+    of placements matters.
     """
     searches = run.searches
     capacity = FreeCapacity.read_free(run.cloud.providers, searches.candidates, searches.class_ids)
@@ -370,14 +372,14 @@ def count_hosts(
     ]
     spec = run.filtered_request.spec
     if pools is None or compares_hosts(run.selector.select_filters(spec), spec):
-        place_in_order(run, counters, capacity, deadline, doubts)
+        place_in_order(run, counters, capacity, deadline, inexact_reasons)
     else:
         group = spec.instance_group
-        together = group is not None and AFFINITY in group.policies and not group.hosts
-        hosts = find_first_hosts(run) if together else []
+        is_new_affinity_group = group is not None and AFFINITY in group.policies and not group.hosts
+        hosts = find_first_hosts(run) if is_new_affinity_group else []
         _count_independently(run, counters, capacity, deadline)
-        if together:
-            limit_to_group_host(counters, hosts, doubts)
+        if is_new_affinity_group:
+            limit_to_group_host(counters, hosts, inexact_reasons)
     return counters, pools is not None
 
 
@@ -386,32 +388,34 @@ def _count_independently(
 ) -> None:
     spec = run.filtered_request.spec
     passing = run.selector.filter_hosts(run.hosts, spec)
-    stops, passed = map_rejecting_stages(passing), {id(host) for host in passing.hosts}
-    open_counters = []
+    rejecting_stages, passed = map_rejecting_stages(passing), {id(host) for host in passing.hosts}
+    passing_counters = []
     for counter in counters:
         if id(counter.state) in passed:
             counter.keep_passing_options(capacity)
-            open_counters.append(counter)
+            passing_counters.append(counter)
         else:
             unknown = LimitReason("candidates")
-            counter.end_count(capacity, stops.get((counter.host, counter.state.nodename), unknown))
+            counter.end_count(
+                capacity, rejecting_stages.get((counter.host, counter.state.nodename), unknown)
+            )
     if filters := select_stateful_filters(run.selector.select_filters(spec), spec):
-        place_by_rounds(open_counters, filters, spec, capacity, deadline)
+        place_by_rounds(passing_counters, filters, spec, capacity, deadline)
     else:
-        for counter in open_counters:
+        for counter in passing_counters:
             counter.fill(capacity)
     used: Counter[SharedPool] = Counter()
     pooled = [(counter, counter.pool) for counter in counters if counter.pool]
     for counter, pool in pooled:
         used[pool] += counter.instances
     for counter, pool in pooled:
-        is_open = counter.stop is UNFINISHED or counter.stop.is_resource
+        is_open = counter.limit_reason is UNFINISHED or counter.limit_reason.is_resource
         if is_open and used[pool] >= pool.limit:
-            counter.end_count(capacity, pool.stop)
+            counter.end_count(capacity, pool.limit_reason)
 
 
 def _drop_hidden_hosts(
-    run: SchedulingRun, counters: Sequence[HostCounter], doubts: list[str]
+    run: SchedulingRun, counters: Sequence[HostCounter], inexact_reasons: list[str]
 ) -> None:
     """Set the counts of hosts beyond the request's candidate limit to 0.
 
@@ -426,12 +430,12 @@ def _drop_hidden_hosts(
         return
     offered = Counter([request.root_uuid for request in run.searches.candidates.requests])
     counter_of = {counter.uuid: counter for counter in counters}
-    open_by_root = {
-        root: counter_of[root].open_candidates if root in counter_of else count
+    remaining_by_root = {
+        root: counter_of[root].remaining_candidates if root in counter_of else count
         for root, count in offered.items()
     }
     # Candidates without a compute node use up the limit, too.
-    blocked = sum(open_by_root.values())
+    blocked = sum(remaining_by_root.values())
     if blocked < limit:
         return
     option = find_limiting_option(requested, settings)
@@ -439,20 +443,20 @@ def _drop_hidden_hosts(
     is_breadth_first = options.allocation_candidates_generation_strategy == "breadth-first"
     is_random = options.randomize_allocation_candidates
     if is_random or run.searches.fallback or (is_breadth_first and max(offered.values()) > 1):
-        doubts.append(_LIMITED_UNDETERMINED.format(option=option, blocked=blocked))
+        inexact_reasons.append(_LIMITED_UNDETERMINED.format(option=option, blocked=blocked))
         return
     # Go through the hosts in order. Candidates of rejected hosts use up the limit.
     position, in_part = 0, False
     for root, count in offered.items():
-        counter, remaining = counter_of.get(root), open_by_root[root]
+        counter, remaining = counter_of.get(root), remaining_by_root[root]
         hidden = position >= limit
         is_cut = count > 1 and remaining > 0 and position + count > limit
         position += remaining
         if counter and (hidden or is_cut):
             in_part = in_part or not hidden
-            counter.instances, counter.stop = 0, LimitReason("limit", option)
+            counter.instances, counter.limit_reason = 0, LimitReason("limit", option)
     if in_part:
-        doubts.append(_LIMITED_PARTLY.format(option=option))
+        inexact_reasons.append(_LIMITED_PARTLY.format(option=option))
 
 
 class CloudPart(Enum):

@@ -41,15 +41,16 @@ UNFINISHED = LimitReason("capacity_budget")
 class FreeCapacity:
     """Free amounts of all candidates' providers, in a list of integers.
 
-    ``free[firsts[class name] + rows[provider uuid]]`` is the free amount of a resource class. The
-    amounts decrease as instances are placed. ``stops`` has the reason of each class, in the order
-    of ``firsts``. Indexes in ``pooled`` belong to a :class:`SharedPool`, and options omit them.
+    ``free[offsets[class name] + rows[provider uuid]]`` is the free amount of a resource class. The
+    amounts decrease as instances are placed. ``limit_reasons`` has the reason of each class, in the
+    order of ``offsets``. Indexes in ``pooled`` belong to a :class:`SharedPool`, and options omit
+    them.
     """
 
     rows: Mapping[str, int]
     free: list[int]
-    firsts: Mapping[str, int]
-    stops: Sequence[LimitReason]
+    offsets: Mapping[str, int]
+    limit_reasons: Sequence[LimitReason]
     pooled: set[int] = field(default_factory=set)
 
     @classmethod
@@ -68,12 +69,12 @@ class FreeCapacity:
         columns = source.read_free_columns(ids, [classes[name] for name in names])
         free = [amount for column in columns.values() for amount in column.tolist()]
         rows = {provider.uuid: row for row, provider in enumerate(candidates.providers)}
-        firsts = {name: index * len(ids) for index, name in enumerate(names)}
-        return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
+        offsets = {name: index * len(ids) for index, name in enumerate(names)}
+        return cls(rows, free, offsets, [LimitReason(name, is_resource=True) for name in names])
 
     def build_option(self, candidate: Any) -> AllocationOption:
         """Convert an allocation candidate, possibly in JSON, to an option."""
-        rows, firsts = self.rows, self.firsts
+        rows, offsets = self.rows, self.offsets
         if isinstance(candidate, AllocationRequest):
             parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
                 candidate.uuids, candidate.layout.amounts, strict=True
@@ -82,7 +83,7 @@ class FreeCapacity:
             allocations = candidate["allocations"].items()
             parts = ((uuid, part["resources"]) for uuid, part in allocations)
         option = [
-            (firsts[name] + rows[uuid], amount)
+            (offsets[name] + rows[uuid], amount)
             for uuid, resources in parts
             for name, amount in resources.items()
         ]
@@ -100,20 +101,22 @@ class FreeCapacity:
         for index, amount in option:
             self.free[index] -= amount * times
 
-    def stop(self, index: int) -> LimitReason:
+    def get_limit_reason(self, index: int) -> LimitReason:
         """Return the reason for the resource class at an index of ``free``."""
-        return self.stops[index // len(self.rows)]
+        return self.limit_reasons[index // len(self.rows)]
 
     def find_scarcest_class(self, option: AllocationOption) -> LimitReason:
         """Return the reason for the class that the option exhausts first."""
         free = self.free
-        return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
+        return self.get_limit_reason(
+            min([(free[index] / amount, index) for index, amount in option])[1]
+        )
 
     def sum_free_amounts(self, options: Iterable[AllocationOption]) -> dict[str, int]:
         """Sum the free amounts of all inventories in the options, by class."""
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
-            name = self.stop(index).reason
+            name = self.get_limit_reason(index).reason
             amounts[name] = amounts.get(name, 0) + max(self.free[index], 0)
         return amounts
 
@@ -122,12 +125,12 @@ class FreeCapacity:
 class SharedPool:
     """Shared providers that together fit ``limit`` instances.
 
-    ``stop`` is the reason for their scarcest resource class. ``own`` maps classes to the amounts
-    that each instance uses on its host in addition.
+    ``limit_reason`` is the reason for their scarcest resource class. ``own`` maps classes to the
+    amounts that each instance uses on its host in addition.
     """
 
     limit: int
-    stop: LimitReason
+    limit_reason: LimitReason
     own: Mapping[str, int]
 
 
@@ -135,13 +138,13 @@ class SharedPool:
 class HostCount:
     """Number of instances that fit on a compute node.
 
-    ``stop`` is the reason why no more fit. ``free`` maps resource classes to the amounts that
-    remain free. Nodes with the same ``pool`` together fit at most ``pool.limit`` instances.
+    ``limit_reason`` is the reason why no more fit. ``free`` maps resource classes to the amounts
+    that remain free. Nodes with the same ``pool`` together fit at most ``pool.limit`` instances.
     """
 
     host: str
     uuid: str | None
-    stop: LimitReason = UNFINISHED
+    limit_reason: LimitReason = UNFINISHED
     pool: SharedPool | None = None
     instances: int = 0
     free: Mapping[str, int] | None = None
@@ -151,16 +154,17 @@ class HostCount:
 class HostCounter(HostCount):
     """Counter of the instances that fit on a host with candidates.
 
-    ``all_options`` are the options of all candidates, and ``options`` the options of the
-    candidates that passed the filters. In rounds, ``offers`` pairs candidates with their options.
-    ``open_candidates`` is the number of candidates that a search still finds for the full host.
+    ``all_options`` are the options of all candidates, and ``options`` the options of the candidates
+    that passed the filters. In rounds, ``offers`` pairs candidates with their options.
+    ``remaining_candidates`` is the number of candidates that a search still finds for the full
+    host.
     """
 
     state: HostState
     all_options: Sequence[AllocationOption]
     options: Sequence[AllocationOption]
     offers: Sequence[tuple[Any, AllocationOption]] = ()
-    open_candidates: int = 0
+    remaining_candidates: int = 0
 
     @classmethod
     def from_state(
@@ -192,14 +196,18 @@ class HostCounter(HostCount):
                 self.instances += times
         self.end_count(capacity)
 
-    def end_count(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
-        """End the count for the reason ``stop``, or for the scarcest class."""
-        self.stop = stop or capacity.find_scarcest_class((self.options or self.all_options)[-1])
-        if stop or self.options is not self.all_options:
+    def end_count(self, capacity: FreeCapacity, limit_reason: LimitReason | None = None) -> None:
+        """End the count for ``limit_reason``, or for the scarcest class."""
+        self.limit_reason = limit_reason or capacity.find_scarcest_class(
+            (self.options or self.all_options)[-1]
+        )
+        if limit_reason or self.options is not self.all_options:
             # Candidates with equal options differ only in providers of the pool, and count once.
             all_options = self.all_options if self.pool is None else set(self.all_options)
-            self.open_candidates = sum([capacity.count_fits(option) > 0 for option in all_options])
-        if self.stop.is_resource:
+            self.remaining_candidates = sum(
+                [capacity.count_fits(option) > 0 for option in all_options]
+            )
+        if self.limit_reason.is_resource:
             self.free = capacity.sum_free_amounts(self.all_options)
 
 
@@ -256,7 +264,7 @@ def _build_pool(
     last = min(pooled_options, key=lambda option: (capacity.count_fits(option), option))
     own: Counter[str] = Counter()
     for index, amount in parts[0][0][1]:
-        own[capacity.stop(index).reason] += amount
+        own[capacity.get_limit_reason(index).reason] += amount
     return SharedPool(
         sum(map(capacity.count_fits, pooled_options)), capacity.find_scarcest_class(last), own
     )

@@ -62,9 +62,9 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
     part = _summarize(counts)
     answer = {
         "capacity": part.pop("capacity"),
-        "exact": not result.doubts,
+        "exact": not result.inexact_reasons,
         **({"policy": chosen.policy.name} if chosen else {}),
-        **({"inexact_because": list(result.doubts)} if result.doubts else {}),
+        **({"inexact_because": list(result.inexact_reasons)} if result.inexact_reasons else {}),
         **({"refused": rejection.reason} if rejection else {}),
         **part,
         **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
@@ -75,13 +75,13 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
 
 def _summarize(counts: Iterable[HostCount]) -> Json:
     capacity, used = 0, Counter[SharedPool]()
-    stops, stranded = Counter[LimitReason](), Counter[str]()
+    host_numbers, stranded = Counter[LimitReason](), Counter[str]()
     for count in counts:
         capacity += count.instances
-        stops[count.stop] += 1
+        host_numbers[count.limit_reason] += 1
         if count.pool:
             used[count.pool] += count.instances
-        if count.stop.is_resource and count.free:
+        if count.limit_reason.is_resource and count.free:
             for name, free in count.free.items():
                 stranded[name] += free
     for pool, instances in used.items():
@@ -90,17 +90,17 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
         capacity -= surplus
         for name, amount in pool.own.items():
             stranded[name] += surplus * amount
-    ordered = sorted(stops.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(host_numbers.items(), key=lambda item: (-item[1], item[0]))
     return {
         "capacity": capacity,
-        "limited_by": [_limit_as_json(stop, hosts) for stop, hosts in ordered],
+        "limited_by": [_limit_as_json(limit_reason, hosts) for limit_reason, hosts in ordered],
         "stranded": {name: free for name, free in sorted(stranded.items()) if free},
     }
 
 
-def _limit_as_json(stop: LimitReason, hosts: int) -> Json:
-    detail = {"detail": stop.detail} if stop.detail else {}
-    return {"reason": stop.reason, **detail, "hosts": hosts}
+def _limit_as_json(limit_reason: LimitReason, hosts: int) -> Json:
+    detail = {"detail": limit_reason.detail} if limit_reason.detail else {}
+    return {"reason": limit_reason.reason, **detail, "hosts": hosts}
 
 
 def _report_parts(
@@ -163,19 +163,19 @@ def _list_without_candidates(
     A node that lacks a resource also has its free amounts. ``counted`` are the uuids of the nodes
     with candidates, which are left out.
     """
-    answered = run.searches.main
-    if answered is None:
+    search_result = run.searches.main
+    if search_result is None:
         return []
     names = run.cloud.caches.node_names.get_current(connection)
     counts: dict[str, HostCount] = {}
-    for (kind, detail), uuids in iterate_steps(search_run(connection, run, answered)):
-        stop = LimitReason(kind, detail)
+    for (kind, detail), uuids in iterate_steps(search_run(connection, run, search_result)):
+        limit_reason = LimitReason(kind, detail)
         if kind == _RESOURCES:
-            stop = LimitReason(detail.partition(":")[0], is_resource=True)
+            limit_reason = LimitReason(detail.partition(":")[0], is_resource=True)
         for uuid in uuids:
             if uuid in names and uuid not in counted:
-                counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
-    short = {uuid: count for uuid, count in counts.items() if count.stop.is_resource}
+                counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, limit_reason=limit_reason)
+    short = {uuid: count for uuid, count in counts.items() if count.limit_reason.is_resource}
     for uuid, free in _sum_free_amounts(run, short).items():
         short[uuid].free = free
     return list(counts.values())
@@ -198,8 +198,8 @@ def compute_free_amounts(
 
 
 def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
-    answered = run.searches.main
-    if answered is None or not roots:
+    search_result = run.searches.main
+    if search_result is None or not roots:
         return {}
     source = run.cloud.providers
     names = {
@@ -209,7 +209,7 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
         for name, _ in group.resources
     }
     root_of = {key: root for root, key in source.map_ids(roots).items()}
-    if not answered.search.is_single_provider:
+    if not search_result.search.is_single_provider:
         root_of = {each.id: each.root_uuid for each in source.list_tree_providers(root_of)}
     columns = source.read_free_columns(list(root_of), list(names.values()))
     free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
@@ -226,9 +226,10 @@ class CapacityQuery:
 
     With ``per``, the report also has the capacity of each zone, aggregate, host or cell. ``policy``
     names a scheduling policy, and ``overrides`` replaces settings. The flavors are the flavor of
-    ``document``, ``flavors``, or all stored flavors with ``all_flavors``. With ``each_alone``, the
-    time limit ``[scheduler] capacity_budget`` is for each flavor rather than for all together.
-    With ``each_alone`` or ``all_flavors``, an invalid flavor does not fail the whole report.
+    ``document``, ``flavors``, or all stored flavors with ``all_flavors``. With
+    ``has_budget_per_flavor``, the time limit ``[scheduler] capacity_budget`` is for each flavor
+    rather than for all together. With ``has_budget_per_flavor`` or ``all_flavors``, an invalid
+    flavor does not fail the whole report.
     """
 
     document: Document
@@ -237,12 +238,12 @@ class CapacityQuery:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     flavors: Sequence[Any] = ()
     all_flavors: bool = False
-    each_alone: bool = False
+    has_budget_per_flavor: bool = False
 
     @property
-    def raises(self) -> bool:
+    def is_strict(self) -> bool:
         """Return whether an invalid flavor makes the whole report fail."""
-        return not (self.all_flavors or self.each_alone)
+        return not (self.all_flavors or self.has_budget_per_flavor)
 
 
 def report_capacity(
@@ -298,7 +299,7 @@ def report_flavor_capacities(
     figures = {name: FlavorCapacity(Reliability.UNKNOWN) for name in names}
     if stored:
         capacity_query = CapacityQuery(
-            document={}, per=CloudPart.ZONE, flavors=stored, each_alone=True
+            document={}, per=CloudPart.ZONE, flavors=stored, has_budget_per_flavor=True
         )
         answers = report_capacity(scheduler, capacity_query)["flavors"]
         figures |= {each["flavor"]: _build_figure(each).limit_names() for each in answers}
@@ -348,7 +349,7 @@ def read_request(
 ) -> SchedulingRequest | Invalid:
     """Return the request for an instance of a flavor, or its error.
 
-    If ``capacity_query.raises`` is true, the error is raised.
+    If ``capacity_query.is_strict`` is true, the error is raised.
     """
     document, reader = {**capacity_query.document, "flavor": flavor}, scheduler.reader
     try:
@@ -357,7 +358,7 @@ def read_request(
         )
         return reader.validate(request)
     except Invalid as error:
-        if capacity_query.raises:
+        if capacity_query.is_strict:
             raise
         return error
 
@@ -375,26 +376,26 @@ class _CapacityEvaluation:
         """Report the capacity for a request.
 
         ``last`` is true for the last request of the report. The error of an invalid request, such
-        as a request for an unknown zone, is reported under ``refused``, or raised if ``raises`` of
-        the query is true. Raises :class:`NotFound` for an unknown host, and :class:`Unavailable`
+        as a request for an unknown zone, is reported under ``refused``, or raised if ``is_strict``
+        of the query is true. Raises :class:`NotFound` for an unknown host, and :class:`Unavailable`
         if the time limit of the simulation has passed.
         """
         if isinstance(request, Invalid):
             return NOTHING | {"refused": request.detail}
         self.scheduler.source.check()
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
-        remaining = budget - (0.0 if self.capacity_query.each_alone else self.spent)
+        remaining = budget - (0.0 if self.capacity_query.has_budget_per_flavor else self.spent)
         if budget and remaining <= 0:
             inexact = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
             return NOTHING | inexact | ({"per": []} if self.capacity_query.per else {})
         # Leave half of the remaining time to the other flavors.
-        share = remaining if last or self.capacity_query.each_alone else remaining / 2
+        share = remaining if last or self.capacity_query.has_budget_per_flavor else remaining / 2
         deadline = Deadline(began + share if budget else inf, monotonic)
         try:
             result = self._count(request, deadline)
             return report(self.cloud, result, self.capacity_query.per)
         except Invalid as error:
-            if self.capacity_query.raises:
+            if self.capacity_query.is_strict:
                 raise
             return NOTHING | {"refused": error.detail}
         finally:

@@ -149,7 +149,7 @@ class RequestOnHosts:
         """
         self.weights = dict.fromkeys(self.fits, 1)
         if self.is_fixed and self.amounts:
-            classes, width = list(self.capacity.firsts), len(self.capacity.rows)
+            classes, width = list(self.capacity.offsets), len(self.capacity.rows)
             free = self.capacity.free
             for host in self.fits:
                 spare = max(
@@ -205,7 +205,7 @@ class RequestOnHosts:
     @cached_property
     def named_options(self) -> Sequence[tuple[str, Sequence[NamedOption]]]:
         """Return pairs of host and options, hosts with the fewest fits first."""
-        providers, classes = list(self.capacity.rows), list(self.capacity.firsts)
+        providers, classes = list(self.capacity.rows), list(self.capacity.offsets)
         width = len(providers)
 
         def name_inventories(option: AllocationOption) -> NamedOption:
@@ -221,7 +221,7 @@ class RequestOnHosts:
     def get_free_amount(self, inventory: Inventory) -> int:
         """Return the free amount of an inventory."""
         provider, name = inventory
-        return self.capacity.free[self.capacity.firsts[name] + self.capacity.rows[provider]]
+        return self.capacity.free[self.capacity.offsets[name] + self.capacity.rows[provider]]
 
 
 class Screen:
@@ -500,7 +500,7 @@ def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[
         for uuid, amounts in zip(request.uuids, request.layout.amounts, strict=True):
             if roots[uuid] != request.root_uuid:
                 for name in amounts:
-                    index = capacity.firsts[name] + capacity.rows[uuid]
+                    index = capacity.offsets[name] + capacity.rows[uuid]
                     shared[uuid, name] = capacity.free[index]
     return shared
 

@@ -59,12 +59,17 @@ def prepare_run_of_unlimited_request(services, **fields):
 
 
 def count_instances_by_node(app, **fields):
-    doubts = []
+    inexact_reasons = []
     with prepare_run_of_unlimited_request(app.app.services, **fields) as run:
-        counters, are_apart = count_hosts(run, Deadline.from_seconds(0), doubts)
-    assert (doubts, are_apart) == ([], True)
+        counters, can_pool = count_hosts(run, Deadline.from_seconds(0), inexact_reasons)
+    assert (inexact_reasons, can_pool) == ([], True)
     return {
-        counter.uuid: (counter.instances, counter.stop, counter.open_candidates, counter.free)
+        counter.uuid: (
+            counter.instances,
+            counter.limit_reason,
+            counter.remaining_candidates,
+            counter.free,
+        )
         for counter in counters
     }
 

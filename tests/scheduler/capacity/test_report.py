@@ -302,17 +302,17 @@ def test_capacity_count_over_its_time_budget_is_a_lower_bound(
             scheduler, connection, request, deadline=Deadline.from_seconds(budget, TickingTimer())
         )
     assert sum(counter.instances for counter in result.counters) == capacity
-    stops = {counter.stop.reason for counter in result.counters}
+    reasons = {counter.limit_reason.reason for counter in result.counters}
     if budget:
-        assert stops == {"capacity_budget"}
-        (doubt,) = result.doubts
-        assert doubt == (
+        assert reasons == {"capacity_budget"}
+        (inexact_reason,) = result.inexact_reasons
+        assert inexact_reason == (
             f"the count ended after [scheduler] capacity_budget ({budget:g} s): the number is a "
             "minimum"
         )
     else:
-        assert "capacity_budget" not in stops
-        assert list(result.doubts) == []
+        assert "capacity_budget" not in reasons
+        assert list(result.inexact_reasons) == []
 
 
 def test_flavors_of_a_capacity_query_share_its_time_budget(sqlite_url, make_app, monkeypatch):
