@@ -49,8 +49,8 @@ from placement_sched.scheduler.drain_plan import (
 )
 from placement_sched.scheduler.failover.screen import (
     FailedLoad,
-    RequestOnHosts,
     Screen,
+    ScreenedRequest,
     Verdict,
     add_instances,
     read_requests,
@@ -96,17 +96,18 @@ class Failure:
 class Outcome:
     """Result for a failure.
 
-    ``nowhere`` lists the instances that find no host, and ``stuck`` is their number. Without time
-    to list the instances, ``nowhere`` is empty and ``stuck`` is a lower bound. ``is_proved`` is
-    false if the simulation found no placement but in another order all instances may fit.
+    ``stuck_instances`` lists the instances that find no host, and ``stuck_count`` is their number.
+    Without time to list the instances, ``stuck_instances`` is empty and ``stuck_count`` is a lower
+    bound. ``is_proved`` is false if the simulation found no placement but in another order all
+    instances may fit.
     """
 
     failure: Failure
     load: FailedLoad
     state: str = UNDETERMINED
     is_proved: bool = True
-    stuck: int = 0
-    nowhere: Sequence[Json] = ()
+    stuck_count: int = 0
+    stuck_instances: Sequence[Json] = ()
 
     def as_json(self) -> Json:
         """Return the outcome as a JSON object."""
@@ -115,8 +116,8 @@ class Outcome:
             "hosts": sorted(self.failure.hosts),
             "state": self.state,
             "instances": self.load.total,
-            "stuck": self.stuck,
-            "nowhere": list(self.nowhere),
+            "stuck": self.stuck_count,
+            "nowhere": list(self.stuck_instances),
         }
 
 
@@ -143,13 +144,14 @@ def judge(analysis: Analysis) -> None:
         if verdict is Verdict.COVERED:
             outcome.state = COVERED
         elif verdict is Verdict.UNCOVERED:
-            outcome.state, outcome.stuck = UNCOVERED, analysis.screen.count_stuck(outcome.load)
+            outcome.state = UNCOVERED
+            outcome.stuck_count = analysis.screen.count_stuck(outcome.load)
             uncovered.append(outcome)
         else:
             unclear.append(outcome)
     _simulate_all(analysis, unclear)
     for outcome in unclear:
-        outcome.is_proved = outcome.state != UNCOVERED or outcome.stuck == outcome.load.total
+        outcome.is_proved = outcome.state != UNCOVERED or outcome.stuck_count == outcome.load.total
     _simulate_all(analysis, uncovered[:MAX_REPORTED_FAILURES])
 
 
@@ -165,9 +167,9 @@ def _simulate_all(analysis: Analysis, outcomes: Sequence[Outcome]) -> None:
             waiting = waiting[len(done) + 1 :]
         else:
             waiting = waiting[len(done) :]
-        for outcome, nowhere in done:
-            outcome.nowhere, outcome.stuck = nowhere, len(nowhere)
-            outcome.state = UNCOVERED if nowhere else COVERED
+        for outcome, instances in done:
+            outcome.stuck_instances, outcome.stuck_count = instances, len(instances)
+            outcome.state = UNCOVERED if instances else COVERED
 
 
 def _simulate_some(
@@ -322,7 +324,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     if unproved := sum(not outcome.is_proved for outcome in outcomes):
         bounds.append(_LARGEST_FIRST.format(number=unproved, noun=query.noun))
     reported = [each for each in outcomes if each.state != COVERED]
-    reported.sort(key=lambda each: (each.state, -each.stuck, each.failure.name))
+    reported.sort(key=lambda each: (each.state, -each.stuck_count, each.failure.name))
     return {
         "host_failures": number,
         "within": query.within,
@@ -407,25 +409,27 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
     """
     outcomes, screen = analysis.outcomes, analysis.screen
     remaining = number - 1
-    most_instances = sum(sorted((each.load.total for each in outcomes), reverse=True)[:remaining])
-    most_hosts = sum(
+    max_instances = sum(sorted((each.load.total for each in outcomes), reverse=True)[:remaining])
+    max_hosts = sum(
         sorted((len(each.failure.hosts) for each in outcomes), reverse=True)[:remaining]
     )
-    excluded = max((each.load.excluded for each in outcomes), default=0)
-    is_tied = any(each.load.is_tied for each in outcomes)
-    everything = FailedLoad(frozenset(), excluded=excluded)
+    max_excluded_hosts = max((each.load.max_excluded_hosts for each in outcomes), default=0)
+    is_unscreenable = any(each.load.is_unscreenable for each in outcomes)
+    everything = FailedLoad(frozenset(), max_excluded_hosts=max_excluded_hosts)
     for outcome in outcomes:
         everything.counts.update(outcome.load.counts.keys())
     # The other failures may have instances of any request.
     requests = screen.list_requests(everything)
-    can_prove = requests is not None and not is_tied and not any(r.shared for r, _ in requests)
+    can_prove = (
+        requests is not None and not is_unscreenable and not any(r.shared for r, _ in requests)
+    )
     for outcome in outcomes:
         if outcome.state != COVERED:
             continue
-        load = replace(outcome.load, excluded=excluded)
-        number = load.total + most_instances
+        load = replace(outcome.load, max_excluded_hosts=max_excluded_hosts)
+        number = load.total + max_instances
         if not can_prove or any(
-            each.count_spare_changes(load, number + most_hosts * each.max_weight) < 0
+            each.count_spare_changes(load, number + max_hosts * each.max_guaranteed) < 0
             for each, _ in requests or ()
         ):
             outcome.state = UNDETERMINED
@@ -438,15 +442,15 @@ class _Flavor:
     name: str
     key: bytes
     request: SchedulingRequest
-    on_hosts: RequestOnHosts | None
+    screened: ScreenedRequest | None
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
     """Bound how many further instances of each flavor make no failure worse."""
     flavors = _read_flavors(analysis)
-    on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
-    # The weights of the screen depend on the largest amounts, also of these flavors.
-    analysis.screen = Screen({**analysis.screen.requests, **on_hosts})
+    screened_requests = {flavor.key: flavor.screened for flavor in flavors}
+    # The guaranteed placements of the screen depend on the largest amounts, also of these flavors.
+    analysis.screen = Screen({**analysis.screen.requests, **screened_requests})
     spares = [analysis.screen.count_spare_in_order(outcome.load) for outcome in analysis.outcomes]
     allowances = [_bound_allowance(analysis, flavor, spares) for flavor in flavors]
     if len(analysis.outcomes) > MAX_PROBED_FAILURES:
@@ -482,25 +486,25 @@ def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int])
 
     ``spares`` has for each failure a number of instances of any flavor that it tolerates.
     """
-    on_hosts = flavor.on_hosts
-    if on_hosts is None:
+    screened = flavor.screened
+    if screened is None:
         return Allowance(flavor.name, 0)
-    lower = on_hosts.total
+    lower = screened.total
     for outcome, spare in zip(analysis.outcomes, spares, strict=True):
         load = outcome.load
         if spare < lower:
-            lower = min(lower, analysis.screen.count_spare_placements(load, on_hosts))
-        if any(host in on_hosts.fits for host in load.hosts):
-            lower = min(lower, on_hosts.count_spare_changes(load, load.total))
+            lower = min(lower, analysis.screen.count_spare_placements(load, screened))
+        if any(host in screened.fits for host in load.hosts):
+            lower = min(lower, screened.count_spare_changes(load, load.total))
     lower = max(lower, 0)
-    if lower == on_hosts.total and (on_hosts.has_maximum or not lower):
+    if lower == screened.total and (screened.has_maximum or not lower):
         # Even all instances that fit make no failure worse.
         return Allowance(flavor.name, lower, lower)
-    return _with_upper_bound(analysis, on_hosts, Allowance(flavor.name, lower))
+    return _with_upper_bound(analysis, screened, Allowance(flavor.name, lower))
 
 
 def _with_upper_bound(
-    analysis: Analysis, on_hosts: RequestOnHosts, allowance: Allowance
+    analysis: Analysis, screened: ScreenedRequest, allowance: Allowance
 ) -> Allowance:
     """Limit the allowance by the failure that gets worse first."""
     requests = {
@@ -510,8 +514,8 @@ def _with_upper_bound(
         and request.flavor == allowance.flavor
         and request.has_maximum
         # The flavor of a recorded instance may have been replaced by a flavor of the same name.
-        and request.amounts == on_hosts.amounts
-        and on_hosts.fits.keys() <= request.fits.keys()
+        and request.amounts == screened.amounts
+        and screened.fits.keys() <= request.fits.keys()
     }
     for outcome in analysis.outcomes:
         if outcome.state == UNDETERMINED:
@@ -533,7 +537,7 @@ def _with_upper_bound(
 
 
 def _compute_spare_bound(
-    screen: Screen, outcome: Outcome, request: RequestOnHosts, number: int
+    screen: Screen, outcome: Outcome, request: ScreenedRequest, number: int
 ) -> int:
     """Return an upper bound of the further instances that a failure tolerates.
 
@@ -541,9 +545,9 @@ def _compute_spare_bound(
     with this request. ``request.has_maximum`` must be true.
     """
     spare = request.count_fits_outside(outcome.load.hosts) - number
-    if outcome.stuck:
+    if outcome.stuck_count:
         of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
-        spare += outcome.stuck - of_others
+        spare += outcome.stuck_count - of_others
     return max(spare, 0)
 
 
@@ -642,6 +646,6 @@ class _Search:
             if screen.judge(load) is Verdict.COVERED:
                 continue
             stuck = len(simulate_failure(mover, hosts, added, with_reasons=False))
-            if stuck > outcome.stuck:
+            if stuck > outcome.stuck_count:
                 return outcome.failure.name, load.total, load.total - stuck
         return None

@@ -82,15 +82,15 @@ class Verdict(Enum):
 class FailedLoad:
     """Instances on hosts that fail together, counted by request.
 
-    ``excluded`` is the largest number of further hosts that an anti-affinity group of the instances
-    excludes. ``is_tied`` is true if an instance cannot be screened: it has no flavor, is in an
-    affinity group, or has a hint such as ``same_host``.
+    ``max_excluded_hosts`` is the largest number of further hosts that an anti-affinity group of the
+    instances excludes. ``is_unscreenable`` is true if an instance cannot be screened: it has no
+    flavor, is in an affinity group, or has a hint such as ``same_host``.
     """
 
     hosts: frozenset[str]
     counts: Counter[bytes] = field(default_factory=Counter)
-    excluded: int = 0
-    is_tied: bool = False
+    max_excluded_hosts: int = 0
+    is_unscreenable: bool = False
 
     @property
     def total(self) -> int:
@@ -100,8 +100,8 @@ class FailedLoad:
     def add(self, other: "FailedLoad") -> None:
         """Add the instances of further hosts that fail."""
         self.counts.update(other.counts)
-        self.excluded = max(self.excluded, other.excluded)
-        self.is_tied = self.is_tied or other.is_tied
+        self.max_excluded_hosts = max(self.max_excluded_hosts, other.max_excluded_hosts)
+        self.is_unscreenable = self.is_unscreenable or other.is_unscreenable
 
     def with_more(self, key: bytes, number: int) -> "FailedLoad":
         """Return a copy with ``number`` more instances of a request."""
@@ -109,14 +109,14 @@ class FailedLoad:
 
 
 @dataclass(eq=False, kw_only=True)
-class RequestOnHosts:
+class ScreenedRequest:
     """Result of running a request on the whole cloud.
 
     ``fits`` maps each host that passes to the number of instances that fit. ``candidates`` is the
     number of candidates, of them ``rejected`` on rejected hosts and at most ``per_host`` on a host.
     A request sees ``limit`` candidates. ``amounts`` maps classes to the largest amount of an
-    instance, and ``shared`` inventories of shared providers to their free amounts. ``is_fixed`` is
-    true if no filter depends on placed instances.
+    instance, and ``shared`` inventories of shared providers to their free amounts.
+    ``has_only_stateless_filters`` is true if no filter depends on placed instances.
     """
 
     size: Size
@@ -128,27 +128,27 @@ class RequestOnHosts:
     limit: int | None
     amounts: Mapping[str, int]
     shared: Mapping[Inventory, int]
-    is_fixed: bool
+    has_only_stateless_filters: bool
     capacity: FreeCapacity
     options: Mapping[str, Sequence[AllocationOption]]
 
-    #: How many times each host must be chosen before it can reject (``w`` of rule 1).
-    weights: dict[str, int] = field(default_factory=dict)
-    total_weight: int = 0
-    max_weight: int = 1
+    #: Number of placements that each host accepts before it can reject (``w`` of rule 1).
+    guaranteed_placements: dict[str, int] = field(default_factory=dict)
+    total_guaranteed: int = 0
+    max_guaranteed: int = 1
 
     @cached_property
     def total(self) -> int:
         """Return the number of instances that fit on all hosts."""
         return sum(self.fits.values())
 
-    def weigh(self, largest: Mapping[str, int]) -> None:
-        """Compute how often each host must be chosen before it can reject.
+    def compute_guaranteed_placements(self, largest: Mapping[str, int]) -> None:
+        """Compute how many placements each host accepts before it can reject.
 
         ``largest`` are the largest amounts of any placement, by class.
         """
-        self.weights = dict.fromkeys(self.fits, 1)
-        if self.is_fixed and self.amounts:
+        self.guaranteed_placements = dict.fromkeys(self.fits, 1)
+        if self.has_only_stateless_filters and self.amounts:
             classes, width = list(self.capacity.offsets), len(self.capacity.rows)
             free = self.capacity.free
             for host in self.fits:
@@ -159,9 +159,9 @@ class RequestOnHosts:
                     )
                     for option in self.options[host]
                 )
-                self.weights[host] = 1 + max(spare, 0)
-        self.total_weight = sum(self.weights.values())
-        self.max_weight = max(self.weights.values(), default=1)
+                self.guaranteed_placements[host] = 1 + max(spare, 0)
+        self.total_guaranteed = sum(self.guaranteed_placements.values())
+        self.max_guaranteed = max(self.guaranteed_placements.values(), default=1)
 
     def has_hosts_outside(self, hosts: frozenset[str]) -> bool:
         """Return whether any host outside of ``hosts`` passes."""
@@ -176,15 +176,15 @@ class RequestOnHosts:
 
         Rule 1 with ``m`` = ``number`` still holds after them. Below 0, it does not hold at all.
         """
-        own = sum(self.weights.get(host, 0) for host in load.hosts)
-        excluded = load.excluded * self.max_weight
-        spare = self.total_weight - own - excluded - number
+        own = sum(self.guaranteed_placements.get(host, 0) for host in load.hosts)
+        excluded = load.max_excluded_hosts * self.max_guaranteed
+        spare = self.total_guaranteed - own - excluded - number
         if self.limit is None or self.candidates <= self.limit:
             return spare
-        if self.is_fixed:
-            is_visible = self.rejected + load.excluded * self.per_host < self.limit
+        if self.has_only_stateless_filters:
+            is_visible = self.rejected + load.max_excluded_hosts * self.per_host < self.limit
             return spare if is_visible else -1
-        changed = number + load.excluded
+        changed = number + load.max_excluded_hosts
         return min(spare, (self.limit - self.rejected - 1) // self.per_host - changed)
 
     @property
@@ -193,7 +193,12 @@ class RequestOnHosts:
         is_visible = (
             self.limit is None or self.candidates <= self.limit or self.rejected < self.limit
         )
-        return self.is_fixed and not self.shared and bool(self.amounts) and is_visible
+        return (
+            self.has_only_stateless_filters
+            and not self.shared
+            and bool(self.amounts)
+            and is_visible
+        )
 
     @cached_property
     def has_maximum(self) -> bool:
@@ -230,23 +235,23 @@ class Screen:
     ``requests`` maps request keys to results, or to None if a request cannot be screened.
     """
 
-    def __init__(self, requests: Mapping[bytes, RequestOnHosts | None]) -> None:
+    def __init__(self, requests: Mapping[bytes, ScreenedRequest | None]) -> None:
         self.requests = requests
-        self._apart: dict[tuple[int, int], bool] = {}
+        self._disjoint_hosts: dict[tuple[int, int], bool] = {}
         largest: dict[str, int] = {}
         screened = [request for request in requests.values() if request is not None]
         for request in screened:
             for name, amount in request.amounts.items():
                 largest[name] = max(largest.get(name, 0), amount)
         for request in screened:
-            request.weigh(largest)
+            request.compute_guaranteed_placements(largest)
 
     def judge(self, load: FailedLoad) -> Verdict:
         """Return the verdict on a failure, by the rules in the module docstring."""
         if not load.counts:
             return Verdict.COVERED
         requests = self.list_requests(load)
-        if load.is_tied or requests is None:
+        if load.is_unscreenable or requests is None:
             return Verdict.UNCLEAR
         for request, number in requests:
             if request.count_fits_outside(load.hosts) < number and request.has_maximum:
@@ -257,11 +262,11 @@ class Screen:
             return Verdict.COVERED
         total = load.total
         scarce = [each for each in requests if each[0].count_spare_changes(load, total) < 0]
-        if load.excluded or not all(request.can_be_placed for request, _ in scarce):
+        if load.max_excluded_hosts or not all(request.can_be_placed for request, _ in scarce):
             return Verdict.UNCLEAR
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
-    def list_requests(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
+    def list_requests(self, load: FailedLoad) -> list[tuple[ScreenedRequest, int]] | None:
         """Return pairs of a failed request's result and its number of instances.
 
         Returns None if any of the requests cannot be screened.
@@ -286,11 +291,11 @@ class Screen:
         Failed instances that fit on no other host are ignored: they find no host in any case.
         """
         requests = self._list_requests_with_hosts(load)
-        if requests is None or load.is_tied:
+        if requests is None or load.is_unscreenable:
             return 0
         return max(min(_iterate_spares(load, requests), default=_MAX_PLACEMENTS), 0)
 
-    def count_spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
+    def count_spare_placements(self, load: FailedLoad, flavor: ScreenedRequest) -> int:
         """Return how many instances of a flavor certainly make a failure no worse.
 
         The result is the larger of two proofs. The first places the failed instances largest first.
@@ -299,18 +304,20 @@ class Screen:
         requests = self._list_requests_with_hosts(load)
         if requests is None:
             return 0
-        touched = [request for request, _ in requests if not self._is_apart(request, flavor)]
+        touched = [
+            request for request, _ in requests if not self._has_disjoint_hosts(request, flavor)
+        ]
         if not touched and load.hosts.isdisjoint(flavor.fits):
             return _MAX_PLACEMENTS
         in_order = self.count_spare_in_order(load)
-        if load.is_tied or self.judge(load) is not Verdict.COVERED:
+        if load.is_unscreenable or self.judge(load) is not Verdict.COVERED:
             return in_order
         afterwards = (request.count_spare_changes(load, load.total) for request in touched)
         return max(in_order, min(afterwards, default=_MAX_PLACEMENTS))
 
     def _list_requests_with_hosts(
         self, load: FailedLoad
-    ) -> list[tuple[RequestOnHosts, int]] | None:
+    ) -> list[tuple[ScreenedRequest, int]] | None:
         """List the failed requests that fit on a host that does not fail.
 
         Returns None if any failed request is not screened or uses shared providers.
@@ -320,15 +327,15 @@ class Screen:
             return None
         return [pair for pair in requests if pair[0].has_hosts_outside(load.hosts)]
 
-    def _is_apart(self, request: RequestOnHosts, flavor: RequestOnHosts) -> bool:
+    def _has_disjoint_hosts(self, request: ScreenedRequest, flavor: ScreenedRequest) -> bool:
         key = id(request), id(flavor)
-        if key not in self._apart:
-            self._apart[key] = request.fits.keys().isdisjoint(flavor.fits)
-        return self._apart[key]
+        if key not in self._disjoint_hosts:
+            self._disjoint_hosts[key] = request.fits.keys().isdisjoint(flavor.fits)
+        return self._disjoint_hosts[key]
 
 
 def _iterate_spares(
-    load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]
+    load: FailedLoad, requests: Sequence[tuple[ScreenedRequest, int]]
 ) -> Iterator[int]:
     """Yield for each request how many other placements may come before it.
 
@@ -343,7 +350,7 @@ def _iterate_spares(
         yield request.count_spare_changes(load, up_to[request.size])
 
 
-def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
+def _has_shared_amounts(requests: Sequence[tuple[ScreenedRequest, int]]) -> bool:
     demand: Counter[str] = Counter()
     for request, number in requests:
         for name, amount in request.amounts.items():
@@ -352,7 +359,7 @@ def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
     return all(demand[name] <= free for (_, name), free in shared)
 
 
-def _can_place(hosts: frozenset[str], requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
+def _can_place(hosts: frozenset[str], requests: Sequence[tuple[ScreenedRequest, int]]) -> bool:
     """Return whether rule 2 places all instances outside of ``hosts``."""
     taken: Counter[Inventory] = Counter()
     for request, number in sorted(requests, key=lambda pair: pair[0].size, reverse=True):
@@ -389,14 +396,14 @@ def add_instances(
         load.counts[key] += 1
         hints = instance.document.get("scheduler_hints") or {}
         if not instance.document.get("flavor") or any(name in hints for name in HINTS):
-            load.is_tied = True
+            load.is_unscreenable = True
         group = groups.get(instance.record.server_group or "")
         if group is None:
             continue
         if group.policy == ANTI_AFFINITY:
-            load.excluded = max(load.excluded, len(group.members) - 1)
+            load.max_excluded_hosts = max(load.max_excluded_hosts, len(group.members) - 1)
         elif not group.policy.startswith("soft-"):
-            load.is_tied = load.is_tied or len(group.members) > 1
+            load.is_unscreenable = load.is_unscreenable or len(group.members) > 1
 
 
 def screen_requests(
@@ -406,7 +413,7 @@ def screen_requests(
 
     A request that fails, or is not reached before the deadline, is not screened.
     """
-    screened: dict[bytes, RequestOnHosts | None] = dict.fromkeys(requests)
+    screened: dict[bytes, ScreenedRequest | None] = dict.fromkeys(requests)
     with scheduler.source.read() as connection:
         cloud = LoadedCloud(connection, scheduler.caches)
         for key, request in requests.items():
@@ -421,7 +428,7 @@ def screen_requests(
 
 def _screen_request(
     scheduler: Scheduler, connection: Connection, cloud: LoadedCloud, request: SchedulingRequest
-) -> RequestOnHosts | None:
+) -> ScreenedRequest | None:
     request = replace(request, plugins=request.plugins.drop_failover_filters())
     seed, view = DecisionSeed.draw(scheduler.random), cloud.get_view(request)
     run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=view)
@@ -444,7 +451,7 @@ def _screen_request(
     limit = compute_effective_limit(query.limit if query else None, run.request.settings)
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
-    return RequestOnHosts(
+    return ScreenedRequest(
         size=compute_flavor_size(request.document["flavor"]),
         flavor=spec.flavor.name or "",
         fits=fits,
@@ -454,7 +461,7 @@ def _screen_request(
         limit=limit,
         amounts=_map_largest_amounts(candidates),
         shared=_map_shared_amounts(candidates, capacity),
-        is_fixed=not select_stateful_filters(filters, spec),
+        has_only_stateless_filters=not select_stateful_filters(filters, spec),
         capacity=capacity,
         options=options,
     )

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.scheduler.capacity.host_counts import FreeCapacity
 from placement_sched.scheduler.drain_plan import MovePlan, Mover, find_instances
 from placement_sched.scheduler.failover import report as failover_report
-from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts, Screen, Verdict
+from placement_sched.scheduler.failover.screen import FailedLoad, Screen, ScreenedRequest, Verdict
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulated_changes
 from tests.exploring import scale_example_count
@@ -106,7 +106,7 @@ def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
 def judge_instances_needing_devices(free, options, fits, number):
     """Return the verdict on instances if a single host remains, with these devices."""
     rows = {f"device{index}": index for index in range(len(free))}
-    request = RequestOnHosts(
+    request = ScreenedRequest(
         size=(1, 1, 1),
         flavor="vf",
         fits={"cn2": fits},
@@ -116,7 +116,7 @@ def judge_instances_needing_devices(free, options, fits, number):
         limit=None,
         amounts={VF_RESOURCE_CLASS: 2},
         shared={},
-        is_fixed=True,
+        has_only_stateless_filters=True,
         capacity=FreeCapacity(rows, list(free), {VF_RESOURCE_CLASS: 0}, []),
         options={"cn2": options},
     )
