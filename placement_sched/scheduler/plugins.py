@@ -591,7 +591,7 @@ def _resolve_names(
 def _list_weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
     configured = _WEIGHERS.import_classes(settings.filter_scheduler.weight_classes)
     classes = dict.fromkeys([*configured, *_WEIGHERS.list_announced()])
-    return [cls for cls in classes if cls.is_wanted(settings)]
+    return [cls for cls in classes if cls.is_enabled_by(settings)]
 
 
 def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:

@@ -31,7 +31,7 @@ from placement_sched.scheduler.host_state import HostState, set_candidates, with
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.resource_request import CandidateResults
-from placement_sched.scheduler.weights import WeighedHost, Weighing, WeighRun
+from placement_sched.scheduler.weights import IncrementalWeighing, WeighedHost, WeighRun
 from placement_sched.store.placement import capacity, resource_classes
 
 #: The uuid of a provider and the name of a resource class.
@@ -241,7 +241,7 @@ class PlacementProgress:
     """
 
     capacity: RemainingCapacity
-    weighing: Weighing
+    weighing: IncrementalWeighing
     hosts: list[HostState]
     spec: RequestSpec
     reruns_filters: bool = True
@@ -427,7 +427,7 @@ class HostSelector:
         reruns = not is_shipped or not self._has_stable_verdicts(spec)
         keeps = self.compares_hosts(spec)
         return PlacementProgress(
-            remaining_capacity, Weighing(weighers), list(hosts), spec, reruns, keeps
+            remaining_capacity, IncrementalWeighing(weighers), list(hosts), spec, reruns, keeps
         )
 
     def compares_hosts(self, spec: RequestSpec) -> bool:

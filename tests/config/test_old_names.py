@@ -269,7 +269,7 @@ def test_icehouse_configuration_file_sets_filters_weighers_and_options():
     ]
     assert type(plugins.driver).__name__ == "FilterScheduler"
     assert [type(plugin) for plugin in plugins.weighers] == [
-        kind for kind in all_weighers() if kind.is_wanted(settings)
+        kind for kind in all_weighers() if kind.is_enabled_by(settings)
     ]
     assert settings.filter_scheduler.ram_weight_multiplier == -1.0
     assert settings.filter_scheduler.isolated_hosts == ["cn3"]

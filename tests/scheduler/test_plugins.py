@@ -172,7 +172,7 @@ def test_all_weighers_and_single_weighers_may_be_configured(package):
     settings = build_filter_scheduler_settings(
         weight_classes=[f"{package}.weights.all_weighers", f"{package}.weights.ram.RAMWeigher"]
     )
-    request = [kind.__name__ for kind in all_weighers() if kind.is_wanted(settings)]
+    request = [kind.__name__ for kind in all_weighers() if kind.is_enabled_by(settings)]
     assert list_class_names(get_plugins(settings).weighers) == request
 
 

@@ -13,7 +13,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import ClosedCells
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import HostSelector, PlacementProgress, RemainingCapacity
-from placement_sched.scheduler.weights import BaseHostWeigher, Weighing, run_weighers
+from placement_sched.scheduler.weights import BaseHostWeigher, IncrementalWeighing, run_weighers
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
@@ -188,7 +188,7 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
         build_host_state(f"cn{n % 7}", f"node{n}", free_ram_mb=random.choice([1024, 2048, 4096]))
         for n in range(12)
     ]
-    weighing = Weighing(weighers)
+    weighing = IncrementalWeighing(weighers)
     while hosts:
         step = weighing.weigh(hosts, build_spec())
         complete = run_weighers(weighers, hosts, build_spec())
@@ -202,7 +202,7 @@ def test_incremental_weights_equal_those_of_a_complete_run(weighers, seed):
 
 def test_weights_of_an_earlier_instance_do_not_change():
     hosts = [build_host_state(f"cn{n}", free_ram_mb=1024 * n) for n in (1, 2, 3)]
-    weighing = Weighing(WEIGHER_PLUGINS[:1])
+    weighing = IncrementalWeighing(WEIGHER_PLUGINS[:1])
     first = weighing.weigh(hosts, build_spec())
     before = [(host.obj.host, host.weight) for host in first.hosts], first.build_host_reports()
     hosts[2].free_ram_mb = 0
@@ -232,7 +232,7 @@ class ProgressWithoutReuse(PlacementProgress):
     """Progress after which every filter and weigher runs on all hosts."""
 
     def record_placement(self, host):
-        self.weighing = Weighing(self.weighing._weighers)
+        self.weighing = IncrementalWeighing(self.weighing._weighers)
         self.reruns_filters = True
 
 

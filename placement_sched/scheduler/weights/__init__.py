@@ -116,7 +116,7 @@ class BaseHostWeigher(SchedulerPlugin):
                 cls.by_host = False
 
     @classmethod
-    def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for overrides
+    def is_enabled_by(cls, settings: Settings) -> bool:  # noqa: ARG003 - for overrides
         """Return whether to run, and to report, the weigher under these settings."""
         return True
 
@@ -482,7 +482,7 @@ def _sort_by_name(weighed: Sequence[WeighedHost]) -> list[int]:
     return sorted(range(len(weighed)), key=names.__getitem__)
 
 
-class Weighing:
+class IncrementalWeighing:
     """Weights of the hosts of a request, updated for each instance in turn."""
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:

@@ -31,7 +31,7 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
     )
 
     @classmethod
-    def is_wanted(cls, settings: Settings) -> bool:
+    def is_enabled_by(cls, settings: Settings) -> bool:
         """Return whether required aggregates are configured as ``prefer``."""
         return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 

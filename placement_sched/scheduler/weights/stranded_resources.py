@@ -56,7 +56,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         self._last: tuple[object, FlavorTable] = ((), FlavorTable(()))
 
     @classmethod
-    def is_wanted(cls, settings: Settings) -> bool:
+    def is_enabled_by(cls, settings: Settings) -> bool:
         """Return whether the multiplier is not 0."""
         return bool(settings.filter_scheduler.stranded_resources_weight_multiplier)
 

@@ -11,7 +11,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.stranding import FlavorTable
 from placement_sched.scheduler.host_state import set_candidates
 from placement_sched.scheduler.plugins import get_plugins
-from placement_sched.scheduler.weights import Weighing, run_weighers
+from placement_sched.scheduler.weights import IncrementalWeighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
@@ -173,7 +173,10 @@ def test_later_instances_have_the_stranded_weights_of_a_complete_run():
     settings = build_settings(**WEIGHER_OPTIONS)
     weighers = [kind.with_settings(settings) for kind in (StrandedResourcesWeigher, RAMWeigher)]
     hosts = [build_host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
-    request, weighing = build_request(SMALL_FLAVOR, SMALL_FLAVOR, LARGE_FLAVOR), Weighing(weighers)
+    request, weighing = (
+        build_request(SMALL_FLAVOR, SMALL_FLAVOR, LARGE_FLAVOR),
+        IncrementalWeighing(weighers),
+    )
     for _ in range(20):
         step, complete = weighing.weigh(hosts, request), run_weighers(weighers, hosts, request)
         assert step.build_host_reports() == complete.build_host_reports()
