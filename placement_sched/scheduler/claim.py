@@ -129,7 +129,7 @@ class Claims:
         if any(new is not old for new, old in zip(claimed, selected, strict=True)):
             get_request_stats().conflicts[MOVED] += 1
         for run, _ in claimed:
-            if run.request.plugins.driver.keeps_states:
+            if run.request.plugins.driver.caches_states:
                 self._update_cached_nodes(run)
         return [decision for _, decision in claimed]
 

@@ -107,7 +107,7 @@ class CloudView:
     ) -> Self:
         """Create the view of a request, after clearing expired cached nodes."""
         driver, age = request.plugins.driver, None
-        if driver.keeps_states and not request.spec.is_rebuild:
+        if driver.caches_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
             epoch = get_epoch(connection)
             age = caches.node_history.refresh(driver.now(), interval, epoch)

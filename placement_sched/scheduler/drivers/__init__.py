@@ -25,7 +25,7 @@ class BaseDriver(SchedulerPlugin):
 
     #: Whether host states are cached between requests, and updated only by placements of the same
     #: process.
-    keeps_states: ClassVar[bool] = False
+    caches_states: ClassVar[bool] = False
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:
         """Choose the filters to run from the enabled filters."""

@@ -17,7 +17,7 @@ class CachingScheduler(FilterScheduler):
     """
 
     name = "caching_scheduler"
-    keeps_states = True
+    caches_states = True
 
     options = (
         (
