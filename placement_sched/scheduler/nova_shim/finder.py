@@ -124,7 +124,7 @@ _ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
 
 @cache
-def sources_of(name: str) -> tuple[str, ...] | None:
+def find_source_modules(name: str) -> tuple[str, ...] | None:
     """List the modules of this service that provide a module of nova.
 
     Returns None if the shim does not provide the module.
@@ -171,7 +171,7 @@ def fork_files(name: str) -> list[Path]:
 def has_fork_module(name: str) -> bool:
     """Return whether a fork has the module and the shim does not provide it."""
     package, _, module = name.rpartition(".")
-    return sources_of(name) is None and any(
+    return find_source_modules(name) is None and any(
         (Path(folder) / f"{module}.py").exists() for folder in fork_paths(package)
     )
 
@@ -188,7 +188,7 @@ class _ShimLoader(Loader):
 
         Access to any other name raises an error with the reason why the name is missing.
         """
-        sources = [import_module(source) for source in sources_of(module.__name__) or ()]
+        sources = [import_module(source) for source in find_source_modules(module.__name__) or ()]
         for source in reversed(sources):
             names = {key: value for key, value in vars(source).items() if key[:2] != "__"}
             # Submodules are imported by their nova names, and may then have further names.
@@ -198,7 +198,10 @@ class _ShimLoader(Loader):
             exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - a module
 
         def get_missing(name: str) -> Any:
-            if not name.startswith("__") and sources_of(f"{module.__name__}.{name}") is not None:
+            if (
+                not name.startswith("__")
+                and find_source_modules(f"{module.__name__}.{name}") is not None
+            ):
                 return import_module(f"{module.__name__}.{name}")
             for source in sources:
                 if hasattr(source, "__getattr__"):
@@ -220,7 +223,7 @@ class ShimFinder(MetaPathFinder):
         """
         if name.partition(".")[0] not in ("nova", "oslo"):
             return None
-        if sources_of(name) is not None:
+        if find_source_modules(name) is not None:
             # Every module is a package, so that this finder also runs for missing submodules.
             spec = ModuleSpec(name, _ShimLoader(), is_package=True)
             spec.submodule_search_locations = fork_paths(name)
@@ -264,7 +267,7 @@ class NovaName(NamedTuple):
     def is_provided(self) -> bool:
         """Return whether the shim or a fork provides the name."""
         package, _, attribute = self.name.rpartition(".")
-        if sources_of(self.name) is not None or package in _ANY_NAME:
+        if find_source_modules(self.name) is not None or package in _ANY_NAME:
             return True
         if isinstance(kind := _value_at(package), type):
             return hasattr(kind, attribute)
@@ -346,7 +349,7 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
         if path is None or path[0] not in modules:
             continue
         name, attributes = modules[path[0]], path[1:]
-        while attributes and sources_of(name) is not None:
+        while attributes and find_source_modules(name) is not None:
             name = f"{name}.{attributes.pop(0)}"
         kind = _value_at(name)
         if attributes and isinstance(kind, type) and not hasattr(kind, attributes[0]):
@@ -358,7 +361,7 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
 def _value_at(name: str) -> Any:
     """Return the object with this name in the shim or in a fork, or None."""
     module, _, attribute = name.rpartition(".")
-    sources = sources_of(module)
+    sources = find_source_modules(module)
     for path in [module] if sources is not None and is_installed() else sources or ():
         with suppress(Exception):  # from a fork's file. The import of the plugin reports it.
             value = getattr(import_module(path), attribute, None)
@@ -382,7 +385,9 @@ def _is_of_fork(name: str) -> bool:
         for folder in fork_paths(package)
     )
     # Names in a module of the fork count as provided: only an import can check them.
-    return own_module or (bool(package) and sources_of(package) is None and _is_of_fork(package))
+    return own_module or (
+        bool(package) and find_source_modules(package) is None and _is_of_fork(package)
+    )
 
 
 def _first_missing(name: str) -> str:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _MAX_SINGLE_READS = 10
 
 
-class CloudView(Protocol):
+class LookupView(Protocol):
     """The part of a request's view that look-ups use."""
 
     connection: Connection
@@ -57,7 +57,7 @@ class ServiceRecord(SimpleNamespace, NovaObjectDictCompat):
     """A nova-compute service, with the fields of :class:`Service`."""
 
 
-class _Batch(Generic[T]):
+class _ObjectCache(Generic[T]):
     """Cache of the objects of a kind, read for all hosts of a request at once.
 
     ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read on
@@ -93,31 +93,33 @@ class Cloud:
     these hosts at once, from the caches of the process if possible.
     """
 
-    def __init__(self, view: CloudView, hosts: Sequence[HostState] = ()) -> None:
+    def __init__(self, view: LookupView, hosts: Sequence[HostState] = ()) -> None:
         self.view = view
         self.connection = view.connection
         self._hosts: dict[str, Any] = {host.host: host for host in hosts}
         uuids = {str(host.uuid) for host in hosts}
 
-        def by_node(read: Callable[[Collection[str]], Mapping[str, T]]) -> _Batch[T]:
-            return _Batch(read, lambda: uuids, lambda: self.node_names)
+        def by_node(read: Callable[[Collection[str]], Mapping[str, T]]) -> _ObjectCache[T]:
+            return _ObjectCache(read, lambda: uuids, lambda: self.node_names)
 
         self.nodes = by_node(self._read_nodes)
         self.generations = by_node(self._read_generations)
         self.traits = by_node(self._read_traits)
         self.inventories = by_node(self._read_inventories)
         self.provider_aggregates = by_node(view.provider_aggregates)
-        self.services = _Batch(
+        self.services = _ObjectCache(
             self._read_services, lambda: self._hosts, lambda: self._uuids_by_host
         )
-        self._instances_on = _Batch(self._read_instances_on, tuple, lambda: self._uuids_by_host)
-        self._instances = _Batch(self._read_instances, tuple, lambda: self._own_instances)
-        self._group_uuids = _Batch(
+        self._instances_on = _ObjectCache(
+            self._read_instances_on, tuple, lambda: self._uuids_by_host
+        )
+        self._instances = _ObjectCache(self._read_instances, tuple, lambda: self._own_instances)
+        self._group_uuids = _ObjectCache(
             partial(server_groups.map_by_instance, view.connection),
             lambda: self._own_instances if self._has_instances else (),
             lambda: self._own_instances,
         )
-        self.groups = _Batch(
+        self.groups = _ObjectCache(
             partial(server_groups.map_by_uuid, view.connection), tuple, lambda: self.named_groups
         )
 
@@ -238,7 +240,7 @@ class Cloud:
         return {uuid: inventories_by_id[key] for uuid, key in ids.items()}
 
 
-def set_cloud(view: CloudView, hosts: Sequence[HostState] = ()) -> None:
+def set_cloud(view: LookupView, hosts: Sequence[HostState] = ()) -> None:
     """Set the cloud that plugins of this thread read, with these hosts."""
     cloud = Cloud(view, hosts)
     _CLOUD.set(cloud)

@@ -47,12 +47,12 @@ class ObjectList(list[Any], metaclass=Lookups):
         return self
 
 
-def _only(matches: Iterable[T], error: str, name: object) -> T:
+def _require_first(matches: Iterable[T], error: str, name: object) -> T:
     """Return the first object, or raise nova's exception named ``error``."""
-    return _existing(next(iter(matches), None), error, name)
+    return _require_object(next(iter(matches), None), error, name)
 
 
-def _existing(item: T | None, error: str, name: object) -> T:
+def _require_object(item: T | None, error: str, name: object) -> T:
     """Return an object, or raise nova's exception ``error`` for None."""
     if item is None:
         raise getattr(exception, error)(f"{error}: {name} could not be found.")
@@ -66,13 +66,13 @@ class Aggregate(HostAggregate, metaclass=Lookups):
     def get_by_id(context: Any, aggregate_id: int) -> HostAggregate:
         """Return an aggregate by its id."""
         matches = (each for each in get_cloud().aggregates if each.id == aggregate_id)
-        return _only(matches, "AggregateNotFound", aggregate_id)
+        return _require_first(matches, "AggregateNotFound", aggregate_id)
 
     @staticmethod
     def get_by_uuid(context: Any, aggregate_uuid: str) -> HostAggregate:
         """Return an aggregate by its uuid."""
         matches = (each for each in get_cloud().aggregates if each.uuid == aggregate_uuid)
-        return _only(matches, "AggregateNotFound", aggregate_uuid)
+        return _require_first(matches, "AggregateNotFound", aggregate_uuid)
 
 
 class AggregateList(ObjectList):
@@ -94,9 +94,9 @@ class AggregateList(ObjectList):
         cls, context: Any, key: str, hosts: Iterable[str] | None = None
     ) -> "AggregateList":
         """Return the aggregates with a metadata key and any of these hosts."""
-        wanted = None if hosts is None else set(hosts)
+        host_names = None if hosts is None else set(hosts)
         matches = (each for each in get_cloud().aggregates if key in each.metadata)
-        return cls(each for each in matches if wanted is None or wanted & each.hosts)
+        return cls(each for each in matches if host_names is None or host_names & each.hosts)
 
     @classmethod
     def get_by_metadata(
@@ -120,19 +120,19 @@ class ComputeNode(_ComputeNode, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ComputeNode:
         """Return a node by its uuid."""
-        return _existing(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
+        return _require_object(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
 
     @staticmethod
     def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
         """Return a node by its host and hypervisor hostname."""
         nodes = get_cloud().nodes_of(host)
         matches = (node for node in nodes if node.hypervisor_hostname == nodename)
-        return _only(matches, "ComputeHostNotFound", host)
+        return _require_first(matches, "ComputeHostNotFound", host)
 
     @staticmethod
     def get_first_node_by_host_for_old_compat(context: Any, host: str) -> _ComputeNode:
         """Return the first node of a host."""
-        return _only(get_cloud().nodes_of(host), "ComputeHostNotFound", host)
+        return _require_first(get_cloud().nodes_of(host), "ComputeHostNotFound", host)
 
 
 class ComputeNodeList(ObjectList):
@@ -147,7 +147,7 @@ class ComputeNodeList(ObjectList):
     def get_all_by_host(cls, context: Any, host: str) -> "ComputeNodeList":
         """Return the nodes of a host."""
         nodes = get_cloud().nodes_of(host)
-        _only(nodes, "ComputeHostNotFound", host)
+        _require_first(nodes, "ComputeHostNotFound", host)
         return cls(nodes)
 
 
@@ -157,7 +157,7 @@ class Service(metaclass=Lookups):
     @staticmethod
     def get_by_compute_host(context: Any, host: str) -> Any:
         """Return the nova-compute service of a host."""
-        return _existing(get_cloud().services.get(host), "ComputeHostNotFound", host)
+        return _require_object(get_cloud().services.get(host), "ComputeHostNotFound", host)
 
 
 class Instance(HostInstance, metaclass=Lookups):
@@ -166,7 +166,7 @@ class Instance(HostInstance, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str, expected_attrs: Any = None) -> HostInstance:
         """Return a recorded instance."""
-        return _existing(get_cloud().instance(uuid), "InstanceNotFound", uuid)
+        return _require_object(get_cloud().instance(uuid), "InstanceNotFound", uuid)
 
 
 class InstanceList(ObjectList):
@@ -191,13 +191,13 @@ class InstanceGroup(_ServerGroup, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ServerGroup:
         """Return a group with its members and their hosts."""
-        return _existing(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
+        return _require_object(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
 
     @staticmethod
     def get_by_instance_uuid(context: Any, instance_uuid: str) -> _ServerGroup:
         """Return the group of an instance."""
         group = get_cloud().group_of_instance(instance_uuid)
-        return _existing(group, "InstanceGroupNotFound", instance_uuid)
+        return _require_object(group, "InstanceGroupNotFound", instance_uuid)
 
     @classmethod
     def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
@@ -231,7 +231,7 @@ class HostMapping(metaclass=Lookups):
     @classmethod
     def get_by_host(cls, context: Any, host: str) -> "HostMapping":
         """Return the mapping of a host."""
-        node = _only(get_cloud().nodes_of(host), "HostMappingNotFound", host)
+        node = _require_first(get_cloud().nodes_of(host), "HostMappingNotFound", host)
         return cls(host, CellMapping._of(node.cell_uuid))  # noqa: SLF001 - of this module
 
 
@@ -246,7 +246,7 @@ class InstanceMapping(metaclass=Lookups):
     def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
         """Return the mapping of an instance."""
         match = get_cloud().instance(instance_uuid)
-        instance = _existing(match, "InstanceMappingNotFound", instance_uuid)
+        instance = _require_object(match, "InstanceMappingNotFound", instance_uuid)
         if instance.host is None:
             return cls(instance_uuid, None)
         return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)
