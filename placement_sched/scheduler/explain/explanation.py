@@ -73,10 +73,10 @@ def find_fitting_changes(
     """Find the smallest changes after which the first instance fits."""
     if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
-    answered = run.searches.main
+    search_result = run.searches.main
     results = list(_evaluate_filters(run, (), _group_by_rejection(run, run.hosts)))
     misses = near_misses.found
-    searched = search_run(connection, run, answered)
+    searched = search_run(connection, run, search_result)
     if run.searches.candidates.requests:
         misses = list_near_misses(searched).found
     evaluation = _NearMissEvaluation(run, searched)
@@ -221,16 +221,20 @@ class _NearMissEvaluation:
         the nearest first. An amount is tried on the hosts whose fitting amount is at least as near.
         In a cloud without trees, all these hosts fit the amount.
         """
-        name, wanted = stage.constraint.resource_class, stage.constraint.amount
+        name, requested_amount = stage.constraint.resource_class, stage.constraint.amount
         values = list(dict.fromkeys(nearest.values()))
 
         @cache
         def find_passing_hosts(index: int) -> list[HostState]:
             query = with_amount(self.search.query, stage, values[index])
-            bound = abs(wanted - values[index])
-            near = [uuid for uuid, amount in nearest.items() if abs(wanted - amount) <= bound]
+            bound = abs(requested_amount - values[index])
+            near = [
+                uuid for uuid, amount in nearest.items() if abs(requested_amount - amount) <= bound
+            ]
             return _list_passing_hosts(
-                self._evaluate(query, near, self._with_larger_flavor(name, values[index] - wanted))
+                self._evaluate(
+                    query, near, self._with_larger_flavor(name, values[index] - requested_amount)
+                )
             )
 
         if not values:
@@ -244,16 +248,16 @@ class _NearMissEvaluation:
         )
         if index == len(values) or not (passed := find_passing_hosts(index)):
             return
-        amount, bound_name = values[index], "most" if values[index] < wanted else "least"
+        amount, bound_name = values[index], "most" if values[index] < requested_amount else "least"
         change = SuggestedChange(
             "ask",
             f"request at {bound_name} {amount} of {name}",
-            {"resource_class": name, "amount": amount, "instead_of": wanted},
+            {"resource_class": name, "amount": amount, "instead_of": requested_amount},
         )
         yield WouldFit(
             without=((CANDIDATES, f"{stage.kind} {stage.detail}"),),
             hosts=tuple(state.host for state in passed),
-            why=f"would fit with {name}:{amount} instead of {wanted}",
+            why=f"would fit with {name}:{amount} instead of {requested_amount}",
             change=change,
             # Hosts that were not evaluated fit less, unless the last evaluated host fits the same.
             exact=len(nearest) < self.remaining or amount != values[-1],
@@ -368,8 +372,8 @@ def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> l
     stages += [
         (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.rejection
     ]
-    for prefix, answered in iterate_searches(run):
-        steps = list_stages(answered.search)
+    for prefix, search_result in iterate_searches(run):
+        steps = list_stages(search_result.search)
         stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
     late = [(FILTERS, name) for name in run.selector.list_stage_names(get_first_spec(run))]
     named = [

@@ -218,15 +218,19 @@ def find_tree_candidates(
 
 
 def build_fresh_states(
-    run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
+    run: SchedulingRun,
+    candidates: Candidates,
+    include: Iterable[str] = (),
+    *,
+    with_empty_candidates: bool = False,
 ) -> list[HostState]:
     """Build host states as they were before the run's first placement.
 
-    ``include`` are uuids of nodes to include without candidates. With ``anyway``, such a node gets
-    an empty candidate, so that filters can check it.
+    ``include`` are uuids of nodes to include without candidates. With ``with_empty_candidates``,
+    such a node gets an empty candidate, so that filters can check it.
     """
     states = build_host_states(run.cloud, candidates, run.filtered_request.spec, include)
-    for state in states if anyway else ():
+    for state in states if with_empty_candidates else ():
         if not state.allocation_candidates:
             state.allocation_candidates = [_EMPTY_CANDIDATE]
     return states

@@ -110,9 +110,9 @@ def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByN
 
     The name of a child provider stands for the tree that contains the provider.
     """
-    wanted = tuple(dict.fromkeys(names))
-    uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
-    by_name = compute_nodes.list_by_names(connection, hosts=wanted, nodes=wanted)
+    unique_names = tuple(dict.fromkeys(names))
+    uuids = {name: uuid for name in unique_names if (uuid := read_uuid(name))}
+    by_name = compute_nodes.list_by_names(connection, hosts=unique_names, nodes=unique_names)
     nodes = {
         node.uuid: node
         for node in (*by_name, *compute_nodes.list_by_uuids(connection, uuids.values()))
@@ -124,10 +124,10 @@ def map_reported_trees(connection: Connection, names: Iterable[str]) -> TreesByN
         for alias in (node.host, node.hypervisor_hostname, node.uuid)
     )
     result: dict[str, list[ReportedTree]] = {}
-    for name in wanted:
+    for name in unique_names:
         trees = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
         result[name] = sorted(trees.values(), key=lambda tree: (tree.host, tree.node))
-    if missing := [name for name in wanted if not result[name]]:
+    if missing := [name for name in unique_names if not result[name]]:
         result |= _find_by_provider(connection, missing, uuids)
     return result
 
@@ -412,17 +412,17 @@ def _explain_rejected(
     limit = compute_all_reasons_limit(run, [each.search for _, each in iterate_searches(run)])
     # Several names may stand for the same host.
     evaluated = {tree.uuid: tree for tree in not_passed[:limit]}
-    alone = _search_trees(connection, run, list(evaluated))
+    tree_results = _search_trees(connection, run, list(evaluated))
     states = _get_states(
-        run, [tree.uuid for tree in evaluated.values() if tree.is_node], alone.candidates
+        run, [tree.uuid for tree in evaluated.values() if tree.is_node], tree_results.candidates
     )
-    would_pass, run_reasons = _evaluate_changes(run, alone, states), _group_run_reasons(run)
+    would_pass, run_reasons = _evaluate_changes(run, tree_results, states), _group_run_reasons(run)
     reported = {
         tree.uuid: tuple(
             _list_reasons(
                 run,
                 run_reasons.get((tree.host, tree.node), ()),
-                alone.reasons.get(tree.uuid, ()),
+                tree_results.reasons.get(tree.uuid, ()),
                 states.get(tree.uuid),
             )
         )
@@ -523,12 +523,12 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
     searched_roots = run.searches.roots
     outside = [root for root in roots if root not in searched_roots]
     names = CloudNames.read_names(run, outside)
-    for prefix, answered in iterate_searches(run) if outside else ():
-        on_trees = find_tree_candidates(run, answered.search.query, outside)
+    for prefix, search_result in iterate_searches(run) if outside else ():
+        on_trees = find_tree_candidates(run, search_result.search.query, outside)
         candidates.append(on_trees)
         # If the run did not search, no limit can have dropped candidates.
-        run_candidates = on_trees if run.searches.main is None else answered.candidates
-        searched = search_run(connection, run, replace(answered, candidates=run_candidates))
+        run_candidates = on_trees if run.searches.main is None else search_result.candidates
+        searched = search_run(connection, run, replace(search_result, candidates=run_candidates))
         rejected = map_rejections_by_root(searched, outside)
         new_steps = [
             (root, step)
@@ -550,7 +550,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
                 uncertain.add(root)
             terms = {_get_term_to_drop(step) for step in steps if step.constraint != "limit"}
             if terms:
-                relaxed[root] = remove_terms(answered.search, terms)
+                relaxed[root] = remove_terms(search_result.search, terms)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
 
 
@@ -574,7 +574,7 @@ def _get_term_to_drop(step: StepReport) -> tuple[str, str]:
 
 
 def _evaluate_changes(
-    run: SchedulingRun, alone: _TreeResults, states: Mapping[str, HostState]
+    run: SchedulingRun, tree_results: _TreeResults, states: Mapping[str, HostState]
 ) -> dict[str, bool | None]:
     """Return whether each host passes after the first change for each reason.
 
@@ -586,7 +586,9 @@ def _evaluate_changes(
         return {}
     spec = get_first_spec(run)
     result: dict[str, bool | None] = {}
-    for query, roots in group_rows((alone.relaxed.get(root), root) for root in states).items():
+    for query, roots in group_rows(
+        (tree_results.relaxed.get(root), root) for root in states
+    ).items():
         after_changes = {root: states[root] for root in roots}
         if query is not None:
             candidates = find_tree_candidates(run, query, roots) if query.groups else Candidates()
@@ -595,7 +597,7 @@ def _evaluate_changes(
             }
         for root in roots:
             state = after_changes.get(root)
-            if state is None or root in alone.uncertain:
+            if state is None or root in tree_results.uncertain:
                 result[root] = None
             else:
                 result[root] = passes_after_changes(run, state, spec)
@@ -618,12 +620,14 @@ def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]
 
 
 def _get_states(
-    run: SchedulingRun, nodes: Sequence[str], found: Candidates
+    run: SchedulingRun, nodes: Sequence[str], candidates: Candidates
 ) -> dict[str, HostState]:
     """Build the states of these nodes before the run placed an instance."""
     if not nodes:
         return {}
     roots = set(nodes)
-    requests = tuple([request for request in found.requests if request.root_uuid in roots])
-    states = build_fresh_states(run, Candidates(requests=requests), nodes, anyway=True)
+    requests = tuple([request for request in candidates.requests if request.root_uuid in roots])
+    states = build_fresh_states(
+        run, Candidates(requests=requests), nodes, with_empty_candidates=True
+    )
     return {state.uuid or "": state for state in states}
