@@ -64,12 +64,12 @@ class SameHostFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts without an instance of the hint."""
-        hinted, wanted = list_hinted_instances(spec_obj, "same_host")
+        hinted, uuids = list_hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
         reason = f"same_host: the host has none of {shorten_names(hinted, _MAX_NAMES)}"
         rejection = Rejection(reason, hinted, ())
-        return lambda host_state: rejection if wanted.isdisjoint(host_state.instances) else None
+        return lambda host_state: rejection if uuids.isdisjoint(host_state.instances) else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``same_host``."""

@@ -16,7 +16,7 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.utils import OncePerAggregates, collect_aggregate_values
 
-#: Key of an extra spec, key in the metadata, and wanted value.
+#: Key of an extra spec, key in the metadata, and requirement.
 _ExtraSpec = tuple[str, str, str]
 
 
@@ -33,8 +33,8 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` if an extra spec can match no value."""
-        for key, _, wanted in iterate_extra_specs(spec_obj):
-            extra_specs_ops.check(key, wanted)
+        for key, _, requirement in iterate_extra_specs(spec_obj):
+            extra_specs_ops.check(key, requirement)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares extra specs with aggregate metadata.
@@ -48,8 +48,8 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key
-            for key, name, wanted in iterate_extra_specs(spec_obj)
-            if not has_match(sorted(collect_aggregate_values(host_state, name)), wanted)
+            for key, name, requirement in iterate_extra_specs(spec_obj)
+            if not has_match(sorted(collect_aggregate_values(host_state, name)), requirement)
         ]
         yield suggest_without_extra_specs(
             spec_obj, keys, "add them to the host's aggregate metadata"
@@ -57,35 +57,37 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
 
 def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
-    for key, name, wanted in specs:
+    for key, name, requirement in specs:
         values = sorted(collect_aggregate_values(host_state, name))
         if not values:
             return Rejection(
-                f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted
+                f"{key}: {requirement!r} requested, no aggregate of the host has it", requirement
             )
-        if not has_match(values, wanted):
+        if not has_match(values, requirement):
             names = ", ".join(values)
-            return Rejection(f"{key}: {wanted!r} requested, {names} found", wanted, values)
+            return Rejection(
+                f"{key}: {requirement!r} requested, {names} found", requirement, values
+            )
     return None
 
 
 def iterate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
-    """Yield key, metadata key and wanted value of the extra specs to compare."""
-    for key, wanted in spec_obj.flavor.extra_specs.items():
+    """Yield key, metadata key and requirement of each compared extra spec."""
+    for key, requirement in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")
         if ":" not in key or name != key:
-            yield key, name, wanted
+            yield key, name, requirement
 
 
-def has_match(values: Iterable[str], wanted: str) -> bool:
-    """Return whether any value satisfies the extra spec's value ``wanted``.
+def has_match(values: Iterable[str], requirement: str) -> bool:
+    """Return whether any value satisfies an extra spec's ``requirement``.
 
     Raises :class:`ValueError` if no value matches and a value cannot be compared.
     """
     errors = []
     for value in values:
         try:
-            if extra_specs_ops.match(value, wanted):
+            if extra_specs_ops.match(value, requirement):
                 return True
         except ValueError as error:
             errors.append(error)

@@ -31,13 +31,13 @@ class AvailabilityZoneFilter(BaseHostFilter):
 
         If no zone is requested, every host passes.
         """
-        wanted = parse_zones(spec_obj.availability_zone)
-        if not wanted:
+        requested_zones = parse_zones(spec_obj.availability_zone)
+        if not requested_zones:
             return None
         host_zones = self._list_zones(host_state)
-        if wanted & host_zones:
+        if requested_zones & host_zones:
             return None
-        requested, actual = sorted(wanted), sorted(host_zones)
+        requested, actual = sorted(requested_zones), sorted(host_zones)
         reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
         return Rejection(reason, requested, actual)
 

@@ -30,12 +30,12 @@ class _ExtraSpec(NamedTuple):
     """Extra spec to compare with a value of the host.
 
     ``path`` leads to the value of the host. It is empty for a key without a scope, which may be
-    meant for another filter. ``matches`` compares a value of the host with ``wanted``.
+    meant for another filter. ``matches`` compares a value of the host with ``requirement``.
     """
 
     key: str
     path: Sequence[str]
-    wanted: str
+    requirement: str
     matches: Callable[[Any], bool]
 
 
@@ -58,7 +58,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         """Raise :class:`Invalid` if an extra spec can match no host."""
         for extra_spec in spec_obj.read_once(spec_obj.flavor, _parse_extra_specs):
             if extra_spec.path or extra_spec.key in HostState.__slots__:
-                extra_specs_ops.check(extra_spec.key, extra_spec.wanted)
+                extra_specs_ops.check(extra_spec.key, extra_spec.requirement)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares a host's values with the extra specs.
@@ -80,7 +80,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
 def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
     parent_path: list[str] = []
     parent: Any = None
-    for key, path, wanted, matches in extra_specs:
+    for key, path, requirement, matches in extra_specs:
         if not path and key not in HOST_ATTRIBUTES and key not in host_state.stats:
             continue
         *names, last = path or [key]
@@ -88,9 +88,11 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
             parent_path, parent = names, find_value(host_state, names)
         value = get_item(parent, last) if names else find_value(host_state, [last])
         if value is None:
-            return Rejection(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
+            return Rejection(
+                f"{key}: {requirement!r} requested, the host has none", asked=requirement
+            )
         if not matches(str(value)):
-            return Rejection(f"{key}: {wanted!r} requested, {value} found", wanted, value)
+            return Rejection(f"{key}: {requirement!r} requested, {value} found", requirement, value)
     return None
 
 
@@ -100,15 +102,20 @@ def _parse_extra_specs(flavor: Flavor) -> Sequence[_ExtraSpec]:
     ``hw:maxphysaddr_bits`` is last, as in nova.
     """
     extra_specs: list[_ExtraSpec] = []
-    for key, wanted in flavor.extra_specs.items():
+    for key, requirement in flavor.extra_specs.items():
         scope, *path = key.split(":")
         if scope == "capabilities" or not path:
-            extra_specs.append(_ExtraSpec(key, path, wanted, extra_specs_ops.build_matcher(wanted)))
+            extra_specs.append(
+                _ExtraSpec(key, path, requirement, extra_specs_ops.build_matcher(requirement))
+            )
     if bits := flavor.extra_specs.get(_ADDRESS_BITS_KEY):
-        wanted = f">= {bits}"
+        requirement = f">= {bits}"
         extra_specs.append(
             _ExtraSpec(
-                _ADDRESS_BITS_KEY, ADDRESS_BITS, wanted, extra_specs_ops.build_matcher(wanted)
+                _ADDRESS_BITS_KEY,
+                ADDRESS_BITS,
+                requirement,
+                extra_specs_ops.build_matcher(requirement),
             )
         )
     return extra_specs

@@ -40,55 +40,55 @@ _TEXTS: Mapping[str, _Compare] = MappingProxyType(
 )
 
 
-def match(value: Any, wanted: str) -> bool:
-    """Return whether a host's ``value`` satisfies the extra spec ``wanted``.
+def match(value: Any, requirement: str) -> bool:
+    """Return whether a host's ``value`` satisfies ``requirement``.
 
-    Raises :class:`Invalid` if ``wanted`` is invalid, and :class:`ValueError` or :class:`TypeError`
-    if the operator cannot compare ``value``.
+    Raises :class:`Invalid` if ``requirement`` is invalid, and :class:`ValueError` or
+    :class:`TypeError` if the operator cannot compare ``value``.
     """
-    return build_matcher(wanted)(value)
+    return build_matcher(requirement)(value)
 
 
-def build_matcher(wanted: str) -> Callable[[Any], bool]:
+def build_matcher(requirement: str) -> Callable[[Any], bool]:
     """Return a function of ``value`` that does the same as :func:`match`.
 
     ``build_matcher`` raises no error. The returned function raises the errors of :func:`match`.
     """
-    first, *words = wanted.split() or [""]
+    first, *words = requirement.split() or [""]
     if first == "<or>":
         # Every second word is the operator again.
-        return lambda value: value in _parse_alternatives(wanted, words)
+        return lambda value: value in _parse_alternatives(requirement, words)
     if first == "<all-in>":
         return lambda value: bool(words) and all(word in str(value) for word in words)
     if compare_numbers := _NUMBERS.get(first):
         return lambda value: (
-            bool(words) and compare_numbers(float(value), _parse_number(wanted, words[0]))
+            bool(words) and compare_numbers(float(value), _parse_number(requirement, words[0]))
         )
     if compare_texts := _TEXTS.get(first):
         return lambda value: bool(words) and compare_texts(value, words[0])
-    return lambda value: bool(value == wanted)
+    return lambda value: bool(value == requirement)
 
 
-def check(key: str, wanted: str) -> None:
-    """Raise Invalid, naming the extra spec, if no value can match ``wanted``."""
-    first, *words = wanted.split() or [""]
+def check(key: str, requirement: str) -> None:
+    """Raise Invalid, naming the key, if no value can match ``requirement``."""
+    first, *words = requirement.split() or [""]
     try:
         if first in _NUMBERS and words:
-            _parse_number(wanted, words[0])
+            _parse_number(requirement, words[0])
         if first == "<or>":
-            _parse_alternatives(wanted, words)
+            _parse_alternatives(requirement, words)
     except Invalid as error:
         raise Invalid(f"extra spec {key!r}: {error.detail}") from None
 
 
-def _parse_number(wanted: str, word: str) -> float:
+def _parse_number(requirement: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise Invalid(f"{word!r} in {wanted!r} is not a number") from None
+        raise Invalid(f"{word!r} in {requirement!r} is not a number") from None
 
 
-def _parse_alternatives(wanted: str, words: Sequence[str]) -> Sequence[str]:
+def _parse_alternatives(requirement: str, words: Sequence[str]) -> Sequence[str]:
     if not words:
-        raise Invalid(f"{wanted!r} has an operator without a value")
+        raise Invalid(f"{requirement!r} has an operator without a value")
     return words[::2]

@@ -61,17 +61,19 @@ class TrustedFilter(BaseHostFilter):
         The reason contains the requested and the attested level. Without the extra spec, every host
         passes.
         """
-        wanted = spec_obj.flavor.extra_specs.get(_KEY)
-        if not wanted:
+        requested_trust = spec_obj.flavor.extra_specs.get(_KEY)
+        if not requested_trust:
             return None
         if self._attested is None:
             trust, cause = "unknown", ": [trusted_computing] attestation_server is not set"
         else:
             attested = self._attested.get_levels([host_state.nodename])[host_state.nodename]
             trust, cause = attested.level.trust, _describe_cause(attested)
-        if trust == wanted:
+        if trust == requested_trust:
             return None
-        return Rejection(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
+        return Rejection(
+            f"{requested_trust} requested, the host is {trust}{cause}", requested_trust, trust
+        )
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the extra spec ``trust:trusted_host``."""

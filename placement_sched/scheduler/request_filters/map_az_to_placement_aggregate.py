@@ -36,28 +36,28 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         """Return the request confined to the zone, or None to leave it as it is."""
         if not spec.availability_zone:
             return None
-        wanted = parse_zones(spec.availability_zone)  # empty for commas alone
+        requested_zones = parse_zones(spec.availability_zone)  # empty for commas alone
         zoned = [agg for agg in context.host_aggregates() if parse_zones(agg.availability_zone)]
-        inside = [agg for agg in zoned if wanted & parse_zones(agg.availability_zone)]
+        inside = [agg for agg in zoned if requested_zones & parse_zones(agg.availability_zone)]
         if not inside and _has_named_targets(spec):
             return None
-        if self.settings.DEFAULT.default_availability_zone in wanted:
+        if self.settings.DEFAULT.default_availability_zone in requested_zones:
             # Hosts in no zone are in the default zone.
             return request_filters.forbid_aggregates(
                 spec, [agg.uuid for agg in zoned if agg not in inside]
             )
         if not inside:
-            return self._reject_unknown_zone(spec.availability_zone, wanted, zoned)
+            return self._reject_unknown_zone(spec.availability_zone, requested_zones, zoned)
         return request_filters.require_aggregates(spec, [agg.uuid for agg in inside])
 
     def _reject_unknown_zone(
-        self, requested: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
+        self, requested: str, requested_zones: Iterable[str], zoned: Iterable[HostAggregate]
     ) -> Rejection:
         existing = {name for agg in zoned for name in parse_zones(agg.availability_zone)}
         existing.add(self.settings.DEFAULT.default_availability_zone)
         nearby = [
             near
-            for name in sorted(wanted)[:MAX_COMPARED_NAMES]
+            for name in sorted(requested_zones)[:MAX_COMPARED_NAMES]
             for near in find_nearest(name, existing)
         ]
         names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])

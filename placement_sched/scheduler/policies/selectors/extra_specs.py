@@ -26,21 +26,23 @@ class ExtraSpecsSelector(BasePolicySelector):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return the compared extra specs."""
-        extra_specs = [f"{key}={wanted}" for key, _, wanted in iterate_extra_specs(spec_obj)]
+        extra_specs = [
+            f"{key}={requirement}" for key, _, requirement in iterate_extra_specs(spec_obj)
+        ]
         return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate satisfies all compared extra specs."""
         return all(
-            _is_satisfied(aggregate.metadata.get(name), wanted)
-            for _, name, wanted in iterate_extra_specs(spec_obj)
+            _is_satisfied(aggregate.metadata.get(name), requirement)
+            for _, name, requirement in iterate_extra_specs(spec_obj)
         )
 
 
-def _is_satisfied(value: str | None, wanted: str) -> bool:
+def _is_satisfied(value: str | None, requirement: str) -> bool:
     if value is None:
         return False
     try:
-        return has_match([part.strip() for part in value.split(",")], wanted)
+        return has_match([part.strip() for part in value.split(",")], requirement)
     except ValueError:  # a value that the operator cannot compare does not match
         return False
