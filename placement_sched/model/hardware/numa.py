@@ -304,21 +304,21 @@ class FitBudget:
 
     def __init__(self, steps: int | None = None) -> None:
         """Allow ``steps`` steps, by default :data:`MAX_NUMA_STEPS`."""
-        self._left = MAX_NUMA_STEPS if steps is None else steps
-        self._here, self._candidates = MIN_STEPS, MAX_NUMA_CANDIDATES
+        self._request_steps = MAX_NUMA_STEPS if steps is None else steps
+        self._host_steps, self._candidates = MIN_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all arrangements were tried.
-        self.gave_up = False
+        self.is_exhausted = False
         #: Whether the last search proved that the instance's nodes do not all fit at once.
-        self.has_no_room = False
+        self.is_infeasible = False
 
     @property
     def remaining(self) -> int:
         """Return the number of steps that remain for the current host."""
-        return max(self._left, self._here)
+        return max(self._request_steps, self._host_steps)
 
     def start_host(self) -> None:
         """Allow the next host at least :data:`MIN_STEPS` steps."""
-        self._here = MIN_STEPS
+        self._host_steps = MIN_STEPS
 
     def start_candidate(self) -> bool:
         """Return whether a further allocation candidate may be tried.
@@ -327,19 +327,20 @@ class FitBudget:
         """
         if self._candidates:
             self._candidates -= 1
-            self._here = MIN_STEPS
+            self._host_steps = MIN_STEPS
         return self.remaining > 0
 
     def consume(self, steps: int) -> None:
         """Subtract the steps of a search from the budget."""
-        self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
+        self._request_steps = max(self._request_steps - steps, 0)
+        self._host_steps = max(self._host_steps - steps, 0)
 
 
 def find_arrangement(
     places: Sequence[Iterable[int]],
     accepts: Callable[[Sequence[int]], bool | None],
     kinds: Callable[[], Sequence[Hashable]] | None = None,
-    effort: FitBudget | None = None,
+    budget: FitBudget | None = None,
     steps_per_check: int = STEPS_PER_CHECK,
 ) -> tuple[int, ...] | None:
     """Return the first arrangement of items that ``accepts`` allows.
@@ -353,11 +354,11 @@ def find_arrangement(
     The kinds of the used places determine whether the remaining items fit. Therefore, each
     combination of kinds is tried only once, and the number of attempts does not grow with the
     factorial of the nodes (nova's bug 1978372). Once an item found no free place, the search checks
-    before each further step that all remaining items can have a place. If the budget ``effort`` is
-    used up, the result is None, and ``effort.gave_up`` is true. Each call of ``accepts`` after the
+    before each further step that all remaining items can have a place. If ``budget`` is used
+    up, the result is None, and ``budget.is_exhausted`` is true. Each call of ``accepts`` after the
     first costs ``steps_per_check`` steps.
     """
-    return _Search(places, accepts, kinds, effort or FitBudget(), steps_per_check).run()
+    return _Search(places, accepts, kinds, budget or FitBudget(), steps_per_check).run()
 
 
 class _Search:
@@ -366,28 +367,28 @@ class _Search:
         places: Sequence[Iterable[int]],
         accepts: Callable[[Sequence[int]], bool | None],
         kinds: Callable[[], Sequence[Hashable]] | None,
-        effort: FitBudget,
+        budget: FitBudget,
         steps_per_check: int,
     ) -> None:
-        self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
+        self._places, self._accepts, self._kinds, self._budget = places, accepts, kinds, budget
         # The first arrangement costs the minimum for a host.
         self._next_costs, self._steps_per_check = STEPS_PER_CHECK, steps_per_check
-        self._steps = effort.remaining
-        self._hopeless: set[tuple[int, ...]] = set()
+        self._steps = budget.remaining
+        self._failed_kinds: set[tuple[int, ...]] = set()
         # Whether an item ever found no free place, and whether the items cannot all have a place.
-        self._is_tight = self._has_no_room = False
+        self._is_tight = self._is_infeasible = False
 
     def run(self) -> tuple[int, ...] | None:
-        steps_before, effort = self._steps, self._effort
+        steps_before, budget = self._steps, self._budget
         arrangement = self._arrange(())
-        effort.has_no_room = self._has_no_room
-        effort.gave_up = arrangement is None and self._steps < 0 and not self._has_no_room
-        effort.consume(steps_before - self._steps)
+        budget.is_infeasible = self._is_infeasible
+        budget.is_exhausted = arrangement is None and self._steps < 0 and not self._is_infeasible
+        budget.consume(steps_before - self._steps)
         return arrangement
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
         # Kinds are computed only after the first failure, because most hosts have no failure.
-        if self._hopeless and self._list_kinds(used) in self._hopeless:
+        if self._failed_kinds and self._list_kinds(used) in self._failed_kinds:
             return None
         is_complete = len(used) == len(self._places)
         self._steps -= self._next_costs if is_complete else 1
@@ -404,13 +405,13 @@ class _Search:
             )
             arrangement = next((result for result in arrangements if result is not None), None)
         if arrangement is None:
-            self._hopeless.add(self._list_kinds(used))
+            self._failed_kinds.add(self._list_kinds(used))
         return arrangement
 
     def _iterate_free_places(self, used: tuple[int, ...]) -> Iterable[int]:
         has_free = False
         for place in self._places[len(used)]:
-            if self._steps < 0 or self._has_no_room:
+            if self._steps < 0 or self._is_infeasible:
                 return
             if place not in used:
                 has_free = True
@@ -418,7 +419,7 @@ class _Search:
         if not has_free and not self._is_tight:
             # On most hosts an item always finds a place, so that this check would only cost time.
             self._is_tight = True
-            self._has_no_room = not self._can_place_all(())
+            self._is_infeasible = not self._can_place_all(())
 
     def _can_place_all(self, used: Sequence[int]) -> bool:
         """Return whether all remaining items can get different places."""
@@ -442,10 +443,10 @@ class _Search:
         return [tuple(places) for places in self._places]
 
     def _list_kinds(self, used: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(map(self._classes.__getitem__, used)))
+        return tuple(sorted(map(self._kind_numbers.__getitem__, used)))
 
     @cached_property
-    def _classes(self) -> Mapping[int, int]:
+    def _kind_numbers(self) -> Mapping[int, int]:
         """Map places to numbers of their kind.
 
         Places of the same kind that fit the same items have the same number.

@@ -238,7 +238,9 @@ def _choose_cpus(
     return None if siblings_only or len(all_cpus) < requested else all_cpus[:requested]
 
 
-_GAVE_UP = ". Not all sets of NUMA nodes were tried, since the search for a request is bounded"
+_INCOMPLETE_SEARCH = (
+    ". Not all sets of NUMA nodes were tried, since the search for a request is bounded"
+)
 
 _AllocationCandidate = Mapping[str, Any]
 _Fitted = tuple[FittedNUMACell, ...]
@@ -250,34 +252,34 @@ def select_fitting_candidates(
     limits: numa.NUMATopologyLimits,
     devices: Devices | None,
     candidates: Sequence[_AllocationCandidate] | None,
-    effort: FitBudget | None = None,
+    budget: FitBudget | None = None,
 ) -> Sequence[_AllocationCandidate] | Rejection | None:
     """Return the allocation candidates that fit, or the rejection of the host.
 
     Candidates differ in their providers of PCI devices. Returns None if the instance fits and the
-    candidate does not matter, because ``devices`` or ``candidates`` is None. ``effort`` is the
+    candidate does not matter, because ``devices`` or ``candidates`` is None. ``budget`` is the
     budget of steps for all hosts of the request.
     """
-    effort = effort or FitBudget()
-    effort.start_host()
+    budget = budget or FitBudget()
+    budget.start_host()
     placements = _prepare_placements(host, instance, limits, devices)
     if isinstance(placements, Rejection):
         return placements
     if devices is None or candidates is None:
-        result = placements.find_first(devices, effort)
+        result = placements.find_first(devices, budget)
         return result if isinstance(result, Rejection) else None
     rejection = Rejection("no allocation candidate remains")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
-        if number and not effort.start_candidate():
+        if number and not budget.start_candidate():
             # Trying thousands of further candidates would take seconds.
             return fitting or _note_incomplete_search(rejection)
-        result = placements.find_first(replace(devices, mapping=candidate["mappings"]), effort)
+        result = placements.find_first(replace(devices, mapping=candidate["mappings"]), budget)
         if isinstance(result, Rejection):
             rejection = result
         else:
             fitting.append(candidate)
-        if effort.has_no_room:  # independent of the devices
+        if budget.is_infeasible:  # independent of the devices
             return rejection
     return fitting or rejection
 
@@ -302,7 +304,7 @@ def fit_to_host(
 
 
 def _note_incomplete_search(rejection: Rejection) -> Rejection:
-    reason = rejection.reason.removesuffix(_GAVE_UP) + _GAVE_UP
+    reason = rejection.reason.removesuffix(_INCOMPLETE_SEARCH) + _INCOMPLETE_SEARCH
     return replace(rejection, reason=reason)
 
 
@@ -366,7 +368,7 @@ class _Placements:
     rows: Sequence[_Row]
     networks: numa.NetworkMetadata
 
-    def find_first(self, devices: Devices | None, effort: FitBudget) -> _Fitted | Rejection:
+    def find_first(self, devices: Devices | None, budget: FitBudget) -> _Fitted | Rejection:
         rejections: list[Callable[[], Rejection]] = []
 
         def is_near(places: Sequence[int]) -> bool:
@@ -380,11 +382,11 @@ class _Placements:
 
         # Checking two requests for devices costs about as much as a step.
         steps_per_check = STEPS_PER_CHECK + (0 if devices is None else len(devices.requests) // 2)
-        arrangement = find_arrangement(self.rows, is_near, list_kinds, effort, steps_per_check)
+        arrangement = find_arrangement(self.rows, is_near, list_kinds, budget, steps_per_check)
         if arrangement is not None:
             return self._list_fitted_cells(arrangement)
         rejection = rejections[0]() if rejections else self._build_rejection()
-        return _note_incomplete_search(rejection) if effort.gave_up else rejection
+        return _note_incomplete_search(rejection) if budget.is_exhausted else rejection
 
     def _build_rejection(self) -> Rejection:
         options = "; ".join(

@@ -17,7 +17,7 @@ from oslo_utils.strutils import bool_from_string
 from placement_sched.errors import Conflict
 from placement_sched.model.hardware.numa import InstanceNUMACell
 from placement_sched.model.hardware.pci_requests import (
-    OF_PLACEMENT,
+    PLACEMENT_KEYS,
     InstancePCIRequest,
     InstancePCIRequests,
 )
@@ -178,7 +178,7 @@ def find_shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
 
 def select_matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
     """Return the pools whose devices match a request."""
-    if request.named & _PER_HOST_KEYS:
+    if request.compared_keys & _PER_HOST_KEYS:
         return [pool for pool in pools if _matches_any(pool, request)]
     matches = request.match_cache
     try:
@@ -239,11 +239,11 @@ def _matches_any(pool: Pool, request: InstancePCIRequest) -> bool:
     """Return whether the devices of a pool match any spec of the request."""
     # A cache saves time, because there are far more pools than kinds. A request may have more keys
     # than a pool.
-    named, matches = request.named, request.match_cache
-    if len(named) <= _MAX_KEY_LOOKUPS:
-        values: Hashable = tuple(map(pool.get, named))
+    keys, matches = request.compared_keys, request.match_cache
+    if len(keys) <= _MAX_KEY_LOOKUPS:
+        values: Hashable = tuple(map(pool.get, keys))
     else:
-        values = tuple(item for item in pool.items() if item[0] in named)
+        values = tuple(item for item in pool.items() if item[0] in keys)
     try:
         suitable = matches.get(values)
     except TypeError:  # a plugin's pools may hold lists
@@ -258,7 +258,7 @@ def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
         # Case is ignored. Numbers of a pool never equal the text of a spec.
         actual = pool.get(key)
         compared = actual.lower() if isinstance(actual, str) else actual
-        if key not in OF_PLACEMENT and compared != (
+        if key not in PLACEMENT_KEYS and compared != (
             None if requested is None else str(requested).lower()
         ):
             return False
@@ -312,7 +312,7 @@ def _filter_by_migratability(pools: Pools, demand: DeviceRequest) -> Pools:
 
 
 def _format_specs(demand: DeviceRequest) -> str:
-    specs = demand.request.described
+    specs = demand.request.spec_text
     return f"with {specs}" if specs.strip(" or") else "as specified"
 
 
@@ -378,13 +378,13 @@ class PciPools:
     creates new pools.
     """
 
-    __slots__ = ("_left", "_own", "_reported")
+    __slots__ = ("_plugin_pools", "_remaining", "_reported")
 
     def __init__(self, reported: ReportedPools) -> None:
         self._reported = reported
         # The copy for plugins, which may change it. None before a plugin accesses the pools.
-        self._own: list[Pool] | None = None
-        self._left: Pools | None = None
+        self._plugin_pools: list[Pool] | None = None
+        self._remaining: Pools | None = None
 
     @classmethod
     def from_report(
@@ -396,18 +396,18 @@ class PciPools:
     @property
     def pools(self) -> list[Pool]:
         """Return a copy of the pools as dictionaries, which plugins may change."""
-        if self._own is None:
-            self._own = [dict(pool) for pool in self.now]
-        return self._own
+        if self._plugin_pools is None:
+            self._plugin_pools = [dict(pool) for pool in self.current_pools]
+        return self._plugin_pools
 
     @property
     def free(self) -> int:
         """Return the number of free devices."""
-        untouched = self._own is None and self._left is None
-        return self._reported.free if untouched else count_devices(self.now)
+        is_unchanged = self._plugin_pools is None and self._remaining is None
+        return self._reported.free if is_unchanged else count_devices(self.current_pools)
 
     def __iter__(self) -> Iterator[Pool]:
-        return iter([dict(pool) for pool in self.now])
+        return iter([dict(pool) for pool in self.current_pools])
 
     def support_requests(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
@@ -430,10 +430,10 @@ class PciPools:
             if remaining is None:
                 rejection = find_shortage(pools, demand)
                 raise Conflict(rejection.reason if rejection else "PCI devices are lacking")
-            if self._own is None:
-                self._left = remaining
+            if self._plugin_pools is None:
+                self._remaining = remaining
             else:
-                self._own = remaining
+                self._plugin_pools = remaining
 
     def select_candidates(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
@@ -471,8 +471,8 @@ class PciPools:
         by_node: dict[int | None, list[str]] = {}
         numbers: Counter[int] = Counter()
         for request in requests:
-            numbers.update(map(id, select_matching_pools(self.now, request)))
-        for pool in self.now:
+            numbers.update(map(id, select_matching_pools(self.current_pools, request)))
+        for pool in self.current_pools:
             if number := numbers[id(pool)]:
                 is_contended = is_contended or number > 1
                 text = repr(sorted((key, pool[key]) for key in pool if key != "numa_node"))
@@ -487,11 +487,11 @@ class PciPools:
         return build_key
 
     @property
-    def now(self) -> Pools:
+    def current_pools(self) -> Pools:
         """Return the current pools without a copy, for reading only."""
-        if self._own is not None:
-            return self._own
-        return self._reported.pools if self._left is None else self._left
+        if self._plugin_pools is not None:
+            return self._plugin_pools
+        return self._reported.pools if self._remaining is None else self._remaining
 
     def _serve_in_order(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
@@ -500,7 +500,7 @@ class PciPools:
 
         If the devices do not suffice, the pools after the request are None, and no request follows.
         """
-        pools, ids = self.now, frozenset(cell.id for cell in cells or ())
+        pools, ids = self.current_pools, frozenset(cell.id for cell in cells or ())
         for request in requests:
             providers = count_devices_by_provider(request, mappings)
             demand = DeviceRequest(request, providers, ids, self._reported.sockets)
@@ -526,7 +526,9 @@ class Devices:
     def near(self) -> Counter[int]:
         """Count the free devices near each NUMA node."""
         counts: Counter[int] = Counter()
-        for pool in self.stats.now if isinstance(self.stats, PciPools) else self.stats.pools:
+        for pool in (
+            self.stats.current_pools if isinstance(self.stats, PciPools) else self.stats.pools
+        ):
             if pool.get("numa_node") is not None:
                 counts[pool["numa_node"]] += pool["count"]
         return counts

@@ -26,7 +26,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import CHOICES
 
 #: The keys of a spec that placement checks. The comparison with pools ignores them.
-OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
+PLACEMENT_KEYS = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
 _ID = re.compile("[0-9a-fA-F]{4}")
 _ANY = re.compile(r".*", re.DOTALL)
 #: The keys of an alias and the patterns of their values.
@@ -177,24 +177,24 @@ class InstancePCIRequest(NovaObject):
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
     @cached_property
-    def named(self) -> frozenset[str]:
+    def compared_keys(self) -> frozenset[str]:
         """Return the keys of the specs that are compared with device pools."""
-        return frozenset().union(*self.spec) - OF_PLACEMENT
+        return frozenset().union(*self.spec) - PLACEMENT_KEYS
 
     @cached_property
     def match_cache(self) -> dict[Hashable, bool]:
         """Return the cache of comparisons: whether devices match the request.
 
-        A key is the kind of a pool, or the pool's values of the keys in :attr:`named`. The cache is
+        A key is the kind of a pool, or the pool's values of :attr:`compared_keys`. The cache is
         filled while pools are compared. It saves time, because many hosts have similar pools.
         """
         return {}
 
     @cached_property
-    def described(self) -> str:
+    def spec_text(self) -> str:
         """Describe the requested properties of the devices for messages."""
         specs = (
-            ", ".join(f"{key} {value}" for key, value in spec.items() if key not in OF_PLACEMENT)
+            ", ".join(f"{key} {value}" for key, value in spec.items() if key not in PLACEMENT_KEYS)
             for spec in self.spec
         )
         return " or ".join(specs)

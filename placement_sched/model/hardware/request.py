@@ -240,7 +240,7 @@ def _parse_node_count(request: FlavorImage) -> int | None:
     return number
 
 
-def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
+def _read_node_shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
     """Return the CPUs and memory of each NUMA node: explicit or equal shares."""
     flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", parse_cpu_set)
     memory = _read_per_node(request, "numa_mem", _parse_memory)
@@ -356,7 +356,7 @@ class RequestedHardware(FlavorImage):
                 cpu_policy=pinning.cpu_policy,
                 cpu_thread_policy=pinning.thread_policy,
             )
-            for node, (cpus, memory) in enumerate(_shares(self, nodes or 1))
+            for node, (cpus, memory) in enumerate(_read_node_shares(self, nodes or 1))
         )
         threads = pinning.emulator_threads
         return InstanceNUMATopology(cells=tuple(cells), emulator_threads_policy=threads)

@@ -42,12 +42,12 @@ Amounts = NDArray[np.float64]
 #: Prefixes of extra specs that request amounts which host states do not have.
 _UNREPORTED = ("resources", "accel:device_profile", "hw:pmem")
 #: The first columns of hosts and of NUMA nodes. PCPU, pages and devices follow.
-_OF_HOST = ("VCPU", "MEMORY_MB", "DISK_GB")
-_OF_NODE = ("VCPU", "MEMORY_MB")
+_HOST_CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+_NODE_CLASSES = ("VCPU", "MEMORY_MB")
 #: Maximum number of cached hosts. Above it the cache is cleared. An entry has some hundred bytes.
-_MAX_CACHED = 100_000
+_MAX_CACHED_HOSTS = 100_000
 #: NUMA affinity policies that require a device near to a NUMA node of the instance.
-_NEAR = ("legacy", "required")
+_NEAR_POLICIES = ("legacy", "required")
 
 
 class FreeAmounts(NamedTuple):
@@ -149,7 +149,7 @@ class FlavorTable:
             name = str(request.alias_name)
             self.devices[name] = request
             total[name] = total.get(name, 0) + request.count
-            if len(topology or ()) == 1 and request.numa_policy in _NEAR:
+            if len(topology or ()) == 1 and request.numa_policy in _NEAR_POLICIES:
                 node[name] = total[name]
         return FlavorAmounts(total, node, len(topology or ()))
 
@@ -177,12 +177,12 @@ class FlavorTable:
     @cached_property
     def classes(self) -> tuple[str, ...]:
         """Return the names of the columns of hosts."""
-        return (*_OF_HOST, "PCPU", *self.pages, *self.devices)
+        return (*_HOST_CLASSES, "PCPU", *self.pages, *self.devices)
 
     @cached_property
     def node_classes(self) -> tuple[str, ...]:
         """Return the names of the columns of NUMA nodes."""
-        return (*_OF_NODE, "PCPU", *self.pages, *self.devices)
+        return (*_NODE_CLASSES, "PCPU", *self.pages, *self.devices)
 
     @cached_property
     def totals(self) -> Amounts:
@@ -199,10 +199,10 @@ class FlavorTable:
     def count_fits(self, free: FreeAmounts) -> Amounts:
         """Count the instances that fit on each host, for each flavor alone."""
         fits: Amounts = np.full((len(free.hosts), len(self.flavors)), np.inf)
-        _limit(fits, free.hosts, self.totals, free.limited)
+        _limit_fits(fits, free.hosts, self.totals, free.limited)
         for count, (numbers, amounts) in self._by_node_count.items():
             on_nodes: Amounts = np.full((*free.nodes.shape[:2], len(numbers)), np.inf)
-            _limit(on_nodes, free.nodes, amounts)
+            _limit_fits(on_nodes, free.nodes, amounts)
             spread = _count_spread(np.floor(on_nodes), count)
             fits[:, numbers] = np.minimum(fits[:, numbers], spread)
         return np.floor(fits)
@@ -231,9 +231,9 @@ class FlavorTable:
         fits = self.count_fits(free)
         mean = free.hosts - fits @ self.totals / len(self.flavors)
         by_flavor = np.ascontiguousarray(fits.T)
-        most = [(by_flavor * amounts[:, None]).max(axis=0) for amounts in self.totals.T]
-        least = free.hosts - np.stack(most, axis=1)
-        return np.where(free.limited, mean, 0.0), np.where(free.limited, least, 0.0)
+        max_used = [(by_flavor * amounts[:, None]).max(axis=0) for amounts in self.totals.T]
+        min_stranded = free.hosts - np.stack(max_used, axis=1)
+        return np.where(free.limited, mean, 0.0), np.where(free.limited, min_stranded, 0.0)
 
     def read(
         self,
@@ -256,31 +256,31 @@ class FlavorTable:
         limited[:, 2] = disk > 0
         nodes = self._list_nodes(hosts, instance, is_cached=is_cached) if self.has_nodes else []
         if nodes:
-            alone = np.array([(near.pcpus, near.pinned) for near in nodes], dtype=np.float64).T
-            cpus, cpus_used = cpus - alone[0], cpus_used - alone[1]
+            pcpus = np.array([(near.pcpus, near.pinned) for near in nodes], dtype=np.float64).T
+            cpus, cpus_used = cpus - pcpus[0], cpus_used - pcpus[1]
         free[:, 0] = _overcommit(cpus, cpu_ratio) - cpus_used - demand[0]
         free[:, 1] = _overcommit(ram, ram_ratio) - (ram - free_ram) - demand[1]
         free[:, 2] = _overcommit(disk, disk_ratio) - (disk - free_disk // 1024) - demand[2]
-        of_nodes = self._stack_nodes(nodes)
-        first = len(_OF_NODE)
+        node_amounts = self._stack_nodes(nodes)
+        first = len(_NODE_CLASSES)
         if nodes:
-            free[:, 3 : 4 + len(self.pages)] = of_nodes.sum(axis=1)[:, first:]
+            free[:, 3 : 4 + len(self.pages)] = node_amounts.sum(axis=1)[:, first:]
         if self.devices:
-            of_nodes = self._with_devices(hosts, nodes, free, of_nodes)
-        return FreeAmounts(np.maximum(free, 0.0), np.maximum(of_nodes, 0.0), limited)
+            node_amounts = self._with_devices(hosts, nodes, free, node_amounts)
+        return FreeAmounts(np.maximum(free, 0.0), np.maximum(node_amounts, 0.0), limited)
 
     def _stack_nodes(self, nodes: Sequence[_Nodes]) -> Amounts:
         """Return an array of hosts, nodes and classes, without devices."""
         width = max((len(near.ids) for near in nodes), default=0)
-        filler = [[0] * (len(_OF_NODE) + 1 + len(self.pages))]
+        filler = [[0] * (len(_NODE_CLASSES) + 1 + len(self.pages))]
         rows = [[*near.rows, *filler * (width - len(near.rows))] for near in nodes]
         return np.array(rows, dtype=np.float64).reshape(len(rows), width, len(filler[0]))
 
     def _with_devices(
-        self, hosts: Sequence[Any], nodes: Sequence[_Nodes], free: Amounts, of_nodes: Amounts
+        self, hosts: Sequence[Any], nodes: Sequence[_Nodes], free: Amounts, node_amounts: Amounts
     ) -> Amounts:
-        """Write free devices into ``free``, and append columns to ``of_nodes``."""
-        near: Amounts = np.zeros((*of_nodes.shape[:2], len(self.devices)))
+        """Add devices to ``free`` and append columns to ``node_amounts``."""
+        near: Amounts = np.zeros((*node_amounts.shape[:2], len(self.devices)))
         for number, host in enumerate(hosts):
             ids = nodes[number].ids if nodes else ()
             for place, request in enumerate(self.devices.values()):
@@ -292,13 +292,13 @@ class FlavorTable:
                     near[number, at, place] = count_devices(
                         pool for pool in pools if pool["numa_node"] in (node, None)
                     )
-        return np.concatenate([of_nodes, near], axis=2) if nodes else of_nodes
+        return np.concatenate([node_amounts, near], axis=2) if nodes else node_amounts
 
     def _list_nodes(
         self, hosts: Sequence[Any], instance: InstanceNUMATopology | None, *, is_cached: bool
     ) -> list[_Nodes]:
         """Return the NUMA nodes of each host, cached for further requests."""
-        if sum(map(len, self.cache.values())) > _MAX_CACHED:
+        if sum(map(len, self.cache.values())) > _MAX_CACHED_HOSTS:
             self.cache.clear()
         cache = self.cache.setdefault(instance, {}) if is_cached else {}
         result = []
@@ -307,7 +307,7 @@ class FlavorTable:
             key = id(topology), host.cpu_allocation_ratio
             entry = cache.get(key) if topology else (topology, _NO_NODES)
             if entry is None:
-                after = _place(host, instance) if instance else topology
+                after = _add_instance(host, instance) if instance else topology
                 nodes = _read_nodes(after, host.cpu_allocation_ratio, tuple(self.pages.values()))
                 entry = cache[key] = topology, nodes
             result.append(entry[1])
@@ -326,10 +326,10 @@ def _overcommit(total: Amounts, ratio: Amounts) -> Amounts:
 def _get_pools(host: Any) -> Pools:
     stats = host.pci_stats
     # A third-party plugin may have set an object of nova's form.
-    return stats.now if isinstance(stats, PciPools) else getattr(stats, "pools", ())
+    return stats.current_pools if isinstance(stats, PciPools) else getattr(stats, "pools", ())
 
 
-def _place(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
+def _add_instance(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
     """Return the host's NUMA nodes, with the instance added if it fits."""
     limits = host.limits.get("numa_topology")
     fitted = fit_to_host(host.numa_topology, instance, limits)
@@ -354,7 +354,7 @@ def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int
     return _Nodes(tuple(cell.id for cell in cells), rows, pcpus, pinned)
 
 
-def _limit(
+def _limit_fits(
     fits: Amounts, free: Amounts, amounts: Amounts, limited: NDArray[np.bool_] | None = None
 ) -> None:
     """Limit ``fits`` to the free amounts divided by each row of ``amounts``."""

@@ -66,7 +66,7 @@ class NUMATopologyFilter(BaseHostFilter):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts without suitable NUMA nodes."""
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
-        requested, effort = spec_obj.numa_topology, FitBudget()
+        requested, budget = spec_obj.numa_topology, FitBudget()
 
         def check_host(host_state: HostState) -> Verdict:
             topology = host_state.numa_topology
@@ -81,7 +81,7 @@ class NUMATopologyFilter(BaseHostFilter):
             with_devices = devices is not None and devices.requests
             candidates = host_state.allocation_candidates if with_devices else None
             fit = select_fitting_candidates(
-                topology or NUMATopology(), requested, limits, devices, candidates, effort
+                topology or NUMATopology(), requested, limits, devices, candidates, budget
             )
             if isinstance(fit, Rejection):
                 return fit

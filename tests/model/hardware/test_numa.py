@@ -241,7 +241,7 @@ def test_each_set_of_host_numa_nodes_is_evaluated_once():
     def reject_node_set(places_set):
         sets.append(frozenset(places_set))
 
-    assert find_arrangement([list(range(10))] * 5, reject_node_set, effort=budget) is None
+    assert find_arrangement([list(range(10))] * 5, reject_node_set, budget=budget) is None
     assert len(sets) == len(set(sets)) == 252
 
 
@@ -273,17 +273,17 @@ def test_equal_sets_of_host_numa_nodes_are_evaluated_once():
 
 def test_numa_arrangement_search_stops_at_its_budget():
     sets, budget = [], FitBudget(1000)
-    assert find_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
-    assert (budget.gave_up, budget.remaining) == (True, 0)
+    assert find_arrangement([list(range(64))] * 32, sets.append, budget=budget) is None
+    assert (budget.is_exhausted, budget.remaining) == (True, 0)
     assert len(sets) <= 100
 
 
 def test_first_numa_arrangement_is_tried_with_an_exhausted_budget():
     budget = FitBudget(0)
-    assert find_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
-    assert not budget.gave_up
-    assert find_arrangement([range(32)] * 16, lambda _: False, effort=budget) is None
-    assert budget.gave_up
+    assert find_arrangement([range(16)] * 16, lambda _: True, budget=budget) == tuple(range(16))
+    assert not budget.is_exhausted
+    assert find_arrangement([range(32)] * 16, lambda _: False, budget=budget) is None
+    assert budget.is_exhausted
 
 
 @pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
@@ -291,11 +291,11 @@ def test_search_budget_counts_all_sets_of_numa_nodes_but_the_first(steps, sets, 
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
     assert (
-        find_arrangement([range(8)] * 2, attempts.append, effort=budget, steps_per_check=sets)
+        find_arrangement([range(8)] * 2, attempts.append, budget=budget, steps_per_check=sets)
         is None
     )
     assert len(attempts) == number
-    assert budget.gave_up
+    assert budget.is_exhausted
 
 
 NUMA_LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
@@ -404,7 +404,7 @@ def test_only_possible_numa_arrangement_is_found_in_few_steps():
     # Without a look-ahead, every set of the others would be tried for the last two nodes.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
     budget = FitBudget(5_000)
-    result = find_arrangement(places, lambda _some: True, effort=budget)
+    result = find_arrangement(places, lambda _some: True, budget=budget)
     assert result == (*range(3, 16), 0, 1, 2)
 
 
