@@ -244,7 +244,7 @@ def _synchronize(
         if remote is None:
             placement = OwnPlacement(database, utcnow, own_hosts=compute is None)
         else:
-            record = stack.enter_context(open_trait_file(state, remote.place)) if state else None
+            record = stack.enter_context(open_trait_file(state, remote.url)) if state else None
             placement = RemotePlacement(remote, record)
         noun = sync.__name__.removeprefix("sync_")
         progress = stack.enter_context(show_progress(f"synchronising {noun}"))

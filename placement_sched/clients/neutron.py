@@ -25,11 +25,11 @@ class Neutron:
     """
 
     def __init__(
-        self, adapter: Adapter, *, remembered: float, clock: Callable[[], float] = time.monotonic
+        self, adapter: Adapter, *, cache_seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Set the adapter. Extensions are cached for ``remembered`` seconds."""
+        """Set the adapter. Extensions are cached for ``cache_seconds`` seconds."""
         self._service = RemoteService(adapter, "network")
-        self._cache_seconds = remembered
+        self._cache_seconds = cache_seconds
         self._clock = clock
         self._extension_check: tuple[float, bool] | None = None
 
@@ -91,7 +91,7 @@ class Neutron:
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.build_failure(
-                f"{self._service.place} answered {answer.text} to GET {path}. Check that it is "
+                f"{self._service.url} answered {answer.text} to GET {path}. Check that it is "
                 "the address of neutron"
             )
         with self._service.translate_shape_errors(path):
@@ -117,7 +117,7 @@ class Neutron:
     def _get(
         self, path: str, params: Mapping[str, str], *, accepted_statuses: Collection[int] = (200,)
     ) -> ServiceResponse:
-        prefix = "" if self._service.place.endswith(_VERSION) else _VERSION
+        prefix = "" if self._service.url.endswith(_VERSION) else _VERSION
         return self._service.get_json(
             "GET", prefix + path, params=params, accepted_statuses=accepted_statuses
         )

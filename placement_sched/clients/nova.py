@@ -58,7 +58,7 @@ class Nova:
         adapter.connect_retries = adapter.status_code_retries = 0
         self._service = RemoteService(adapter, "compute", timeout, version=VERSION)
         #: URL of the compute API.
-        self.place = self._service.place
+        self.url = self._service.url
 
     def find_server(self, uuid: str) -> NovaServer | None:
         """Return an instance, or None if nova has no such instance."""

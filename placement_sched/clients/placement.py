@@ -59,7 +59,7 @@ class TraitFile:
         self._saved: Mapping[ProviderTrait, str] = {}
         try:
             document = orjson.loads(path.read_bytes())
-            about, traits = document["placement"], document["traits"]
+            recorded_url, traits = document["placement"], document["traits"]
             self.aggregates = {
                 (str(entry["provider"]), str(entry["trait"])): str(entry["aggregate"])
                 for entry in traits
@@ -70,8 +70,8 @@ class TraitFile:
             raise Invalid(f"--state {path}: {failure.strerror}") from None
         except (ValueError, LookupError, TypeError):
             raise Invalid(f"--state {path}: the file is no record of sync_traits") from None
-        if about != placement:
-            raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
+        if recorded_url != placement:
+            raise Invalid(f"--state {path}: the record of {recorded_url}, not of {placement}")
         self._saved = dict(self.aggregates)
 
     def save(self, planned: Mapping[ProviderTrait, str] = MappingProxyType({})) -> None:
@@ -173,8 +173,8 @@ class RemotePlacement:
                 missing.add(uuid)
             except (ConcurrentUpdate, Invalid) as failure:
                 failed[uuid] = failure.detail
-            is_ours = (uuid in changed or was_recorded) if adding else uuid in failed
-            if not is_ours:
+            belongs_in_record = (uuid in changed or was_recorded) if adding else uuid in failed
+            if not belongs_in_record:
                 entries.pop(pair, None)
         return ChangeResult(frozenset(changed), frozenset(missing), failed)
 

@@ -43,9 +43,9 @@ MICROVERSIONS: Mapping[str, tuple[str, str]] = {
 
 #: Logger of requests, which drops keystoneauth's warning about each retry. The caller's error
 #: describes the last attempt.
-QUIET = logging.getLogger(__name__)
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
+SILENT_LOGGER = logging.getLogger(__name__)
+SILENT_LOGGER.addHandler(logging.NullHandler())
+SILENT_LOGGER.propagate = False
 
 #: Libraries that log errors if a cloud cannot be read or reached.
 _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
@@ -98,7 +98,7 @@ class RemoteService:
         self._version, self._since = version or MICROVERSIONS.get(kind, ("", ""))
 
     @property
-    def place(self) -> str:
+    def url(self) -> str:
         """Return the URL of the service.
 
         Raises :class:`ServiceFailed` if the service catalogue lacks it.
@@ -125,7 +125,7 @@ class RemoteService:
         Raises :class:`ServiceFailed` if there is no response, if its status is not in
         ``accepted_statuses``, or if the service lacks the microversion.
         """
-        place, adapter = self.place, self._adapter
+        url, adapter = self.url, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
         try:
             sent = adapter.request(
@@ -138,25 +138,25 @@ class RemoteService:
                 microversion_service_type=self.kind,
                 raise_exc=False,
                 timeout=self._timeout or adapter.session.timeout or TIMEOUT,
-                logger=QUIET,
+                logger=SILENT_LOGGER,
                 connect_retries=RETRIES if retries is None else retries,
                 status_code_retries=RETRIES if statuses is None else statuses,
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
             raise self.build_failure(
-                f"{place} does not answer: {find_exception_reason(failure)}"
+                f"{url} does not answer: {find_exception_reason(failure)}"
             ) from None
         except (ValueError, OSError) as failure:
             # requests checks URL, token, timeout and CA bundle only here.
             raise self.build_failure(
-                f"{place} cannot be reached: {find_exception_reason(failure)}"
+                f"{url} cannot be reached: {find_exception_reason(failure)}"
             ) from None
         document = None
         with suppress(ValueError):
             document = sent.json()
         response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
-        self._check_version(response, place)
+        self._check_version(response, url)
         if response.status in accepted_statuses:
             return response
         hint = ""
@@ -164,7 +164,7 @@ class RemoteService:
             hint = ". Is the token right?"
         elif response.status == 404 and not isinstance(document, dict):
             hint = ". Is it the address of the API itself?"
-        raise self.build_failure(f"{place} answered {response.text} to {method} {path}{hint}")
+        raise self.build_failure(f"{url} answered {response.text} to {method} {path}{hint}")
 
     def read_list(
         self, path: str, key: str, read: Callable[[Any], T], **params: str | int
@@ -181,15 +181,14 @@ class RemoteService:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.build_failure(
-                f"the response of {self.place} to {method} {path} does not match the "
-                f"{self.kind} API"
+                f"the response of {self.url} to {method} {path} does not match the {self.kind} API"
             ) from None
 
     def build_failure(self, detail: str) -> ServiceFailed:
         """Build the exception for a failure of this service."""
         return ServiceFailed(detail, service=self.kind)
 
-    def _check_version(self, response: ServiceResponse, place: str) -> None:
+    def _check_version(self, response: ServiceResponse, url: str) -> None:
         if not self._version:
             return
         # A service without microversions ignores the requested version.
@@ -197,7 +196,7 @@ class RemoteService:
         is_other = response.status < 400 and sent != [self.kind, self._version]
         if response.status == 406 or is_other:
             raise self.build_failure(
-                f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
+                f"{url} is too old, or no {self.kind} API: {self.kind} microversion "
                 f"{self._version} ({self._since}) is needed, and it answered {response.text}"
             )
 
@@ -321,7 +320,7 @@ def send_webhook(address: str, body: Json) -> None:
             redirect=False,
             raise_exc=False,
             log=False,
-            logger=QUIET,
+            logger=SILENT_LOGGER,
             stream=True,
         )
     except (ClientException, ValueError, OSError) as failure:

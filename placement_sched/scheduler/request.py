@@ -72,7 +72,7 @@ def create_neutron_client(settings: Settings) -> Neutron | None:
     adapter = create_adapter(settings.conf, "neutron", retries=options.http_retries)
     if adapter is None:
         return None
-    return Neutron(adapter, remembered=options.extension_sync_interval)
+    return Neutron(adapter, cache_seconds=options.extension_sync_interval)
 
 
 def with_network_data(

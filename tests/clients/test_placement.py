@@ -123,17 +123,17 @@ def test_trait_sync_removes_only_traits_of_the_record(placement_app, sqlite_data
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
     service = placement_service(placement_app, PLACEMENT_URL)
-    with open_trait_file(file, service.place) as record:
+    with open_trait_file(file, service.url) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {
             (ours, LICENSED_TRAIT)
         }
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED_TRAIT}": None})
-    with open_trait_file(file, service.place) as record:
+    with open_trait_file(file, service.url) as record:
         assert record.aggregates == {(ours, LICENSED_TRAIT): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED_TRAIT)}
     assert read_providers_with_trait(sqlite_database) == {theirs}
-    assert TraitFile(file, service.place).aggregates == {}
+    assert TraitFile(file, service.url).aggregates == {}
 
 
 def test_trait_sync_updates_aggregates_in_the_record_file(placement_app, sqlite_database, tmp_path):
@@ -349,7 +349,7 @@ def test_next_trait_sync_completes_an_interrupted_sync(
 
     def run_trait_sync(transport):
         service = placement_service(transport, PLACEMENT_URL)
-        with open_trait_file(file, service.place) as record:
+        with open_trait_file(file, service.url) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record))
 
     def run_and_interrupt_trait_sync():
@@ -361,7 +361,7 @@ def test_next_trait_sync_completes_an_interrupted_sync(
             assert run_trait_sync(transport).code is SyncCode.PLACEMENT_FAILED
             return
         service = placement_service(transport, PLACEMENT_URL)
-        record = TraitFile(file, service.place)
+        record = TraitFile(file, service.url)
         with pytest.raises(KeyboardInterrupt):
             sync_traits(read_hosts, RemotePlacement(service, record))
 

@@ -110,17 +110,17 @@ def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
     by_hand.create_trait(LICENSED_TRAIT)
     by_hand.change(build_trait_addition(LICENSED_TRAIT, {node_uuid(2): ""}))
     by_hand.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
-    with open_trait_file(file, service.place) as record:
+    with open_trait_file(file, service.url) as record:
         synced = sync_traits(make_host_reader, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED_TRAIT)}
-    record = TraitFile(file, service.place)
+    record = TraitFile(file, service.url)
     assert record.aggregates == {(node_uuid(1), LICENSED_TRAIT): aggregate_uuid("windows")}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {
         LICENSED_TRAIT,
         "HW_CPU_X86_AVX2",
     }
     set_metadata(sqlite_database, "windows", {f"trait:{LICENSED_TRAIT}": None})
-    with open_trait_file(file, service.place) as record:
+    with open_trait_file(file, service.url) as record:
         synced = sync_traits(make_host_reader, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED_TRAIT)}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}

@@ -115,4 +115,4 @@ def build_neutron_client(
         connect_retries=retries,
         status_code_retries=retries,
     )
-    return Neutron(adapter, remembered=600, clock=clock)
+    return Neutron(adapter, cache_seconds=600, clock=clock)

@@ -195,7 +195,7 @@ class SchedulerClient(SchedulerApi):
         adapter.additional_headers["Connection"] = "close"
         self._adapter, self._timeout = adapter, timeout
         self._service = RemoteService(adapter, "scheduler", timeout)
-        self.place = _API_PATH.sub("", self._service.place)
+        self.place = _API_PATH.sub("", self._service.url)
 
     def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names.
