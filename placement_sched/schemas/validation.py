@@ -64,7 +64,7 @@ _PATTERNS = {
     names.UUID: "is not a uuid",
 }
 #: Descriptions in plain words, by keyword of the schema.
-_PLAIN = {
+_PLAIN_PHRASES = {
     "required": "{expected!r} is required",
     "format": "{value} is not a {expected}",
     "anyOf": "{value} has none of the accepted forms",
@@ -75,7 +75,7 @@ Conversion = Callable[[Any], Any]
 #: keyword, and a function that builds the conversion of another schema.
 Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion]
 #: Keyword of a schema whose nested values are not converted.
-AS_GIVEN = "x-as-given"
+UNCONVERTED = "x-as-given"
 
 
 class Fault(NamedTuple):
@@ -295,12 +295,12 @@ def describe_fault(fault: FaultData) -> str:
     keyword, expected = fault.get("keyword"), fault.get("expected")
     if keyword == "type":
         kinds = [_NOUNS[kind] for kind in _as_list(expected) if kind != "null"]
-        *others, last = kinds or ["null"]
-        return f"{fault['value']} is not {', '.join(others)}{' or ' * bool(others)}{last}"
+        *first_kinds, last = kinds or ["null"]
+        return f"{fault['value']} is not {', '.join(first_kinds)}{' or ' * bool(first_kinds)}{last}"
     if keyword == "pattern" and expected in _PATTERNS:
         return f"{fault['value']} {_PATTERNS[expected]}"
-    if keyword in _PLAIN:
-        return _PLAIN[keyword].format(**fault)
+    if keyword in _PLAIN_PHRASES:
+        return _PLAIN_PHRASES[keyword].format(**fault)
     if keyword == "enum":
         choices = [str(choice) for choice in _as_list(expected) if choice is not None]
         return f"{fault['value']} is not one of {', '.join(choices)}"
@@ -417,7 +417,7 @@ class _ConversionBuilder:
 
     def build_conversion(self, schema: Json | None) -> Conversion | None:
         """Build the conversion for a schema, None if values remain unchanged."""
-        if not schema or schema.get(AS_GIVEN):
+        if not schema or schema.get(UNCONVERTED):
             return self._leaf(schema or {})
         if "$ref" in schema:
             return self._convert_reference(schema["$ref"])

@@ -23,9 +23,9 @@ from placement_sched.schemas.parts import (
     build_object_schema,
 )
 from placement_sched.schemas.validation import (
-    AS_GIVEN,
     MAX_COMPARED,
     MAX_FAULTS,
+    UNCONVERTED,
     Reader,
     Schema,
     describe_fault,
@@ -49,7 +49,7 @@ def test_numbers_are_converted_to_int_or_float_according_to_the_schema():
 def test_value_is_not_converted_if_its_schema_has_keyword_as_given():
     assert str(
         convert_value(
-            {"type": "object", "properties": {"a": INTEGER_SCHEMA}, AS_GIVEN: True}, {"a": 4.0}
+            {"type": "object", "properties": {"a": INTEGER_SCHEMA}, UNCONVERTED: True}, {"a": 4.0}
         )
     ) == ("{'a': 4.0}")
 
@@ -148,7 +148,7 @@ def test_option_digits_as_text_converts_integers_to_required_strings():
             "a": NAME,
             "b": build_list_schema(NAME),
             "c": INTEGER_SCHEMA,
-            "d": {**NAME, AS_GIVEN: True},
+            "d": {**NAME, UNCONVERTED: True},
         }
     )
     document = {"a": 1, "b": [2], "c": 3, "d": 4}

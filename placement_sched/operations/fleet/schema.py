@@ -21,7 +21,7 @@ from placement_sched.schemas.parts import (
     make_nullable,
     make_object_or_id,
 )
-from placement_sched.schemas.validation import AS_GIVEN, Conversion, Reader
+from placement_sched.schemas.validation import UNCONVERTED, Conversion, Reader
 
 #: The supported version of the file format.
 VERSION = 1
@@ -67,7 +67,7 @@ _PROVIDER = build_object_schema(
 _HOST = build_object_schema(
     {
         # A report is validated by its own schema.
-        **{key: {AS_GIVEN: True} for key in REPORT_KEYS},
+        **{key: {UNCONVERTED: True} for key in REPORT_KEYS},
         "host": _build_names_schema(_REPORTED["host"]),
         "node": _build_names_schema(_REPORTED["hypervisor_hostname"]),
         "uuid": _UUIDS,
@@ -153,8 +153,8 @@ _INSTANCE = build_object_schema(
         "user": parts.NULLABLE_NAME,
         "vm_state": parts.NULLABLE_TEXT,
         "task_state": parts.NULLABLE_TEXT,
-        "flavor": {**make_nullable(make_object_or_id(parts.FLAVOR)), AS_GIVEN: True},
-        "image": {**make_nullable(make_object_or_id(parts.IMAGE)), AS_GIVEN: True},
+        "flavor": {**make_nullable(make_object_or_id(parts.FLAVOR)), UNCONVERTED: True},
+        "image": {**make_nullable(make_object_or_id(parts.IMAGE)), UNCONVERTED: True},
         "server_group": make_nullable(_LABEL),
         "metadata": _METADATA,
         "system_metadata": _METADATA,
