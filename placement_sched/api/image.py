@@ -408,7 +408,7 @@ def get_viewer(call: ApiCall) -> Viewer:
     return Viewer(
         project_id=call.identity.project_id,
         is_admin=call.is_allowed("context_is_admin"),
-        may_give=frozenset(
+        settable_visibilities=frozenset(
             name for name, rule in _VISIBILITY_RULES.items() if call.is_allowed(rule)
         ),
     )

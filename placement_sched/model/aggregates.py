@@ -29,7 +29,7 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 #: The rule of an anti-affinity group: the maximum number of its members on one host.
 MAX_SERVER_PER_HOST = "max_server_per_host"
-_PLAIN = ("uuid", "name", "project_id", "user_id")
+_COPIED_KEYS = ("uuid", "name", "project_id", "user_id")
 #: A provider uuid and a trait name.
 ProviderTrait = tuple[str, str]
 #: Attributes of providers that a sync changes, as in placement's paths and documents.
@@ -42,7 +42,7 @@ def parse_policy_name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class PolicyTag:
     """A scheduling policy that the metadata of an aggregate names."""
 
     aggregate_id: int
@@ -115,7 +115,7 @@ class ServerGroup(NovaObject):
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Read a server group from a request's JSON object."""
         return cls(
-            **{name: document.get(name) for name in _PLAIN},
+            **{name: document.get(name) for name in _COPIED_KEYS},
             policy=document["policy"],
             rules=document.get("rules") or {},
             members=tuple(map(canonicalize_uuid, document.get("members") or ())),
@@ -125,7 +125,7 @@ class ServerGroup(NovaObject):
     def as_document(self) -> dict[str, Any]:
         """Return the JSON object that :meth:`from_document` reads."""
         return {
-            **{name: getattr(self, name) for name in (*_PLAIN, "policy")},
+            **{name: getattr(self, name) for name in (*_COPIED_KEYS, "policy")},
             "rules": dict(self.rules),
             "members": list(self.members),
             "hosts": list(self.hosts),

@@ -111,8 +111,8 @@ class Notice:
 class DecisionSummary:
     """The fields of a decision that lists of decisions show.
 
-    ``places`` are in the order of the selections in the answer. If a request was sent repeatedly,
-    ``request_ids`` are the ids of the request that was answered first. ``kind`` is an item of
+    ``instances`` are in the order of the selections in the answer. If a request was sent
+    repeatedly, ``request_ids`` are the ids of the request that was answered first. ``kind`` is in
     :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
     ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
     if hosts were selected.
@@ -121,7 +121,7 @@ class DecisionSummary:
     uuid: str
     outcome: str
     project_id: str | None
-    places: tuple[PlacedInstance, ...] = ()
+    instances: tuple[PlacedInstance, ...] = ()
     created_at: datetime | None = None
     request_ids: RequestIds = NO_REQUEST
     kind: str = SELECT

@@ -131,7 +131,7 @@ def _is_utf8(text: str) -> bool:
 
 
 #: A key that needs no quotes in a JSON path.
-_PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+_BARE_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _STEP = re.compile(
     r"\['(?P<quoted>(?:[^'\\]|\\.)*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)"
 )
@@ -145,7 +145,7 @@ def build_json_path(steps: Iterable[PathStep], root: str = "$") -> str:
 def _format_step(step: PathStep) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    if _PLAIN.fullmatch(step):
+    if _BARE_KEY.fullmatch(step):
         return f".{step}"
     escaped = step.replace("\\", "\\\\").replace("'", "\\'")
     return f"['{escaped}']"

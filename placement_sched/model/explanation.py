@@ -12,7 +12,7 @@ from placement_sched.model.verdict import SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyStage:
+class Obstacle:
     """The stage that left no host.
 
     ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
@@ -150,8 +150,8 @@ class NearMiss:
 
         The key ``and``, if present, lists all constraints except the first.
         """
-        first, *others = ({"constraint": kind, "detail": detail} for kind, detail in self.terms)
-        return {**first, "hosts": self.hosts, **({"and": others} if others else {})}
+        first, *further = ({"constraint": kind, "detail": detail} for kind, detail in self.terms)
+        return {**first, "hosts": self.hosts, **({"and": further} if further else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,10 @@ class NearMisses:
     """The smallest sets of constraints without which a search finds hosts.
 
     ``complete`` is false if a limit of work ended the search before all sets of this size were
-    tried. The sets in ``found`` are correct in any case.
+    tried. The sets in ``misses`` are correct in any case.
     """
 
-    found: tuple[NearMiss, ...] = ()
+    misses: tuple[NearMiss, ...] = ()
     complete: bool = True
 
     @classmethod
@@ -176,9 +176,9 @@ class NearMisses:
         ``nearest_misses_complete`` is false if there may be more near misses than are listed. It is
         absent otherwise.
         """
-        misses = self.found[: view.max_rejected or None]
+        misses = self.misses[: view.max_rejected or None]
         keys: Json = {"nearest_misses": [miss.as_json() for miss in misses]} if misses else {}
-        if not self.complete or len(misses) < len(self.found):
+        if not self.complete or len(misses) < len(self.misses):
             keys["nearest_misses_complete"] = False
         return keys
 
@@ -209,23 +209,23 @@ class CandidatesReport:
     fallback: Self | None = None
 
     @property
-    def obstacle(self) -> EmptyStage:
+    def obstacle(self) -> Obstacle:
         """Return the step that left no candidate, as a stage of the funnel."""
-        for miss in self.nearest_misses.found:
+        for miss in self.nearest_misses.misses:
             labels = [f"{kind} {detail}".strip() for kind, detail in miss.terms]
-            return EmptyStage(
+            return Obstacle(
                 CANDIDATES, join_words(labels), describe_hosts_without(miss.hosts, labels)
             )
         for step in self.steps:
             if step.before and not step.after:
                 words = f"{step.label} rejected {_format_remaining_count(step.before)}"
-                return EmptyStage(CANDIDATES, step.label, words)
+                return Obstacle(CANDIDATES, step.label, words)
         if self.query:
-            return EmptyStage(CANDIDATES, "providers", "there is no resource provider")
-        return EmptyStage(CANDIDATES, "requested_hosts", "there is no such host")
+            return Obstacle(CANDIDATES, "providers", "there is no resource provider")
+        return Obstacle(CANDIDATES, "requested_hosts", "there is no such host")
 
     @property
-    def cut_words(self) -> str:
+    def limit_words(self) -> str:
         """Return a sentence about hosts that the limit of candidates excluded.
 
         It continues another sentence. It is empty if the limit excluded no hosts.
@@ -329,17 +329,17 @@ def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WouldFit:
+class FitSuggestion:
     """Hosts that pass all stages except some, and a change for them.
 
     Each of ``hosts`` passes all stages except the stages in ``without``, pairs of family and name.
-    ``change`` would let the hosts pass (None: not determined). ``why`` ends a sentence about them.
+    ``change`` would let the hosts pass (None: not determined). ``clause`` ends their sentence.
     If ``exact`` is false, there may be more such hosts, because not all hosts were tested.
     """
 
     without: tuple[tuple[str, str], ...]
     hosts: tuple[str, ...]
-    why: str
+    clause: str
     change: SuggestedChange | None = None
     exact: bool = True
 
@@ -350,7 +350,7 @@ class WouldFit:
         hosts = (
             self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
         )
-        return f"{'' if self.exact else 'at least '}{hosts} {self.why}"
+        return f"{'' if self.exact else 'at least '}{hosts} {self.clause}"
 
     def as_json(self) -> Json:
         """Return the hosts as an entry of ``would_fit``."""
@@ -364,11 +364,13 @@ class WouldFit:
         }
 
 
-def select_fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
+def select_fewest_changes(entries: Sequence[FitSuggestion]) -> tuple[FitSuggestion, ...]:
     """Return the entries with the fewest failed stages, most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
-    return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))
+    return tuple(
+        sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.clause))
+    )
 
 
 FLAVOR, IMAGE = "flavor", "image"
@@ -484,7 +486,7 @@ class LaterInstanceReport:
     """
 
     placed: int
-    asked: int
+    requested: int
     filters: tuple[FilterReport, ...]
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
@@ -511,40 +513,39 @@ class Funnel:
     later: LaterInstanceReport | None = None
     warnings: tuple[IgnoredValue | IneffectiveKey, ...] = ()
     room: RoomReport | None = None
-    would_fit: tuple[WouldFit, ...] = ()
+    would_fit: tuple[FitSuggestion, ...] = ()
     selected: bool = True
 
     @property
-    def obstacle(self) -> EmptyStage | None:
+    def obstacle(self) -> Obstacle | None:
         """Return the stage that left no host, or None if hosts were selected."""
         if self.selected:
             return None
         for report in self.request_filters:
             if report.rejection is not None:
-                return EmptyStage(REQUEST_FILTERS, report.name, report.words)
+                return Obstacle(REQUEST_FILTERS, report.name, report.words)
         last_filter = _find_last_filter(self.filters)
         if last_filter is not None:
-            words = last_filter.words + self.allocation_candidates.cut_words
-            return EmptyStage(FILTERS, last_filter.name, words)
+            words = last_filter.words + self.allocation_candidates.limit_words
+            return Obstacle(FILTERS, last_filter.name, words)
         hosts = self.allocation_candidates.hosts
         return self._later_obstacle if hosts else self.allocation_candidates.obstacle
 
     @property
-    def _later_obstacle(self) -> EmptyStage:
+    def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return EmptyStage("room", "room", self.room.words)
+            return Obstacle("room", "room", self.room.words)
         words, last_filter = (
             "there are hosts for some of the instances, but not for all of them",
             None,
         )
         if self.later is not None:
             placed, last_filter = self.later.placed, _find_last_filter(self.later.filters)
-            words = (
-                f"{placed} of the {self.later.asked} instances {'fit' if placed > 1 else 'fits'}"
-            )
+            verb = "fit" if placed > 1 else "fits"
+            words = f"{placed} of the {self.later.requested} instances {verb}"
         if last_filter is None:
-            return EmptyStage("later_instance", "", words)
-        return EmptyStage(
+            return Obstacle("later_instance", "", words)
+        return Obstacle(
             "later_instance",
             last_filter.name,
             f"{words}, and for the next instance {last_filter.words}",

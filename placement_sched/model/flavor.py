@@ -39,7 +39,7 @@ class Flavor(NovaObjectDictCompat):
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Read a flavor from its JSON object in a request."""
-        values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        values = {name: document[name] for name in _COPIED_KEYS if document.get(name) is not None}
         extra_specs = document.get("extra_specs") or {}
         return cls(
             **values,
@@ -50,7 +50,7 @@ class Flavor(NovaObjectDictCompat):
 
     def as_document(self) -> dict[str, Any]:
         """Return the JSON object that :meth:`from_document` reads."""
-        return {name: getattr(self, name) for name in _PLAIN} | {
+        return {name: getattr(self, name) for name in _COPIED_KEYS} | {
             "swap": self.swap,
             "extra_specs": dict(self.extra_specs),
         }
@@ -95,7 +95,9 @@ class SizedByFlavor:
         return self._sizes.ephemeral_gb
 
 
-_PLAIN = tuple(item.name for item in fields(Flavor) if item.name not in {"swap", "extra_specs"})
+_COPIED_KEYS = tuple(
+    item.name for item in fields(Flavor) if item.name not in {"swap", "extra_specs"}
+)
 
 
 def parse_cpus(text: str) -> frozenset[int]:

@@ -328,7 +328,7 @@ class Image(_ImageFields, NovaObject):
         """
         if document is None:
             return cls()
-        values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        values = {name: document[name] for name in _COPIED_KEYS if document.get(name) is not None}
         properties = document.get("properties") or {}
         return cls(
             **values,
@@ -353,7 +353,7 @@ class Image(_ImageFields, NovaObject):
 
 
 _DERIVED_FIELDS = {"tags", "properties", "suffixed_traits", "preferred_traits"}
-_PLAIN = tuple(item.name for item in fields(Image) if item.name not in _DERIVED_FIELDS)
+_COPIED_KEYS = tuple(item.name for item in fields(Image) if item.name not in _DERIVED_FIELDS)
 
 
 #: Image states. Images created here stay queued, because they have no data.
@@ -373,13 +373,13 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 class Viewer:
     """The caller of the image API.
 
-    An administrator has access to all images. ``may_give`` has the visibilities that API policy
-    rules restrict and that the caller may set.
+    An administrator has access to all images. ``settable_visibilities`` has the visibilities that
+    API policy rules restrict and that the caller may set.
     """
 
     project_id: str
     is_admin: bool = False
-    may_give: frozenset[str] = frozenset()
+    settable_visibilities: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,7 +411,7 @@ class StoredImage(_ImageFields):
 
     def as_request_image(self) -> dict[str, Any]:
         """Return the JSON object of the image for a request spec."""
-        return {name: getattr(self, name) for name in _PLAIN} | {
+        return {name: getattr(self, name) for name in _COPIED_KEYS} | {
             "id": self.uuid,
             "tags": sorted(self.tags),
             "properties": dict(self.properties),

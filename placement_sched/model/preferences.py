@@ -54,14 +54,14 @@ class TraitPreferences:
             name in self.avoided for name in traits
         )
 
-    def check(self, known: Collection[str]) -> None:
+    def check(self, existing: Collection[str]) -> None:
         """Reject preferences for unknown traits.
 
         Raises :class:`Invalid`, with a suggestion of a similar trait.
         """
         for name, path in (*self.preferred.items(), *self.avoided.items()):
-            if name not in known:
-                suggestion = format_suggestion(find_nearest(name, known))
+            if name not in existing:
+                suggestion = format_suggestion(find_nearest(name, existing))
                 raise Invalid(f"No such trait: {name}{suggestion}", json_path=path)
 
 
@@ -199,7 +199,7 @@ class Spread:
         counts = (self.members.get(domain, 0) for domain in self.domains_by_host.get(host, ()))
         return max(counts, default=None)
 
-    def find_emptiest(self) -> tuple[int, str] | None:
+    def find_emptiest_domain(self) -> tuple[int, str] | None:
         """Return the fewest members of any eligible domain and this domain."""
         return min(
             ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None

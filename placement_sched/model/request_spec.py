@@ -241,7 +241,7 @@ class NetworkRequest:
         """
         fixed_ips, segments = document.get("fixed_ips"), document.get("segments")
         return cls(
-            **{name: document.get(name) for name in _REQUESTED_PLAIN},
+            **{name: document.get(name) for name in _COPIED_NETWORK_KEYS},
             vnic_type=document.get("vnic_type") or document.get("binding:vnic_type"),
             subnet_ids=None if fixed_ips is None else tuple(ip["subnet_id"] for ip in fixed_ips),
             segments=None if segments is None else _canonicalize_uuids(segments),
@@ -283,7 +283,7 @@ class NetworkRequest:
         return replace(self, segments=_canonicalize_uuids(segments))
 
 
-_REQUESTED_PLAIN = (
+_COPIED_NETWORK_KEYS = (
     "network_id",
     "address",
     "port_id",
@@ -347,7 +347,9 @@ class RequestSpec(SizedByFlavor):
     #: The flavors of the cloud, only for plugins that read them (``reads_flavors``).
     cloud_flavors: tuple[Flavor, ...] = field(default=(), repr=False, compare=False)
     _hardware: RequestedHardware | None = field(default=None, repr=False, compare=False)
-    _kept: dict[Any, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    _read_cache: dict[Any, tuple[object, Any]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def hardware(self) -> RequestedHardware:
@@ -368,17 +370,17 @@ class RequestSpec(SizedByFlavor):
         A list of thousands of items is thus not read again for each host, instance or filter.
         """
         key = read, id(part)
-        entry = self._kept.get(key)
+        entry = self._read_cache.get(key)
         if entry is None or entry[0] is not part:
-            if len(self._kept) >= _MAX_CACHED_PARTS:
-                self._kept.clear()
-            entry = self._kept[key] = part, read(part)
+            if len(self._read_cache) >= _MAX_CACHED_PARTS:
+                self._read_cache.clear()
+            entry = self._read_cache[key] = part, read(part)
         result: T = entry[1]
         return result
 
-    def read_again(self) -> None:
+    def clear_read_cache(self) -> None:
         """Clear the cache of :meth:`read_once` after changes of the request."""
-        self._kept.clear()
+        self._read_cache.clear()
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
         """Return the value of a hint, or a list if it has several values."""
@@ -457,9 +459,9 @@ class RequestSpec(SizedByFlavor):
     def _context(self) -> RequestContext:
         """Return the request context, under nova's name, for plugins."""
         owner = self.user_id, self.project_id
-        entry = self._kept.get("context")
+        entry = self._read_cache.get("context")
         if entry is None or entry[0] != owner:
-            entry = self._kept["context"] = owner, build_context(*owner)
+            entry = self._read_cache["context"] = owner, build_context(*owner)
         context: RequestContext = entry[1]
         return context
 
@@ -564,8 +566,8 @@ def parse_request_spec(document: Document) -> RequestSpec:
             f"There is no server group {group}", json_path="$.request_spec.instance_group"
         )
     hints = document.get("scheduler_hints") or {}
-    values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
-    lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
+    values = {name: document[name] for name in _COPIED_KEYS if document.get(name) is not None}
+    lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LIST_KEYS}
     if ":" in values.get("availability_zone", ""):
         _force_by_zone(values, lists)
     return RequestSpec(
@@ -604,8 +606,8 @@ def parse_request_spec(document: Document) -> RequestSpec:
     )
 
 
-_PLAIN = ("project_id", "user_id", "is_bfv", "availability_zone", "network_metadata")
-_LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
+_COPIED_KEYS = ("project_id", "user_id", "is_bfv", "availability_zone", "network_metadata")
+_LIST_KEYS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 
 
 def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:

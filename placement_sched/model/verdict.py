@@ -18,15 +18,15 @@ class Rejection:
     """The reason for rejecting a host or request, for operators.
 
     ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
-    units of ``reason``. If a rejection is all that keeps a host from fitting, ``of_one`` completes
-    the sentence "the host would fit, but". ``of_several`` does so for several hosts.
+    units of ``reason``. If a rejection is all that keeps a host from fitting, ``clause`` completes
+    the sentence "the host would fit, but". ``plural_clause`` does so for several hosts.
     """
 
     reason: str
     asked: Any = None
     has: Any = None
-    of_one: str = ""
-    of_several: str = ""
+    clause: str = ""
+    plural_clause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SuggestedChange:
     spec: Any = None
 
     @property
-    def may_be_tried(self) -> bool:
+    def can_be_tested(self) -> bool:
         """Return whether the change can be tested in a scheduling run."""
         return bool(self.host) or self.spec is not None
 

@@ -27,7 +27,7 @@ from placement_sched.model.aggregates import (
     POLICY_KEY,
     ZONE_KEY,
     HostAggregate,
-    Tag,
+    PolicyTag,
     parse_policy_name,
 )
 from placement_sched.model.clock import Clock
@@ -71,7 +71,7 @@ def _check_policy(
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None and (fault := _find_fault(policy, policies)):
         raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
-    conflicting: dict[Tag, list[str]] = defaultdict(list)
+    conflicting: dict[PolicyTag, list[str]] = defaultdict(list)
     for host, tags in sorted(host_aggregates.map_tags(connection, hosts).items()):
         for tag in tags:
             if tag.aggregate_id != aggregate.id and tag.policy != policy:

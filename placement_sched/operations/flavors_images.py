@@ -190,7 +190,7 @@ def check_image_allowed(before: StoredImage | None, after: StoredImage, viewer: 
     """
     if after.owner != (before.owner if before else viewer.project_id) and not viewer.is_admin:
         raise Forbidden("Only an administrator may give an image to another owner.")
-    is_shared = after.visibility in _SHARED_VISIBILITIES - viewer.may_give
+    is_shared = after.visibility in _SHARED_VISIBILITIES - viewer.settable_visibilities
     if is_shared and (before is None or before.visibility != after.visibility):
         raise Forbidden(f"You are not authorized to make an image {after.visibility}.")
     _check_limit("properties", len(after.properties), MAX_IMAGE_PROPERTIES)

@@ -376,6 +376,6 @@ def _notice_of(decision: Decision, hosts: tuple[str, ...]) -> Json:
         "stage": decision.stage,
         "instances": [
             {"uuid": place.instance, "host": host}
-            for place, host in zip(decision.places, hosts, strict=True)
+            for place, host in zip(decision.instances, hosts, strict=True)
         ],
     }

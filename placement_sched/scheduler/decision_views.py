@@ -131,7 +131,7 @@ def summarize_decision(decision: DecisionSummary) -> Json:
     return {name: getattr(decision, name) for name in (*names, *_MORE)} | {
         "request_id": ids.request_id,
         "global_request_id": ids.global_request_id,
-        "instances": [{"uuid": place.instance, "host": place.host} for place in decision.places],
+        "instances": [{"uuid": place.instance, "host": place.host} for place in decision.instances],
     }
 
 
@@ -189,7 +189,7 @@ def find_rejecting_decisions(
             funnel = funnels.get(row.uuid, RecordedFunnel(None))
             if reasons := list(map(asdict, iterate_rejections(funnel, host))):
                 matches.append(summarize_decision(row) | {"rejections": reasons})
-            elif host not in {place.host for place in row.places} and not is_complete_for(
+            elif host not in {place.host for place in row.instances} and not is_complete_for(
                 funnel, host
             ):
                 unknown += 1
@@ -309,7 +309,10 @@ def _build_request(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
     """Return the recorded request, and a difference if its group is gone."""
-    document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
+    document = {
+        **decision.request,
+        "instance_uuids": [place.instance for place in decision.instances],
+    }
     if not conditions.names_group:
         return document, []
     group = document["instance_group"]["uuid"]
@@ -334,7 +337,7 @@ def _select_overrides(scheduler: Scheduler, decision: Decision, settings: str) -
 
 def _explain_lost_hosts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
     chosen = {best.service_host for best, *_ in run.selections}
-    hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
+    hosts = dict.fromkeys(place.host for place in decision.instances if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MAX_REPLAY_VERDICTS]
     if not lost:
         return {}

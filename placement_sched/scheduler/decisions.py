@@ -26,7 +26,7 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel, build_hosts_json
+from placement_sched.model.explanation import ExplanationView, Funnel, Obstacle, build_hosts_json
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 
@@ -106,7 +106,7 @@ def make_decision(
         digest=run.request.digest,
         request=body,
         answer=answer,
-        places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
+        instances=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=limit_size(funnel),
         best=_list_best_hosts(run),
         conditions=_build_conditions(run, changes),
@@ -159,7 +159,7 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
             )
 
 
-def build_result(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
+def build_result(decision: Decision, obstacle: Obstacle | None = None) -> SchedulingResult:
     """Build the result of a decision, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)

@@ -325,7 +325,7 @@ class NovaFilter:
         candidates_before = [get_candidates(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)
         # nova's filters may have changed the request in place.
-        spec_obj.read_again()
+        spec_obj.clear_read_cache()
         passed = {id(host) for host in returned or ()}
         if not passed <= {id(host) for host in hosts}:
             raise ValueError("filter_all returned a host that it was not given")

@@ -69,7 +69,7 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
         group = replace(group, members=tuple({*group.members, *stored.members}))
     spread = _count_members(connection, spread, spec, group)
     for uuid, host in zip(spec.instance_uuids, hosts, strict=True):
-        if rejection := spread.find_rejection(host, uuid, spread.find_emptiest()):
+        if rejection := spread.find_rejection(host, uuid, spread.find_emptiest_domain()):
             raise ConcurrentUpdate(f"the server group changed: {rejection.reason}")
         spread = spread.with_member_on(host)
 

@@ -190,7 +190,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
             "instance_uuid": place.instance,
             "host": place.host,
         }
-        for position, place in enumerate(decision.places)
+        for position, place in enumerate(decision.instances)
     ]
     if rows:
         connection.execute(_PLACE, rows)
@@ -392,7 +392,7 @@ def _build_decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> D
 def _build_summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any]:
     return {
         **{name: getattr(row, name) for name in _LISTED},
-        "places": tuple(places),
+        "instances": tuple(places),
         "created_at": row.created_at,
         "request_ids": RequestIds(row.request_id, row.global_request_id),
     }

@@ -67,8 +67,10 @@ def check_nearest_misses(cloud, query, reported):
                 expected[frozenset(dropped)] = trees
         if expected:
             break
-    assert {frozenset(miss.terms): miss.hosts for miss in reported.nearest_misses.found} == expected
-    counts = [miss.hosts for miss in reported.nearest_misses.found]
+    assert {
+        frozenset(miss.terms): miss.hosts for miss in reported.nearest_misses.misses
+    } == expected
+    counts = [miss.hosts for miss in reported.nearest_misses.misses]
     assert counts == sorted(counts, reverse=True)
 
 

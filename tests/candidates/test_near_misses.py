@@ -109,9 +109,9 @@ def test_exhausted_work_budget_makes_near_misses_incomplete(sqlite_database):
     query = CandidatesQuery(groups=(group,))
     whole = CountingWorkBudget(0)
     every = _find_near_misses(sqlite_database, query, whole)
-    assert (len(every.found), every.complete) == (2, True)
+    assert (len(every.misses), every.complete) == (2, True)
     part = _find_near_misses(sqlite_database, query, WorkBudget(whole.spent - 1))
-    assert part == NearMisses(every.found[:1], complete=False)
+    assert part == NearMisses(every.misses[:1], complete=False)
 
 
 def test_impossible_request_is_explained_within_part_of_the_budget(app):

@@ -186,10 +186,10 @@ ENABLED_HOSTS_CONSTRAINT = ("root_required", "!COMPUTE_STATUS_DISABLED")
 NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss((("required", "CUSTOM_A"), ("resources", "VCPU:9")), 1)
 NEAR_MISS_OF_DISABLED_HOST = NearMiss((ENABLED_HOSTS_CONSTRAINT, ("required", "A")), 1)
 LATER_INSTANCE_WITHOUT_HOST = LaterInstanceReport(
-    placed=1, asked=3, filters=(build_filter_report("B", 2, 0),)
+    placed=1, requested=3, filters=(build_filter_report("B", 2, 0),)
 )
 LATER_INSTANCE_WITHOUT_CAPACITY = LaterInstanceReport(
-    placed=4, asked=9, filters=(build_filter_report(USED_UP, 2, 0),)
+    placed=4, requested=9, filters=(build_filter_report(USED_UP, 2, 0),)
 )
 STEP_REJECTING_ALL_HOSTS = (build_step_report("required", "A", 3, 0),)
 #: For each funnel, stage, name and reason of its obstacle.

@@ -156,7 +156,7 @@ def build_spread(max_skew=1, **members):
 
 
 def find_spread_rejection(spread, host, instance="new"):
-    rejection = spread.find_rejection(host, instance, spread.find_emptiest())
+    rejection = spread.find_rejection(host, instance, spread.find_emptiest_domain())
     return rejection and rejection.reason
 
 
@@ -164,7 +164,7 @@ def test_server_group_members_are_counted_by_failure_domain():
     spread = build_spread(a=1, b=1, c=2, d=5)
     assert spread.members == {"r1": 3, "r2": 1, "r3": 2}
     assert [spread.count_members(host) for host in "abcd"] == [3, 1, 3, None]
-    assert spread.find_emptiest() == (1, "r2")
+    assert spread.find_emptiest_domain() == (1, "r2")
     assert spread.with_member_on("c").with_member_on("d").members == {"r1": 4, "r2": 1, "r3": 3}
 
 

@@ -116,7 +116,7 @@ def select_and_get_decision_uuid(app, *numbers, **changes):
 
 def test_replay_on_changed_data_lists_the_differences(cloud):
     uuid = select_and_get_decision_uuid(cloud, 1)
-    chosen = read_decision(cloud, uuid).places[0].host
+    chosen = read_decision(cloud, uuid).instances[0].host
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
     answer = replay_decision(cloud, uuid)
     result = {difference["what"]: difference for difference in answer["differences"]}
@@ -182,7 +182,7 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     group = cloud.post_json("/compute/v2.1/os-server-groups", body, headers=headers).json
     uuid = group["server_group"]["id"]
     decision = select_and_get_decision_uuid(cloud, 1, instance_group=uuid)
-    chosen = read_decision(cloud, decision).places[0].host
+    chosen = read_decision(cloud, decision).instances[0].host
     claimed = make_spec(make_uuid(2), instance_group=uuid, force_hosts=[chosen])
     cloud.app.services.scheduler.select_destinations(claimed)
     result = read_replay_differences(cloud, decision)

@@ -47,10 +47,10 @@ def test_old_decisions_are_purged_in_batches_with_their_places(database):
 
 def build_failed_decision(minutes, number, *instances, **fields):
     """Return a decision without a host that was made some minutes ago."""
-    places = tuple(PlacedInstance(make_uuid(each)) for each in instances or (number,))
+    placed = tuple(PlacedInstance(make_uuid(each)) for each in instances or (number,))
     decision = build_decision(NOW - timedelta(minutes=minutes), number)
     fields = {"outcome": "no_valid_host", "kind": "select", "policy": "default", **fields}
-    return replace(decision, places=places, **fields)
+    return replace(decision, instances=placed, **fields)
 
 
 def record_decisions(database, *rows):

@@ -17,6 +17,6 @@ def build_decision(moment, number=0):
         digest="",
         request={},
         answer={},
-        places=(PlacedInstance(make_uuid(number), "cn1"),),
+        instances=(PlacedInstance(make_uuid(number), "cn1"),),
         created_at=moment,
     )

@@ -294,7 +294,7 @@ class Evaluator:
             digest=compute_digest(document),
             request=document,
             answer={"decision": uuid, "policy": DEFAULT_POLICY, "selections": []},
-            places=tuple(map(PlacedInstance, uuids)),
+            instances=tuple(map(PlacedInstance, uuids)),
             policy=DEFAULT_POLICY,
             kind=SHADOW,
             request_ids=call.ids,

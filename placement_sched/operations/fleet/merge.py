@@ -40,7 +40,9 @@ _REPORTED = frozenset(compute_node.REPORT_KEYS).difference(
 )
 #: A provider, and the name of its root provider.
 _ProviderAndRoot = tuple[ProviderState, str]
-_ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
+_ADMINISTRATOR = Viewer(
+    project_id="", is_admin=True, settable_visibilities=frozenset({"public", "community"})
+)
 Allocations = Mapping[str, Amounts]
 #: Keys of a file entry, with the fields of owners, consumers and instances that they set.
 OWNER = {"project": "project_id", "user": "user_id"}

@@ -25,9 +25,9 @@ from placement_sched.model.explanation import (
     FILTERS,
     REQUEST_FILTERS,
     ExplanationView,
+    FitSuggestion,
     NearMiss,
     NearMisses,
-    WouldFit,
     build_hosts_json,
     select_fewest_changes,
 )
@@ -69,7 +69,7 @@ _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState
 
 def find_fitting_changes(
     connection: Connection, run: SchedulingRun, near_misses: NearMisses
-) -> tuple[WouldFit, ...]:
+) -> tuple[FitSuggestion, ...]:
     """Find the smallest changes after which the first instance fits."""
     if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
@@ -78,7 +78,7 @@ def find_fitting_changes(
     misses = near_misses.found
     searched = search_run(connection, run, search_result)
     if run.searches.candidates.requests:
-        misses = list_near_misses(searched).found
+        misses = list_near_misses(searched).misses
     evaluation = _NearMissEvaluation(run, searched)
     for miss in misses[:MAX_NEAR_MISSES]:
         results += evaluation.evaluate_miss(miss)
@@ -125,7 +125,7 @@ def _evaluate_filters(
     rejecting: _HostsByRejection,
     *,
     exact: bool = True,
-) -> Iterator[WouldFit]:
+) -> Iterator[FitSuggestion]:
     labels, name_of = _format_terms(terms), CloudNames.read_names(run, ()).get_name
     for stages, rejected in rejecting.items():
         if not stages:
@@ -135,13 +135,15 @@ def _evaluate_filters(
             reports = run.selector.iterate_rejections(copy(state), get_first_spec(run))
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
-        yield WouldFit(
+        yield FitSuggestion(
             without=(
                 *((CANDIDATES, label) for label in labels),
                 *((FILTERS, name) for name, _ in stages),
             ),
             hosts=tuple(state.host for state, _ in rejected),
-            why=describe_would_fit(terms, reasons, name_of, several=len(rejected) > 1 or not exact),
+            clause=describe_would_fit(
+                terms, reasons, name_of, several=len(rejected) > 1 or not exact
+            ),
             change=change,
             exact=exact,
         )
@@ -159,7 +161,7 @@ class _NearMissEvaluation:
     def search(self) -> Search:
         return self.searched.search
 
-    def evaluate_miss(self, miss: NearMiss) -> Iterator[WouldFit]:
+    def evaluate_miss(self, miss: NearMiss) -> Iterator[FitSuggestion]:
         stages = (each for each in list_stages(self.search) if each.constraint.resource_class)
         by_name = {(each.kind, each.detail): each for each in stages}
         if len(miss.terms) == 1 and (stage := by_name.get(miss.terms[0])):
@@ -254,7 +256,7 @@ class _NearMissEvaluation:
             f"request at {bound_name} {amount} of {name}",
             {"resource_class": name, "amount": amount, "instead_of": requested_amount},
         )
-        yield WouldFit(
+        yield FitSuggestion(
             without=((CANDIDATES, f"{stage.kind} {stage.detail}"),),
             hosts=tuple(state.host for state in passed),
             why=f"would fit with {name}:{amount} instead of {requested_amount}",
@@ -273,7 +275,7 @@ class _NearMissEvaluation:
 
     def _iterate_results(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool
-    ) -> Iterator[WouldFit]:
+    ) -> Iterator[FitSuggestion]:
         labels = _format_terms(miss.terms)
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
@@ -284,18 +286,20 @@ class _NearMissEvaluation:
             by_aggregates = _group_by_aggregates(names, detail, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
-            why = describe_would_fit(miss.terms, (), names.get_name, several=several)
+            clause = describe_would_fit(miss.terms, (), names.get_name, several=several)
             if uuids:
-                why = "fit but are in " if several else "fits but is in "
-                why += join_words(map(names.get_name, uuids))
+                clause = "fit but are in " if several else "fits but is in "
+                clause += join_words(map(names.get_name, uuids))
             if needed := names.list_needed_traits(uuids):
                 trait_names = describe_traits(needed)
-                why += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
+                clause += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
                 change = SuggestedChange(
                     "ask_traits", f"require {trait_names}", {"traits": list(needed)}
                 )
             hosts = tuple(state.host for state in states)
-            yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
+            yield FitSuggestion(
+                without=without, hosts=hosts, clause=clause, change=change, exact=exact
+            )
 
 
 def _remove_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:

@@ -259,7 +259,7 @@ def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec
             run.selector.iterate_rejections(copy(changed_state), changed_spec)
         ):
             change = next(iter(report.rejected[0].changes), None)
-            if change is None or not change.may_be_tried:
+            if change is None or not change.can_be_tested:
                 return None
             if report.name in tried_filters:  # the change is not enough
                 return False

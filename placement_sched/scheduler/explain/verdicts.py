@@ -180,8 +180,8 @@ def describe_traits(names: Sequence[str]) -> str:
 def format_rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
     """Return a clause such as ``RamFilter rejects it``, or its plural."""
     if several:
-        return rejection.of_several or f"{stage} rejects them"
-    return rejection.of_one or f"{stage} rejects it: {rejection.reason}"
+        return rejection.plural_clause or f"{stage} rejects them"
+    return rejection.clause or f"{stage} rejects it: {rejection.reason}"
 
 
 def _format_droppable_name(term: Term) -> str:

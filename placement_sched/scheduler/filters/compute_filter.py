@@ -44,8 +44,8 @@ class ComputeFilter(BaseHostFilter):
                 f"no heartbeat for {format_duration(seconds)}",
                 asked=down_time,
                 has=seconds,
-                of_one=f"its nova-compute last reported {format_duration(seconds)} ago",
-                of_several=f"their nova-compute last reported over {down_time} s ago",
+                clause=f"its nova-compute last reported {format_duration(seconds)} ago",
+                plural_clause=f"their nova-compute last reported over {down_time} s ago",
             )
 
         return check_host
@@ -74,4 +74,4 @@ def _reject(reason: str, state: str) -> Rejection:
     The rejection has texts for a single host and for several hosts.
     """
     text = f"nova-compute {state}"
-    return Rejection(reason, of_one=f"its {text}", of_several=f"their {text}")
+    return Rejection(reason, clause=f"its {text}", plural_clause=f"their {text}")

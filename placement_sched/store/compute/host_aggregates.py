@@ -36,7 +36,7 @@ from placement_sched.model.aggregates import (
     ZONE_KEY,
     HostAggregate,
     HostMap,
-    Tag,
+    PolicyTag,
     parse_policy_name,
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
@@ -265,10 +265,10 @@ def map_zones(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[in
     return dict(sql.nest_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
 
 
-def map_tags(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
+def map_tags(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[PolicyTag, ...]]:
     """Map hosts to policy tags of their aggregates, sorted by aggregate id."""
     tags_by_host = sql.group_rows(
-        (host, Tag(aggregate_id, name, policy))
+        (host, PolicyTag(aggregate_id, name, policy))
         for host, aggregate_id, name, value in sql.select_in_batches(
             connection, _TAGGED_HOSTS, _HOSTS.host, hosts
         )

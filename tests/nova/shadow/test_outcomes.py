@@ -58,7 +58,7 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(
         assert allocations.list_by_consumers(connection, [instance_uuid]) == ()
     assert (decision.kind, decision.outcome, decision.flavor) == (SHADOW, "selected", "m1.small")
     assert decision.request_ids.request_id == REQUEST_ID
-    assert [place.host for place in decision.places] == ["cn1"]
+    assert [place.host for place in decision.instances] == ["cn1"]
     assert decision.funnel["allocation_candidates"]["hosts"] == 2
     assert [result.verdict for result in shadow_setup.list_results()] == [PENDING]
 

@@ -392,8 +392,8 @@ def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
 
 NO_HEARTBEAT_REJECTION = Rejection(
     "no heartbeat for 93 s",
-    of_one="its nova-compute last reported 93 s ago",
-    of_several="their nova-compute last reported over 60 s ago",
+    clause="its nova-compute last reported 93 s ago",
+    plural_clause="their nova-compute last reported over 60 s ago",
 )
 TOO_MANY_INSTANCES_REJECTION = Rejection("9 instances, 9 allowed")
 
