@@ -249,7 +249,7 @@ def _iterate_name_stages(
     def build_check(
         passes: Callable[[HostState], bool], reason: str, plural: str = ""
     ) -> _RejectionFinder:
-        rejection = Rejection(reason, of_one=reason, of_several=plural or reason)
+        rejection = Rejection(reason, clause=reason, plural_clause=plural or reason)
         return lambda host: None if passes(host) else rejection
 
     if closed_cells:

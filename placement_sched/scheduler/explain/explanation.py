@@ -75,7 +75,7 @@ def find_fitting_changes(
         return ()
     search_result = run.searches.main
     results = list(_evaluate_filters(run, (), _group_by_rejection(run, run.hosts)))
-    misses = near_misses.found
+    misses = near_misses.misses
     searched = search_run(connection, run, search_result)
     if run.searches.candidates.requests:
         misses = list_near_misses(searched).misses
@@ -216,7 +216,7 @@ class _NearMissEvaluation:
             spec,
         )
 
-    def _with_amount(self, stage: Stage, nearest: Mapping[str, int]) -> Iterator[WouldFit]:
+    def _with_amount(self, stage: Stage, nearest: Mapping[str, int]) -> Iterator[FitSuggestion]:
         """Yield the hosts that fit with the smallest change of an amount.
 
         ``nearest`` maps each root to the fitting amount that is nearest to the requested amount,
@@ -259,7 +259,7 @@ class _NearMissEvaluation:
         yield FitSuggestion(
             without=((CANDIDATES, f"{stage.kind} {stage.detail}"),),
             hosts=tuple(state.host for state in passed),
-            why=f"would fit with {name}:{amount} instead of {requested_amount}",
+            clause=f"would fit with {name}:{amount} instead of {requested_amount}",
             change=change,
             # Hosts that were not evaluated fit less, unless the last evaluated host fits the same.
             exact=len(nearest) < self.remaining or amount != values[-1],

@@ -130,7 +130,7 @@ def build_funnel(
     if choice and choice.later:
         later_report = LaterInstanceReport(
             placed=choice.placed_count,
-            asked=run.filtered_request.spec.num_instances,
+            requested=run.filtered_request.spec.num_instances,
             filters=choice.later.filters,
         )
     if choice and choice.max_fitting is not None:

@@ -39,7 +39,7 @@ class TopologySpreadFilter(BaseHostFilter):
         spread = spec_obj.spread
         if spread is None or not spread.request.is_hard:
             return None
-        emptiest, instance = spread.find_emptiest(), spec_obj.instance_uuid
+        emptiest, instance = spread.find_emptiest_domain(), spec_obj.instance_uuid
         # All hosts of a domain have the same result, except the current host of the instance.
         results: dict[tuple[str, ...], Rejection | None] = {}
         current_host = None if instance is None else spread.current_hosts.get(instance)
