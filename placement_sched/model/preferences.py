@@ -210,8 +210,8 @@ class Spread:
     ) -> Rejection | None:
         """Return why the spread rejects an instance on a host, or None.
 
-        ``emptiest`` is the result of :meth:`find_emptiest_domain`. The current host of an instance that
-        moves always passes.
+        ``emptiest`` is the result of :meth:`find_emptiest_domain`. The current host of an instance
+        that moves always passes.
         """
         if instance is not None and self.current_hosts.get(instance) == host:
             return None
