@@ -170,7 +170,7 @@ class Application(flask.Flask):
         if not is_public:
             request.identity = self._authenticate(request.headers)
             set_caller(request.identity.build_credentials)
-        request.version = api.style.negotiate(request.headers)
+        request.version = api.conventions.negotiate(request.headers)
         request.check_length_and_label()  # before 404 and 405
         if not is_public:  # version documents need no database
             self.services.ready()
@@ -217,7 +217,7 @@ class Application(flask.Flask):
             check_not_read_from_nova(route.changes, self.services.settings)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("The URL contains a NUL character.")
-        max_bytes, every_value = self._max_query_size, api.style.checks_every_value
+        max_bytes, every_value = self._max_query_size, api.conventions.checks_every_value
         request.check_query(route, version, max_bytes=max_bytes, every_value=every_value)
         try:
             body = request.validate_body(route, version)
@@ -253,7 +253,7 @@ class Application(flask.Flask):
         request.check_content_type(route)
         # As in OpenStack placement, Accept matters only for answers with a document.
         has_document = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
-        if api.style.rejects_other_types and has_document:
+        if api.conventions.rejects_other_types and has_document:
             accept = request.headers.get("Accept") or JSON
             # Like OpenStack placement, WebOb ignores an invalid header.
             fits = accept in _USUAL_ACCEPT or create_accept_header(accept).acceptable_offers([JSON])
@@ -275,7 +275,9 @@ class Application(flask.Flask):
         api, version = request.api, request.version
         if api is None:
             return Response(rv, {})
-        response = Response(rv, {} if version is None else api.style.build_version_headers(version))
+        response = Response(
+            rv, {} if version is None else api.conventions.build_version_headers(version)
+        )
         route = request.matched
         labels = RequestLabels(api.name, "" if route is None else route.path, request.sent_method)
         set_labels(request.environ, labels, str(version) if version else "")
@@ -335,7 +337,9 @@ class Application(flask.Flask):
             context = ErrorContext(
                 request.ids, request.version, request.headers.get("Accept") or ""
             )
-            answer = request.api.style.render_error(error, int(status), status.phrase, context)
+            answer = request.api.conventions.render_error(
+                error, int(status), status.phrase, context
+            )
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)

@@ -63,7 +63,7 @@ def _build_version(call: ApiCall) -> dict[str, Any]:
     }
 
 
-class IdentityStyle(ApiConventions):
+class IdentityConventions(ApiConventions):
     """Keystone's error format: ``{"error": {"code", "message", "title"}}``."""
 
     rejects_other_types = True
@@ -88,4 +88,4 @@ class IdentityStyle(ApiConventions):
         return ApiResponse(status=status, body={"error": document})
 
 
-API = Api("identity", IdentityStyle(), (blueprint,))
+API = Api("identity", IdentityConventions(), (blueprint,))

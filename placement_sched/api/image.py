@@ -481,7 +481,7 @@ def reject_members(_call: ApiCall, **_names: str) -> ApiResponse:
 _JSON = "application/json"
 
 
-class ImageStyle(ApiConventions):
+class ImageConventions(ApiConventions):
     """Conventions of the image API: errors in glance's formats.
 
     Clients that request JSON get ``{"message": ..., "code": "404 Not Found", "title": "Not
@@ -509,4 +509,4 @@ class ImageStyle(ApiConventions):
         return render_error_page(kind, status, title, [error.detail])
 
 
-API = Api("image", ImageStyle(), (_versions_blueprint, blueprint, _schemas_blueprint))
+API = Api("image", ImageConventions(), (_versions_blueprint, blueprint, _schemas_blueprint))

@@ -15,7 +15,7 @@ from typing import Any
 from placement_sched.api.request import HTML, JSON, TEXT
 from placement_sched.api.routing import PARAMETER, Route
 from placement_sched.api.validation import REPEATED, Schemas
-from placement_sched.api.versions import EVER, NEVER, Version
+from placement_sched.api.versions import AFTER_ALL_VERSIONS, BEFORE_ALL_VERSIONS, Version
 from placement_sched.model.document import Json
 from placement_sched.schemas.node_report import NOVA_OBJECT
 
@@ -40,7 +40,7 @@ class Description:
     routes: tuple[Route, ...]
     names: Mapping[str, Json]
     errors: Schemas
-    dated_since: Version = NEVER
+    dated_since: Version = AFTER_ALL_VERSIONS
     error_types: tuple[str, ...] = (JSON, HTML, TEXT)
     about: str = (
         "As of microversion {version}. To get the document of another microversion, send "
@@ -103,9 +103,9 @@ def _build_operation(described: Description, route: Route, version: Version) -> 
         "schema": {"type": "string", "const": f"{described.service} {version}"},
     }
     operation: dict[str, Any] = {
-        "operationId": f"{route.noun}.{route.handler.__name__}",
-        "summary": (route.handler.__doc__ or route.noun).partition("\n")[0],
-        "tags": [route.noun],
+        "operationId": f"{route.blueprint_name}.{route.handler.__name__}",
+        "summary": (route.handler.__doc__ or route.blueprint_name).partition("\n")[0],
+        "tags": [route.blueprint_name],
         "parameters": [*in_path, *_build_query_parameters(route, version), microversion],
         "responses": {
             str(status): _build_response(described, route, version, status)
@@ -119,8 +119,8 @@ def _build_operation(described: Description, route: Route, version: Version) -> 
         schema = route.documented_body or _get_schema(route.body, version)
         content = {kind: {"schema": schema} for kind in route.content_types}
         operation["requestBody"] = {"required": True, "content": content}
-    window = {} if route.since == EVER else {"min-ver": str(route.since)}
-    if route.until != NEVER:
+    window = {} if route.since == BEFORE_ALL_VERSIONS else {"min-ver": str(route.since)}
+    if route.until != AFTER_ALL_VERSIONS:
         window["max-ver"] = str(route.until)
     return {**operation, "x-openstack": window} if window else operation
 

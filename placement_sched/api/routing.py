@@ -22,7 +22,7 @@ from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy import Policy
 from placement_sched.api.validation import Schemas
-from placement_sched.api.versions import EVER, NEVER, Headers, Version
+from placement_sched.api.versions import AFTER_ALL_VERSIONS, BEFORE_ALL_VERSIONS, Headers, Version
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Error
@@ -169,7 +169,7 @@ class Route:
     """A method of a path in a range of versions, with its checks.
 
     * ``path`` is relative to the API.
-    * ``noun`` is the name of the route's blueprint. The OpenAPI document has it as a tag.
+    * ``blueprint_name`` is a tag in the OpenAPI document.
     * ``policy`` is the API policy rule, checked before the database is read. It is None only for
       ``public`` routes, which need no token.
     * ``since`` and ``until`` are the first and last version. Requests with other versions get 404.
@@ -197,12 +197,12 @@ class Route:
 
     method: str
     path: str
-    noun: str
+    blueprint_name: str
     handler: Handler
     policy: str | None = None
     public: bool = False
-    since: Version = EVER
-    until: Version = NEVER
+    since: Version = BEFORE_ALL_VERSIONS
+    until: Version = AFTER_ALL_VERSIONS
     action: str | None = None
     body: Schemas | None = None
     documented_body: Json | None = None
@@ -257,7 +257,7 @@ class Blueprint(flask.Blueprint):
 
     A handler is called with the :class:`ApiCall` and the variable parts of the path. HEAD and
     OPTIONS are only answered if they are declared. The decorators take the fields of a
-    :class:`Route`. ``guards`` are fields of all routes, ``changes`` of all except GET routes.
+    :class:`Route`. ``fields`` apply to all routes, ``changes`` to all except GET routes.
     """
 
     # Flask's decorators, which call :meth:`route`, with the types of our handlers.
@@ -268,22 +268,29 @@ class Blueprint(flask.Blueprint):
     delete: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
 
     def __init__(
-        self, name: str, import_name: str, *, changes: NovaNoun | None = None, **guards: Any
+        self, name: str, import_name: str, *, changes: NovaNoun | None = None, **fields: Any
     ) -> None:
         super().__init__(name, import_name)
         self.routes: list[Route] = []
-        self._guards = guards
-        self._changing = {**guards, "changes": changes}
+        self._shared_fields = fields
+        self._shared_write_fields = {**fields, "changes": changes}
 
     def route(  # type: ignore[override] # handlers return an Answer
-        self, rule: str, *, methods: Iterable[str], **guards: Any
+        self, rule: str, *, methods: Iterable[str], **fields: Any
     ) -> Callable[[H], H]:
         """Declare a handler for several methods."""
 
         def declare(handler: H) -> H:
             for method in methods:
-                fields = {**(self._guards if method == "GET" else self._changing), **guards}
-                route = Route(method=method, path=rule, noun=self.name, handler=handler, **fields)
+                is_read = method == "GET"
+                shared = self._shared_fields if is_read else self._shared_write_fields
+                route = Route(
+                    method=method,
+                    path=rule,
+                    blueprint_name=self.name,
+                    handler=handler,
+                    **{**shared, **fields},
+                )
                 self.routes.append(route)
                 self.add_url_rule(
                     rule,
@@ -342,10 +349,12 @@ class ApiConventions(Protocol):
 class Api(flask.Blueprint):
     """An API: the blueprints of its resources, and its conventions."""
 
-    def __init__(self, name: str, style: ApiConventions, nouns: Iterable[Blueprint]) -> None:
+    def __init__(
+        self, name: str, conventions: ApiConventions, blueprints: Iterable[Blueprint]
+    ) -> None:
         super().__init__(name, __name__)
-        self.style = style
-        nouns = tuple(nouns)
-        for noun in nouns:
-            self.register_blueprint(noun)
-        self.routes = tuple(route for noun in nouns for route in noun.routes)
+        self.conventions = conventions
+        blueprints = tuple(blueprints)
+        for blueprint in blueprints:
+            self.register_blueprint(blueprint)
+        self.routes = tuple(route for blueprint in blueprints for route in blueprint.routes)

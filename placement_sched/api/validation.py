@@ -4,7 +4,7 @@
 from operator import itemgetter
 from typing import Any
 
-from placement_sched.api.versions import EVER, Version
+from placement_sched.api.versions import BEFORE_ALL_VERSIONS, Version
 from placement_sched.errors import Invalid, shorten
 from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model.document import Json, build_json_path, find_invalid_text
@@ -32,7 +32,10 @@ class Schemas:
     """JSON schemas, each with its first version, or a single schema."""
 
     def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
-        dated = [(EVER, window) if isinstance(window, dict) else window for window in windows]
+        dated = [
+            (BEFORE_ALL_VERSIONS, window) if isinstance(window, dict) else window
+            for window in windows
+        ]
         self.windows = tuple(
             (since, None if schema is None else Schema(schema))
             for since, schema in sorted(dated, key=itemgetter(0), reverse=True)

@@ -41,9 +41,9 @@ class Version(NamedTuple):
         return self >= feature
 
 
-#: Limits of routes and schemas that exist in all versions.
-EVER = Version(0, 0)
-NEVER = Version(999, 0)
+#: First and last version of routes and schemas that exist in all versions.
+BEFORE_ALL_VERSIONS = Version(0, 0)
+AFTER_ALL_VERSIONS = Version(999, 0)
 
 
 class NotAcceptable(Error):

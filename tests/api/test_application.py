@@ -14,7 +14,7 @@ from placement_sched.api.application import Application
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.middleware import set_request_context
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import PlacementStyle
+from placement_sched.api.placement.routes import PlacementConventions
 from placement_sched.api.routing import Api, Blueprint
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
@@ -125,14 +125,14 @@ def test_unavailable_database_is_logged_in_one_line(tmp_path, caplog):
 
 @pytest.mark.usefixtures("use_server_log_format")
 def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_settings, caplog):
-    noun = Blueprint("noun", __name__)
+    blueprint = Blueprint("errors", __name__)
 
-    @noun.get("/", public=True)
+    @blueprint.get("/", public=True)
     def fail_with_division_by_zero(_call):
         raise ZeroDivisionError("geheim")
 
     services = make_services(sqlite_settings)
-    api = Api("broken", PlacementStyle(VERSIONING), [noun])
+    api = Api("broken", PlacementConventions(VERSIONING), [blueprint])
     application = Application(services, {"": api}, make_blueprint(services))
     answer = TestApp(set_request_context(application)).get("/", status=500)
     services.database.dispose()

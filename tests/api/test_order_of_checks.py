@@ -13,7 +13,7 @@ from placement_sched.api import application
 from placement_sched.api.application import Application
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import PlacementStyle
+from placement_sched.api.placement.routes import PlacementConventions
 from placement_sched.api.routing import Api, ApiResponse, Blueprint
 from placement_sched.api.serving import FULL, REJECTED_BODY_KEY, SLOW, BodyReader, ReadBody
 from placement_sched.api.validation import Schemas
@@ -53,7 +53,7 @@ def update_thing(_call, name):
     return ApiResponse(body={"mended": name})
 
 
-THINGS_API = Api("a", PlacementStyle(VERSIONING), [things_blueprint])
+THINGS_API = Api("a", PlacementConventions(VERSIONING), [things_blueprint])
 
 
 class FaultyRequest:

@@ -11,7 +11,7 @@ from werkzeug.test import create_environ, run_wsgi_app
 from placement_sched.api.application import Application
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import PlacementStyle
+from placement_sched.api.placement.routes import PlacementConventions
 from placement_sched.api.routing import Api, ApiResponse, Blueprint
 from placement_sched.api.versions import Version
 from placement_sched.app import create_placement_app, make_services
@@ -46,7 +46,7 @@ def root_handler(_call):
     return ApiResponse(body={"answered": "root"})
 
 
-THINGS_API = Api("a", PlacementStyle(VERSIONING), [things_blueprint])
+THINGS_API = Api("a", PlacementConventions(VERSIONING), [things_blueprint])
 
 
 @pytest.fixture(scope="module")

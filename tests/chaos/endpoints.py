@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from placement_sched.api.application import Application
 from placement_sched.api.compute import microversions as compute
 from placement_sched.api.placement import microversions as placement
-from placement_sched.api.routing import NEVER, Route
+from placement_sched.api.routing import AFTER_ALL_VERSIONS, Route
 from placement_sched.api.versions import Version
 
 #: The versions of the APIs that have several.
@@ -49,7 +49,7 @@ class Endpoint:
     @property
     def newest_version(self) -> str:
         """The newest version that is served."""
-        if self.route is None or self.route.until == NEVER:
+        if self.route is None or self.route.until == AFTER_ALL_VERSIONS:
             return "latest"
         return str(self.route.until)
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from placement_sched.api.routing import Route
-from placement_sched.api.versions import EVER
+from placement_sched.api.versions import BEFORE_ALL_VERSIONS
 from tests.house.served_routes import ROUTES_BY_API
 
 pytestmark = pytest.mark.slow
@@ -189,13 +189,13 @@ def _find_first_version(routes: list[Route]) -> set[str]:
     versions = (
         route.since for route in routes if 2 in {s // 100 for s in route.success} or route.public
     )
-    first = min(versions, default=EVER)
+    first = min(versions, default=BEFORE_ALL_VERSIONS)
     return set() if first == (0, 0) else {str(first)}
 
 
 def test_every_noun_of_routes_has_a_page_in_the_api_reference() -> None:
     nouns = {
-        f"{api}/{route.noun}.rst": route
+        f"{api}/{route.blueprint_name}.rst": route
         for api, routes in ROUTES_BY_API.items()
         for route in routes
     }

@@ -73,7 +73,7 @@ FAULTS: Mapping[int, str] = {
 }
 
 
-class ComputeStyle(ApiConventions):
+class ComputeConventions(ApiConventions):
     """nova's version headers and errors (``{"itemNotFound": {...}}``)."""
 
     def negotiate(self, headers: Headers) -> Version:
@@ -126,7 +126,7 @@ def _read_version(headers: Headers) -> str:
 
 API = Api(
     "compute",
-    ComputeStyle(),
+    ComputeConventions(),
     (
         _versions_blueprint,
         aggregates.blueprint,

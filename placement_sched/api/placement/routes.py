@@ -115,7 +115,7 @@ def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
     )
 
 
-class PlacementStyle:
+class PlacementConventions:
     """Conventions of the Placement API.
 
     Errors are ``{"errors": [{status, title, detail, code, request_id}]}`` for clients that accept
@@ -196,7 +196,7 @@ def show(call: ApiCall) -> ApiResponse:
 
 API = Api(
     "placement",
-    PlacementStyle(VERSIONING),
+    PlacementConventions(VERSIONING),
     (
         _root_blueprint,
         resource_providers.blueprint,

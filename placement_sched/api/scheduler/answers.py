@@ -59,9 +59,9 @@ def _allow_more_keys(value: Any) -> Any:
     return [_allow_more_keys(inner) for inner in value] if isinstance(value, list) else value
 
 
-def build_page_schema(noun: str, item: Json, optional: Json | None = None) -> Schemas:
+def build_page_schema(collection: str, item: Json, optional: Json | None = None) -> Schemas:
     """Build the schema of a page of a list."""
-    return Schemas(_answer({noun: build_list_schema(item), "links": _LINKS}, optional))
+    return Schemas(_answer({collection: build_list_schema(item), "links": _LINKS}, optional))
 
 
 ROOT = Schemas(_answer({**_build_texts("id", "status"), "resources": _map(_TEXT)}))

@@ -8,7 +8,7 @@ from typing import cast
 from flask import current_app
 
 from placement_sched.api import openapi
-from placement_sched.api.placement.routes import OPENAPI_ANSWER, PlacementStyle
+from placement_sched.api.placement.routes import OPENAPI_ANSWER, PlacementConventions
 from placement_sched.api.request import JSON
 from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.scheduler import (
@@ -133,7 +133,7 @@ def show(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})
 
 
-class SchedulerStyle(PlacementStyle):
+class SchedulerConventions(PlacementConventions):
     """Placement's conventions with a single version and other error codes."""
 
     checks_every_value = True
@@ -155,7 +155,7 @@ class SchedulerStyle(PlacementStyle):
 
 API = Api(
     "scheduler",
-    SchedulerStyle(),
+    SchedulerConventions(),
     (
         _root_blueprint,
         capacity.blueprint,

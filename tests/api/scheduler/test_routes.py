@@ -14,7 +14,7 @@ from webtest import TestApp
 from placement_sched.api import openapi
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.routing import ErrorContext
-from placement_sched.api.scheduler.routes import API, SchedulerStyle, describe_openapi
+from placement_sched.api.scheduler.routes import API, SchedulerConventions, describe_openapi
 from placement_sched.api.versions import Version
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.context import RequestIds
@@ -64,7 +64,7 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
         (Unavailable("x"), 503, "scheduler.unavailable"),
         (Error("x"), 500, "scheduler.failed"),
     ]:
-        answer = SchedulerStyle().render_error(
+        answer = SchedulerConventions().render_error(
             error, status, "title", ErrorContext(RequestIds("req-1"))
         )
         assert answer.body["errors"][0]["code"] == code, code
