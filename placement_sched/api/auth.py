@@ -27,7 +27,7 @@ from placement_sched.limits import MAX_ID_CHARACTERS
 #: requests of clients.
 UNREACHABLE = "X-Identity-Unreachable"
 #: Headers of keystonemiddleware, and their names in the credentials of oslo.policy.
-_FURTHER = (
+_OTHER_CREDENTIALS = (
     ("OpenStack-System-Scope", "system_scope"),
     ("X-Domain-Id", "domain_id"),
     ("X-User-Domain-Id", "user_domain_id"),
@@ -65,14 +65,14 @@ class Unauthorized(Error):
 class Identity:
     """A caller: the user, project and roles of the token.
 
-    ``further`` are the other credentials of the token, by oslo.policy's names (``system_scope``,
-    ``service_roles``, ...). Lists are tuples.
+    ``other_credentials`` maps oslo.policy's names (``system_scope``, ``service_roles``, ...) to
+    values of the token. Lists are tuples.
     """
 
     user_id: str
     project_id: str
     roles: tuple[str, ...] = ()
-    further: Mapping[str, Any] = field(default_factory=dict)
+    other_credentials: Mapping[str, Any] = field(default_factory=dict)
 
     def build_credentials(self) -> dict[str, Any]:
         """Return the credentials for oslo.policy."""
@@ -80,27 +80,27 @@ class Identity:
         # oslo.policy compares the items of lists, but not of tuples.
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in {**basic, **self.further}.items()
+            for name, value in {**basic, **self.other_credentials}.items()
         }
 
     def build_key(self) -> tuple[object, ...]:
         """Return a cache key, equal for callers that no rule can distinguish."""
-        return (self.user_id, self.project_id, self.roles, *self.further.items())
+        return (self.user_id, self.project_id, self.roles, *self.other_credentials.items())
 
     def get_scope(self) -> Literal["system", "domain", "project"]:
         """Return the scope of the token, by oslo.policy's rules."""
-        if self.further.get("system_scope"):
+        if self.other_credentials.get("system_scope"):
             return "system"
-        return "domain" if self.further.get("domain_id") else "project"
+        return "domain" if self.other_credentials.get("domain_id") else "project"
 
-    def get_owner_id(self, noun: Literal["project", "user"]) -> str:
+    def get_owner_id(self, owner_type: Literal["project", "user"]) -> str:
         """Return the user or project id of the caller, to store it as the owner.
 
         Raises :class:`Invalid` if the id is too long for the column.
         """
-        owner = self.project_id if noun == "project" else self.user_id
+        owner = self.project_id if owner_type == "project" else self.user_id
         if len(owner) > MAX_ID_CHARACTERS:
-            problem = f"The caller's {noun} id has {len(owner)} characters"
+            problem = f"The caller's {owner_type} id has {len(owner)} characters"
             raise Invalid(f"{problem}, but at most {MAX_ID_CHARACTERS} can be stored")
         return owner
 
@@ -123,7 +123,10 @@ def read_noauth2_identity(headers: Headers) -> Identity:
     roles = ("admin",) if has_default_roles else _read_roles(headers, "X-Roles")
     header = headers.get("X-Project-Id")
     return Identity(
-        user, (project or user) if header is None else header, roles, _read_further(headers)
+        user,
+        (project or user) if header is None else header,
+        roles,
+        _read_other_credentials(headers),
     )
 
 
@@ -142,16 +145,18 @@ def read_keystone_identity(headers: Headers) -> Identity:
     if headers.get("X-Service-Identity-Status") not in {None, "Confirmed"}:
         raise Unauthorized("The X-Service-Token is expired or not valid, or lacks the service role")
     user_id, project_id = headers.get("X-User-Id") or "", headers.get("X-Project-Id") or ""
-    return Identity(user_id, project_id, _read_roles(headers, "X-Roles"), _read_further(headers))
+    return Identity(
+        user_id, project_id, _read_roles(headers, "X-Roles"), _read_other_credentials(headers)
+    )
 
 
-def _read_further(headers: Headers) -> dict[str, Any]:
-    further: dict[str, Any] = {
-        name: value for header, name in _FURTHER if (value := headers.get(header))
+def _read_other_credentials(headers: Headers) -> dict[str, Any]:
+    other_credentials: dict[str, Any] = {
+        name: value for header, name in _OTHER_CREDENTIALS if (value := headers.get(header))
     }
-    further["is_admin_project"] = headers.get("X-Is-Admin-Project") != "False"
-    further["service_roles"] = _read_roles(headers, "X-Service-Roles")
-    return further
+    other_credentials["is_admin_project"] = headers.get("X-Is-Admin-Project") != "False"
+    other_credentials["service_roles"] = _read_roles(headers, "X-Service-Roles")
+    return other_credentials
 
 
 def _read_roles(headers: Headers, header: str) -> tuple[str, ...]:

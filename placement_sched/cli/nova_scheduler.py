@@ -74,7 +74,7 @@ def make_policy_hint_check(settings: Settings) -> Callable[[Context], None]:
         owner = {name: context.get(name) or "" for name in ("user_id", "project_id")}
         roles = (*(context.get("roles") or ()), *(("admin",) if context.get("is_admin") else ()))
         scope = {"system_scope": context.get("system_scope")}
-        policy.check(POLICY_HINT, Identity(**owner, roles=roles, further=scope), owner)
+        policy.check(POLICY_HINT, Identity(**owner, roles=roles, other_credentials=scope), owner)
 
     return check
 
