@@ -28,7 +28,7 @@ from placement_sched.store.placement.resource_providers import (
 
 #: The beginning of OpenStack placement's error for an update that removes an inventory in use.
 #: nova's tests search for it in the log of placement.
-_UPDATE_CONFLICT = (
+_UPDATE_CONFLICT_PREFIX = (
     "There was a conflict when trying to complete your request.\n\n update conflict: "
 )
 
@@ -110,12 +110,12 @@ def with_last_modified(
 
 
 @contextmanager
-def prefix_update_conflicts() -> Iterator[None]:
+def add_update_conflict_prefix() -> Iterator[None]:
     """Add placement's prefix to errors about removing an inventory in use."""
     try:
         yield
     except InUse as error:
-        error.detail = f"{_UPDATE_CONFLICT}{error.detail}"
+        error.detail = f"{_UPDATE_CONFLICT_PREFIX}{error.detail}"
         raise
 
 

@@ -139,7 +139,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     errors=(409,),
     answer=ANSWER,
 )
-@placement.prefix_update_conflicts()
+@placement.add_update_conflict_prefix()
 @run_in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""

@@ -50,7 +50,7 @@ POST = Schemas(
     success=(204,),
     errors=(404, 409),
 )
-@placement.prefix_update_conflicts()
+@placement.add_update_conflict_prefix()
 @run_in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers atomically."""
