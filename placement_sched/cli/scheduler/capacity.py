@@ -26,7 +26,7 @@ from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.request_options import (
     add_change_arguments,
     list_request_options,
-    reword_errors,
+    replace_json_paths,
     with_changes,
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
@@ -240,7 +240,7 @@ def _run_failover(arguments: argparse.Namespace) -> int:
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("placing the instances of failed hosts"),
-        reword_errors(find_place),
+        replace_json_paths(find_place),
     ):
         answer = scheduler.post("failover_capacity", body=body)
     report = partial(_print_failover, answer)

@@ -44,7 +44,7 @@ from placement_sched.cli.output import (
 )
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.scheduler.request_options import reword_errors
+from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_common_arguments,
@@ -365,7 +365,7 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
 def run_list(arguments: argparse.Namespace) -> int:
     """Print matching decisions, and with ``--follow`` also new decisions."""
     query = _build_query(arguments)
-    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+    with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         if arguments.follow:
             _follow(scheduler, arguments, query)
             return 0
@@ -379,7 +379,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a decision, and with ``--html`` also write its report."""
-    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+    with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         decision = scheduler.get("decisions", _find_decision(scheduler, arguments))
         names = scheduler.map_aggregate_names()
         if arguments.html is not None:
@@ -396,7 +396,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_replay(arguments: argparse.Namespace) -> int:
     """Print the differences between a decision and its replay."""
-    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+    with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
         answer = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
 
@@ -411,7 +411,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
     """Evaluate the request of a decision until it fits, and print the hosts."""
     end = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
     reason = None
-    with open_scheduler(arguments) as scheduler, reword_errors(_find_option):
+    with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
         while True:
             hosts, obstacle = _evaluate(scheduler, uuid, is_first=reason is None)
@@ -466,7 +466,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     following_second = (now + timedelta(seconds=1)).isoformat()
     until = following_second if arguments.all else parse_time(arguments.before, now, "--before")
     query = {name: getattr(arguments, name) for name in _COMMON_FILTERS}
-    with reword_errors(lambda _steps, _key: "--before"):
+    with replace_json_paths(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
     with (
         read_configuration(arguments, must_exist=True) as (_, database),

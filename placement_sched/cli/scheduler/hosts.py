@@ -30,7 +30,7 @@ from placement_sched.cli.scheduler.execution import (
     open_nova,
     print_line,
 )
-from placement_sched.cli.scheduler.request_options import reword_errors
+from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_common_arguments,
@@ -188,7 +188,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
     body = {"changes": [{"drain": [arguments.host]}], "flavors": []}
 
     def plan_moves(scheduler: SchedulerApi) -> Json:
-        with show_waiting("planning"), reword_errors(lambda *_: "HOST"):
+        with show_waiting("planning"), replace_json_paths(lambda *_: "HOST"):
             return scheduler.post("plan", body=body)
 
     check_execution_arguments(arguments)

@@ -28,7 +28,7 @@ from placement_sched.cli.scheduler.execution import (
     print_run,
     resume_run,
 )
-from placement_sched.cli.scheduler.request_options import reword_errors
+from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
@@ -214,7 +214,7 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("searching"),
-        reword_errors(_find_goal_place),
+        replace_json_paths(_find_goal_place),
     ):
         proposal = scheduler.post("rebalance", body=body)
     if arguments.execute and proposal["moves"]:

@@ -32,7 +32,7 @@ from placement_sched.schemas.validation import describe_fault
 
 #: Returns the option, or file and line, of a value. None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.
-PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
+FindPlace = Callable[[Sequence[PathStep], str | None], str | None]
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
 _HOSTS = {"metavar": "HOST", "action": "append", "default": []}
@@ -70,27 +70,27 @@ _CHANGES_KEYS = ("changes", "flavors", "overrides")
 
 
 @contextmanager
-def reword_errors(place_of: PlaceOf) -> Iterator[None]:
+def replace_json_paths(find_place: FindPlace) -> Iterator[None]:
     """Replace the JSON path in errors by the source of the value."""
     try:
         yield
     except Error as failure:
-        failure.detail = reword(failure, place_of)
+        failure.detail = replace_json_path(failure, find_place)
         failure.args = (failure.detail,)
         raise
 
 
-def reword(failure: Error, place_of: PlaceOf) -> str:
+def replace_json_path(failure: Error, find_place: FindPlace) -> str:
     """Replace the JSON path in an error by the source of the value.
 
-    The JSON path remains if ``place_of`` returns None for it.
+    The JSON path remains if ``find_place`` returns None for it.
     """
     fault = failure.fault
     if fault is None:
         return failure.detail
     is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
     key = fault["expected"][0] if is_unknown_key else None
-    place = place_of(split_json_path(fault["path"]), key)
+    place = find_place(split_json_path(fault["path"]), key)
     reason, end = describe_fault(fault), fault.get("rest", "")
     return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
 
@@ -225,7 +225,7 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
         named = find_name(steps, names)
         return named and f"{named[0]} {join_keys(named[1], ' ')}".strip()
 
-    return reword_errors(find_place)
+    return replace_json_paths(find_place)
 
 
 def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.cli.scheduler.request_options import reword
+from placement_sched.cli.scheduler.request_options import replace_json_path
 from placement_sched.errors import Error
 from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
@@ -133,5 +133,8 @@ def test_query_parameter_in_a_server_error_becomes_the_option_name(get_error, sq
 
 def test_json_path_in_an_error_is_kept_if_no_option_corresponds_to_it():
     error = Error("5 is of no use", json_path="$.a[1].b")
-    assert reword(error, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
-    assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
+    assert replace_json_path(error, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
+    assert (
+        replace_json_path(Error("nothing of the kind"), lambda _steps, _key: "x")
+        == "nothing of the kind"
+    )
