@@ -105,14 +105,14 @@ class ReadBody(BytesIO):
     """A request body that has been read completely."""
 
 
-def set_body(environ: dict[str, Any], data: bytes, amount: int) -> None:
+def set_body(environ: dict[str, Any], data: bytes, size: int) -> None:
     """Put a complete body into ``environ``, with its length in bytes.
 
-    If the body was above the limit and has been dropped, ``amount`` exceeds the length of ``data``.
+    If the body was above the limit and has been dropped, ``size`` exceeds the length of ``data``.
     """
     environ["wsgi.input"] = ReadBody(data)
     environ["wsgi.input_terminated"] = True
-    environ["CONTENT_LENGTH"] = str(amount)
+    environ["CONTENT_LENGTH"] = str(size)
     environ.pop("HTTP_TRANSFER_ENCODING", None)
 
 
@@ -120,18 +120,18 @@ def set_body(environ: dict[str, Any], data: bytes, amount: int) -> None:
 class Body:
     """The body of a request, while and after it is read.
 
-    ``amount`` is its length in bytes, ``held`` its share of the memory for bodies. If ``dropped``
-    is true, ``pieces`` stay empty, and ``rejection`` is the error for the client, or None if the
-    application rejects the body for its size. ``ended`` is true if the body was read completely, so
-    that the connection can be reused.
+    ``size`` is its length in bytes, ``counted_bytes`` its share of the memory for bodies. If
+    ``is_dropped`` is true, ``pieces`` stay empty, and ``rejection`` is the error for the client, or
+    None if the application rejects the body for its size. ``is_complete`` is true if the body was
+    read completely, so that the connection can be reused.
     """
 
     data: bytes = b""
-    amount: int = 0
-    held: int = 0
+    size: int = 0
+    counted_bytes: int = 0
     rejection: RejectedBody | None = None
-    ended: bool = True
-    dropped: bool = False
+    is_complete: bool = True
+    is_dropped: bool = False
     pieces: list[bytes] = field(default_factory=list)
 
 
@@ -156,36 +156,36 @@ class BodyMemory:
         body = self.begin(length)
         # With "Expect: 100-continue", a client does not send a body that is too large.
         is_waiting = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
-        is_unread = body.dropped and (is_waiting or (length or 0) > MAX_DISCARDED_BYTES)
-        body.ended = not is_unread and await self._fill(body, length, receive)
+        is_unread = body.is_dropped and (is_waiting or (length or 0) > MAX_DISCARDED_BYTES)
+        body.is_complete = not is_unread and await self._fill(body, length, receive)
         body.data = b"".join(body.pieces)
         body.pieces.clear()
-        if body.dropped and length is not None:
-            body.amount = length
+        if body.is_dropped and length is not None:
+            body.size = length
         return body
 
     def begin(self, length: int | None) -> Body:
         """Begin a body of ``length`` bytes, or None if unknown."""
-        return Body(dropped=length is not None and length > self._max_bytes)
+        return Body(is_dropped=length is not None and length > self._max_bytes)
 
     def add(self, body: Body, piece: bytes) -> None:
         """Add a piece to a body, or drop a body that does not fit."""
-        body.amount += len(piece)
-        if body.dropped:
+        body.size += len(piece)
+        if body.is_dropped:
             return
-        more = body.amount - body.held if body.amount > MAX_UNCOUNTED_BYTES else 0
-        if body.amount > self._max_bytes:
+        new_bytes = body.size - body.counted_bytes if body.size > MAX_UNCOUNTED_BYTES else 0
+        if body.size > self._max_bytes:
             self._drop(body, None)
-        elif more > self._free_bytes:
+        elif new_bytes > self._free_bytes:
             self._drop(body, FULL)
         else:
-            self._free_bytes -= more
-            body.held += more
+            self._free_bytes -= new_bytes
+            body.counted_bytes += new_bytes
             body.pieces.append(piece)
 
     def release(self, body: Body) -> None:
         """Release the memory of a body whose request has been answered."""
-        self._free_bytes += body.held
+        self._free_bytes += body.counted_bytes
 
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
         """Read a body of ``length`` bytes (None: unknown).
@@ -197,31 +197,31 @@ class BodyMemory:
         has_more = True
         try:
             async with asyncio.timeout_at(now() + MAX_BODY_WAIT) as deadline:
-                while has_more and (length is None or body.amount < length):
+                while has_more and (length is None or body.size < length):
                     message = await receive()
                     if message["type"] == _GONE:
                         break
                     self.add(body, message.get("body", b""))
                     has_more = message.get("more_body", False)
-                    if has_more and body.amount > MAX_DISCARDED_BYTES:
+                    if has_more and body.size > MAX_DISCARDED_BYTES:
                         return False
-                    if body.amount >= step:
-                        step = body.amount + BYTES_PER_WAIT
+                    if body.size >= step:
+                        step = body.size + BYTES_PER_WAIT
                         deadline.reschedule(now() + MAX_BODY_WAIT)
-                    if body.dropped:
+                    if body.is_dropped:
                         deadline.reschedule(min(end, deadline.when() or end))
         except TimeoutError:
-            if not body.dropped:
+            if not body.is_dropped:
                 self._drop(body, SLOW)
             return False
-        if body.amount < (length or 0) or (length is None and has_more):
+        if body.size < (length or 0) or (length is None and has_more):
             self._drop(body, INCOMPLETE)
             return False
         return True
 
     def _drop(self, body: Body, rejection: RejectedBody | None) -> None:
         self.release(body)
-        body.held, body.dropped, body.rejection = 0, True, rejection
+        body.counted_bytes, body.is_dropped, body.rejection = 0, True, rejection
         body.pieces.clear()
 
 
@@ -272,14 +272,14 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
     end = length or MAX_DISCARDED_BYTES + 1
     if end <= MAX_DISCARDED_BYTES or length is None:
         read = environ["wsgi.input"].read
-        while body.amount < end and (piece := read(min(end - body.amount, _READ_SIZE))):
+        while body.size < end and (piece := read(min(end - body.size, _READ_SIZE))):
             bodies.add(body, piece)
-    amount = length or body.amount
-    if body.amount < amount <= max_bytes:
+    size = length or body.size
+    if body.size < size <= max_bytes:
         environ[REJECTED_BODY_KEY] = INCOMPLETE
         return False
-    set_body(environ, b"".join(body.pieces), amount)
-    return amount <= MAX_DISCARDED_BYTES
+    set_body(environ, b"".join(body.pieces), size)
+    return size <= MAX_DISCARDED_BYTES
 
 
 def parse_length(environ: Mapping[str, Any]) -> int | None:
@@ -316,10 +316,10 @@ def check_headers(scope: Scope, environ: Mapping[str, Any]) -> RejectedBody | No
 class AsgiToWsgi:
     """ASGI application that runs a WSGI application on threads.
 
-    ``limit`` is the maximum size of a body in bytes. ``patience`` is the maximum wait for a thread
-    in seconds (0: no maximum). ``stopping`` returns true shortly before the server stops. Then the
-    server reports that it is not ready, and each answer closes its connection, so that a proxy
-    sends its next request to another server.
+    ``limit`` is the maximum size of a body in bytes. ``queue_timeout`` is the maximum wait for a
+    thread in seconds (0: no maximum). ``stopping`` returns true shortly before the server stops.
+    Then the server reports that it is not ready, and each answer closes its connection, so that a
+    proxy sends its next request to another server.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class AsgiToWsgi:
         *,
         limit: int,
         threads: int,
-        patience: float = 0,
+        queue_timeout: float = 0,
         stopping: Callable[[], bool] = bool,
     ) -> None:
         self._application = application
@@ -336,7 +336,7 @@ class AsgiToWsgi:
         # Requests wait on the event loop, since the executor cannot drop waiting requests.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = BodyMemory(limit, total=threads * limit)
-        self._queue_timeout = patience or None
+        self._queue_timeout = queue_timeout or None
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -346,13 +346,13 @@ class AsgiToWsgi:
         body = _NO_BODY
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
-            set_body(environ, body.data, body.amount)
+            set_body(environ, body.data, body.size)
         # A proxy may parse ambiguous headers differently, and assume that the next request starts
         # elsewhere (request smuggling).
-        closes = rejection is not None or not body.ended
+        closes = rejection is not None or not body.is_complete
         respond = partial(self._respond, environ, send, closes)
         try:
-            disconnect = receive if body.ended else None
+            disconnect = receive if body.is_complete else None
             sent = await self._answer(environ, rejection or body.rejection, respond, disconnect)
             for message in sent:
                 await message

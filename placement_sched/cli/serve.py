@@ -59,15 +59,15 @@ THREADS = 4
 #: Seconds after SIGTERM until a worker with running requests is killed.
 GRACE = 30
 #: A worker that ends with an error within this number of seconds after its start cannot start.
-START = 5.5
+MAX_START_SECONDS = 5.5
 #: A worker hangs if its event loop has not run for this number of seconds. The watchdog of systemd
 #: then gets no messages.
 HANGS_AFTER = 15
 #: Size of the shared array with the last time when the event loop of each worker ran. The index of
 #: a worker is its process id modulo this size.
-_BEATS = 1024
+_HEARTBEAT_SLOTS = 1024
 #: Seconds between two updates of this array by a worker, and between runs of its periodic tasks.
-_BEAT_PAUSE = 1.0
+_HEARTBEAT_INTERVAL = 1.0
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
 #: Number of the option of prctl(2) for the signal that follows the end of the parent.
@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
     server.on_shutdown(partial(LOG.info, "stopped"))
     with metrics.share_numbers():
-        worker = _Worker(server.live, os.getpid(), server.stopping, server.beats)
+        worker = _Worker(server.live, os.getpid(), server.stopping, server.heartbeats)
         spawn = _accept_from(passed, server.backlog) if passed else None
         server.serve(spawn, worker.load, wrap_loader=False)
     return 0
@@ -168,19 +168,19 @@ class _Server(MPServer):
     delay = 0.0
     notifier: Notifier
     #: Name of the signal that stops the server.
-    stopped_by = ""
+    stop_signal = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.started = os.getpid()
+        self.server_pid = os.getpid()
         #: Whether ``delay`` has begun. The workers share the flag.
         self.stopping = RawValue(ctypes.c_bool, False)
         #: Monotonic time of the last run of each worker's event loop (0 before the first run).
-        self.beats = RawArray(ctypes.c_double, _BEATS)
+        self.heartbeats = RawArray(ctypes.c_double, _HEARTBEAT_SLOTS)
 
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
         """Reload in a thread, as a signal may interrupt a locked section."""
-        if os.getpid() != self.started:
+        if os.getpid() != self.server_pid:
             return  # a worker that inherited this handler: LiveSettings notifies workers
         threading.Thread(target=self.live.reload, daemon=True).start()
 
@@ -189,30 +189,30 @@ class _Server(MPServer):
 
         The first SIGTERM takes effect after ``delay`` seconds, so that proxies notice the stop.
         """
-        if os.getpid() != self.started:
+        if os.getpid() != self.server_pid:
             os._exit(0)  # a worker that does not serve yet
-        is_first, self.stopped_by = not self.stopped_by, signal.Signals(args[0]).name
+        is_first, self.stop_signal = not self.stop_signal, signal.Signals(args[0]).name
         self.notifier.stop()
         stop = partial(super().signal_handler_interrupt, *args, **kwargs)
-        if is_first and self.delay and self.stopped_by == "SIGTERM":
+        if is_first and self.delay and self.stop_signal == "SIGTERM":
             threading.Thread(target=self._stop_after_delay, args=(stop,), daemon=True).start()
         else:
             stop()
 
     def is_ready(self) -> bool:
         """Return whether any worker is serving requests."""
-        return any(self.beats)
+        return any(self.heartbeats)
 
     def is_alive(self) -> bool:
         """Return whether no worker hangs."""
         oldest = time.monotonic() - HANGS_AFTER
         workers: list[Any] = list(self.wrks)
-        beats = [self.beats[worker.inner.pid % _BEATS] for worker in workers]
-        return not any(0 < beat < oldest for beat in beats)
+        heartbeats = [self.heartbeats[worker.inner.pid % _HEARTBEAT_SLOTS] for worker in workers]
+        return not any(0 < heartbeat < oldest for heartbeat in heartbeats)
 
     def shutdown(self, exit_code: int = 0) -> None:
         """Stop the workers, and kill workers that do not end within :data:`GRACE`."""
-        LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
+        LOG.info("stopping: %s", self.stop_signal or "a worker cannot start")
         super().shutdown(exit_code)  # type: ignore[no-untyped-call]
 
     def _stop_after_delay(self, stop: Callable[[], None]) -> None:
@@ -243,7 +243,7 @@ class _Server(MPServer):
 
 def _has_failed_to_start(worker: Any) -> bool:
     """Return whether an ended worker failed by itself soon after its start."""
-    return (worker.inner.exitcode or 0) > 0 and time.monotonic() - worker.birth <= START
+    return (worker.inner.exitcode or 0) > 0 and time.monotonic() - worker.birth <= MAX_START_SECONDS
 
 
 def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
@@ -265,14 +265,16 @@ class _Worker:
     """The state that a worker process inherits from the server.
 
     ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
-    ``beats`` has the time of the last run of each worker's event loop.
+    ``heartbeats`` has the time of the last run of each worker's event loop.
     """
 
-    def __init__(self, live: LiveSettings, parent: int, stopping: Any, beats: Any) -> None:
+    def __init__(self, live: LiveSettings, parent: int, stopping: Any, heartbeats: Any) -> None:
         self._live, self._parent, self._stopping = live, parent, stopping
-        self._beats = beats
-        #: Whether any worker verified the database, and whether any logged that it is away.
-        self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
+        self._heartbeats = heartbeats
+        #: Whether any worker verified the database, and whether any logged its outage.
+        self._is_database_verified, self._is_outage_logged = (
+            RawValue(ctypes.c_bool, False) for _ in range(2)
+        )
 
     def load(self) -> AsgiToWsgi:
         """Create the application in a worker process.
@@ -280,8 +282,8 @@ class _Worker:
         The database is prepared now if it is reachable, otherwise at a later request.
         """
         loop = asyncio.get_event_loop()  # the loop that granian made for the worker
-        self._beats[os.getpid() % _BEATS] = 0
-        loop.call_soon(self._beat, loop)
+        self._heartbeats[os.getpid() % _HEARTBEAT_SLOTS] = 0
+        loop.call_soon(self._record_heartbeat, loop)
         _stop_at_first_signal(loop)
         _end_with_parent(self._parent)
         # glibc has an arena per thread and does not return its memory: a worker would keep the
@@ -293,26 +295,26 @@ class _Worker:
         for inherited in (settings, self._live.get_settings()):
             inherited.derived.clear()  # each process creates its own plugins at start
         get_plugins(settings)
-        server = app.ServerState(self._live, self._accepted)
+        server = app.ServerState(self._live, self._is_database_verified)
         services = app.make_services(settings, serving=True, server=server)
         application = app.make_application(services)
-        away = _prepare(services)
+        outage = _prepare(services)
         # Logged outside of the except clause, where oslo.log would add the exception.
-        if away and not self._is_away.value:
-            self._is_away.value = True
-            LOG.warning("starting without the database: %s", away)
+        if outage and not self._is_outage_logged.value:
+            self._is_outage_logged.value = True
+            LOG.warning("starting without the database: %s", outage)
         _run_every_second(services.run_periodic_tasks, "upkeep")
         return AsgiToWsgi(
             app.wrap_for_worker(application),
             limit=settings.api.max_request_body_size,
             threads=THREADS,
-            patience=settings.api.queue_timeout,
+            queue_timeout=settings.api.queue_timeout,
             stopping=lambda: bool(self._stopping.value),
         )
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._beats[os.getpid() % _BEATS] = time.monotonic()
-        loop.call_later(_BEAT_PAUSE, self._beat, loop)
+    def _record_heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._heartbeats[os.getpid() % _HEARTBEAT_SLOTS] = time.monotonic()
+        loop.call_later(_HEARTBEAT_INTERVAL, self._record_heartbeat, loop)
 
 
 def _end_with_parent(parent: int) -> None:
@@ -370,7 +372,7 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
 
     def run_repeatedly() -> None:
         while True:
-            time.sleep(_BEAT_PAUSE)
+            time.sleep(_HEARTBEAT_INTERVAL)
             try:
                 work()
             except Exception as failure:  # noqa: BLE001 - retried later

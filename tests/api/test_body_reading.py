@@ -124,7 +124,7 @@ def read_body(receive, *, bodies=None, **environ):
 def test_event_loop_reads_the_whole_request_body():
     for announced in [{"CONTENT_LENGTH": "6"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]:
         body = read_body(AsgiBodyMessages(b"abc", b"def"), **announced)
-        assert (body.data, body.amount) == (b"abcdef", 6), announced
+        assert (body.data, body.size) == (b"abcdef", 6), announced
 
 
 def test_body_of_full_length_is_read_without_waiting_for_its_end():
@@ -142,7 +142,7 @@ def test_body_of_full_length_is_read_without_waiting_for_its_end():
 def test_read_of_a_body_that_does_not_arrive_times_out(monkeypatch, receive, rejection):
     monkeypatch.setattr(serving, "MAX_BODY_WAIT", 0.05)
     body = read_body(receive, CONTENT_LENGTH="6")
-    assert (body.data, body.rejection, body.ended) == (b"", rejection, False)
+    assert (body.data, body.rejection, body.is_complete) == (b"", rejection, False)
 
 
 def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
@@ -161,9 +161,12 @@ def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
 def test_event_loop_discards_bytes_above_the_limit():
     for announced in [{"CONTENT_LENGTH": "1200"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]:
         body = read_body(AsgiBodyMessages(b"x" * 600, b"x" * 600), **announced)
-        assert (body.data, body.amount, body.rejection, body.ended) == (b"", 1200, None, True), (
-            announced
-        )
+        assert (body.data, body.size, body.rejection, body.is_complete) == (
+            b"",
+            1200,
+            None,
+            True,
+        ), announced
 
 
 def test_largest_configurable_limit_is_at_most_the_size_that_is_read():
@@ -177,7 +180,7 @@ def test_body_above_the_limit_or_with_expect_header_is_not_requested_from_the_cl
         {"CONTENT_LENGTH": "1200", "HTTP_EXPECT": "100-Continue"},
     ]:
         body = read_body(None, **announced)
-        assert (body.amount, body.ended) == (int(announced["CONTENT_LENGTH"]), False), announced
+        assert (body.size, body.is_complete) == (int(announced["CONTENT_LENGTH"]), False), announced
 
 
 def test_large_bodies_share_a_memory_limit_and_small_bodies_are_always_accepted():
@@ -189,7 +192,12 @@ def test_large_bodies_share_a_memory_limit_and_small_bodies_are_always_accepted(
 
     first = read_body(build_large_body(), bodies=bodies, **large)
     second = read_body(build_large_body(), bodies=bodies, **large)
-    assert (first.rejection, second.rejection, second.data, second.ended) == (None, FULL, b"", True)
+    assert (first.rejection, second.rejection, second.data, second.is_complete) == (
+        None,
+        FULL,
+        b"",
+        True,
+    )
     assert (
         read_body(
             AsgiBodyMessages(b"x" * MAX_UNCOUNTED_BYTES),

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow
 
 def test_waiting_request_is_rejected_while_threads_are_busy():
     held = BlockingApplication()
-    bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.2)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, queue_timeout=0.2)
     assert send_concurrent_requests(bridge, b"/a", b"/b") == [200, 503]
     assert held.ended == ["/b", "/a"]
 
 
 def test_requests_are_served_in_order_if_waiting_is_unlimited():
     slow = SlowApplication(0.05)
-    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, queue_timeout=0)
     assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
     assert slow.begun == ["/a", "/b", "/c"]
 
@@ -43,13 +43,13 @@ def test_health_checks_are_answered_while_all_request_threads_are_busy(path):
 
 def test_liveness_checks_are_200_even_after_waiting_longer_than_the_limit():
     slow = SlowApplication(0.1)
-    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.05)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, queue_timeout=0.05)
     assert send_concurrent_requests(bridge, *[b"/healthz"] * 3) == [200] * 3
 
 
 def test_readiness_check_is_503_after_waiting_too_long():
     held = BlockingApplication()
-    bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.1)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, queue_timeout=0.1)
     assert send_concurrent_requests(bridge, *[b"/healthz/ready"] * 2) == [200, 503]
 
 
@@ -124,21 +124,21 @@ def test_only_health_paths_are_answered_outside_the_request_threads(sqlite_app):
 
 def test_request_of_a_disconnected_client_is_not_started():
     slow = SlowApplication(0.3)
-    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, queue_timeout=30)
     assert send_concurrent_requests(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
     assert slow.begun == ["/a", "/c"]
 
 
 def test_running_request_of_a_disconnected_client_is_finished():
     slow = SlowApplication(0.3)
-    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, queue_timeout=30)
     assert send_concurrent_requests(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
     assert slow.begun == ["/a", "/b"]
 
 
 def test_request_cancelled_at_shutdown_is_not_started():
     slow = SlowApplication(0.2)
-    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, queue_timeout=30)
     first, second, third = send_concurrent_requests(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
     assert (first, third) == (200, 200)
     assert isinstance(second, asyncio.CancelledError)
@@ -148,7 +148,7 @@ def test_request_cancelled_at_shutdown_is_not_started():
 def test_requests_rejected_after_waiting_are_removed_from_the_queue():
     """All threads are stuck, for instance on a lock of the database."""
     held = BlockingApplication()
-    bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, queue_timeout=0.05)
 
     async def send_all_requests():
         tasks = [asyncio.create_task(collect_messages_to_client(bridge, b"/a")) for _ in range(20)]
