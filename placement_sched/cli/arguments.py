@@ -13,7 +13,7 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that reports an error in a single line on stderr."""
 
     #: Exit status for invalid arguments. A command may change it on its parser.
-    complaint = 2
+    usage_error_status = 2
     #: The subparsers of a group of commands.
     commands: Any = None
 
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         if unknown := _UNKNOWN_COMMAND.match(message):
             name, names = unknown[1], self.commands.choices
             message = f"unknown command {name!r}{_suggest(name, names)}"
-        self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(self.usage_error_status, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
     def add_examples(self, *examples: str) -> Self:
         """Add examples to the help: the arguments after the name of the command."""
@@ -103,13 +103,14 @@ def add_command(
     run: Callable[[argparse.Namespace], int],
     *,
     epilog: str = "",
-    of_nova: bool | None = False,
+    with_nova_conf: bool | None = False,
     **statuses: int,
 ) -> Parser:
     """Add a command that calls ``run``, and return the command's parser.
 
-    If ``of_nova`` is true, the default files include nova.conf. If it is None, the command reads no
-    configuration. ``statuses`` are exit statuses: ``failure``, and ``wrong_input`` for wrong input.
+    If ``with_nova_conf`` is true, the default files include nova.conf. If it is None, the command
+    reads no configuration. ``statuses`` are exit statuses: ``failure``, and ``wrong_input`` for
+    wrong input.
     """
     parser: Parser = commands.add_parser(
         name,
@@ -118,9 +119,9 @@ def add_command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, of_nova=of_nova, **statuses)
-    parser.complaint = statuses.get("wrong_input", Parser.complaint)
-    if of_nova is not None and not isinstance(parser, EmbeddedParser):
+    parser.set_defaults(run=run, with_nova_conf=with_nova_conf, **statuses)
+    parser.usage_error_status = statuses.get("wrong_input", Parser.usage_error_status)
+    if with_nova_conf is not None and not isinstance(parser, EmbeddedParser):
         add_files(parser)
     return parser
 

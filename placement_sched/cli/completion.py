@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
         "print a completion script for bash, zsh or fish",
         run,
         epilog="The examples install the script, which reads flavors and hosts from the server.",
-        of_nova=None,
+        with_nova_conf=None,
     )
     parser.add_examples(*(line.removeprefix(f"{parser.prog} ") for line in SHELLS.values()))
     parser.add_argument("shell", choices=tuple(SHELLS), help="the shell")

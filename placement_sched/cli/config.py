@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "config", "show all options and validate a configuration")
     summary = "print a configuration file with every option, its meaning and its default"
-    parser = add_command(group, "sample", summary, run_sample, of_nova=None)
+    parser = add_command(group, "sample", summary, run_sample, with_nova_conf=None)
     parser.add_examples("> placement_sched.conf")
     parser = add_command(group, "validate", "check configuration files line by line", run_validate)
     parser.add_examples("--config-file placement_sched.conf", "--database")

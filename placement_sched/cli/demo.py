@@ -70,9 +70,9 @@ def _render_closing(keep: Path | None, *, console: bool) -> RenderableType:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
             "No files remain, and no server runs. To keep this cloud and query it:",
-            _render_command(f"{_as_called()} demo --keep DIR"),
+            _render_command(f"{_get_program_name()} demo --keep DIR"),
             "To view it in a browser until Ctrl-C, run either of",
-            _render_command(f"{_as_called()} demo --console", "make demo CONSOLE=1"),
+            _render_command(f"{_get_program_name()} demo --console", "make demo CONSOLE=1"),
             f"and open the address of its console: {_SERVER}/",
         )
     config = shlex.quote(str(keep / demos.CONFIG_NAME))
@@ -81,12 +81,12 @@ def _render_closing(keep: Path | None, *, console: bool) -> RenderableType:
         Rule("[bold]Next steps", align="left", style="cyan"),
         Text(f"{keep} contains the cloud, {files}. Query it directly:"),
         _render_command(
-            f"{_as_called()} explain --config-file {config} \\",
+            f"{_get_program_name()} explain --config-file {config} \\",
             "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
         ),
         f"or serve it, view it in a browser at {_SERVER}/, and query it from another terminal:",
         _render_command(
-            f"{_as_called()} serve --config-file {config}",
+            f"{_get_program_name()} serve --config-file {config}",
             "",
             "curl -s -H 'X-Auth-Token: admin' \\",
             f"  -H 'OpenStack-API-Version: placement {NEWEST}' \\",
@@ -99,11 +99,11 @@ def _render_closing(keep: Path | None, *, console: bool) -> RenderableType:
     )
 
 
-def _as_called() -> str:
+def _get_program_name() -> str:
     """Return the program's name, or its path if a shell does not find it."""
-    called = sys.argv[0]
-    is_found = shutil.which("placement-sched") or Path(called).name != "placement-sched"
-    return "placement-sched" if is_found else shlex.quote(called)
+    path = sys.argv[0]
+    is_found = shutil.which("placement-sched") or Path(path).name != "placement-sched"
+    return "placement-sched" if is_found else shlex.quote(path)
 
 
 def _render_command(*lines: str) -> RenderableType:
@@ -130,7 +130,7 @@ def register(commands: Commands) -> None:
     """Add the command."""
     summary = "place requests on a sample cloud of 300 hosts (needs no configuration)"
     epilog = "No files remain without --keep."
-    parser = add_command(commands, "demo", summary, run, epilog=epilog, of_nova=None)
+    parser = add_command(commands, "demo", summary, run, epilog=epilog, with_nova_conf=None)
     parser.add_examples("--keep cloud", "--console")
     keep_help = "keep the database of the cloud and a configuration file in this directory"
     parser.add_argument("--keep", metavar="DIR", type=Path, help=keep_help)

@@ -143,7 +143,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if getattr(arguments, "config_file", None) == []:
         # Importing the configuration takes longer than --version.
         default_files = import_module("placement_sched.config.sources")
-        arguments.config_file = default_files.find_files(of_nova=arguments.of_nova)
+        arguments.config_file = default_files.find_files(with_nova_conf=arguments.with_nova_conf)
         arguments.is_default_config = True
     return arguments
 
@@ -198,7 +198,9 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)
     # Only for the help: convert_spelling replaces help COMMAND by COMMAND --help.
-    command = add_command(commands, "help", _HELP, partial(_print_help, parser), of_nova=None)
+    command = add_command(
+        commands, "help", _HELP, partial(_print_help, parser), with_nova_conf=None
+    )
     command.add_examples("host list")
     command.add_argument("command", metavar="COMMAND", nargs="*", help="words of the command")
     return parser

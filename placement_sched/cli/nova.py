@@ -154,7 +154,7 @@ def _add_adopt(group: Commands) -> None:
         "adopt",
         "record the cloud of an existing nova, and report mismatches with placement",
         _run_adopt,
-        of_nova=True,
+        with_nova_conf=True,
         epilog=(
             "It reads the databases of nova.conf ([api_database] connection and the databases of "
             "the cells),\nand does not write to them. Run db adopt first, which takes over "
@@ -232,7 +232,7 @@ def _add_sync(group: Commands) -> None:
         "sync",
         "read nova's databases once, and record its hosts and instances",
         _run_sync,
-        of_nova=True,
+        with_nova_conf=True,
         epilog=(
             "exit status:\n"
             "  0  the records match nova\n"
@@ -289,7 +289,7 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
 def _add_shadow(commands: Commands) -> None:
     summary = "evaluate nova's requests alongside nova-scheduler, without claims"
     parser = add_command(
-        commands, "nova-shadow", summary, _run_shadow, epilog=_SHADOW_EPILOG, of_nova=True
+        commands, "nova-shadow", summary, _run_shadow, epilog=_SHADOW_EPILOG, with_nova_conf=True
     )
     add_log_options(parser)
     parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
@@ -318,9 +318,9 @@ def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None
 
 def _add_report(group: Commands) -> None:
     summary = "show how often nova and this service agree, and explain each disagreement"
-    parser = add_command(group, "report", summary, _run_report, of_nova=None)
+    parser = add_command(group, "report", summary, _run_report, with_nova_conf=None)
     parser.add_examples("--since 24h")
-    parser.set_defaults(of_nova=True)
+    parser.set_defaults(with_nova_conf=True)
     add_files(parser, of_parent=True)
     parser.add_argument(
         "--since",

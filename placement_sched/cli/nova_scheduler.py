@@ -38,7 +38,7 @@ def register(commands: Commands) -> None:
         "serve nova's scheduler RPC in place of nova-scheduler",
         run,
         epilog=_EPILOG,
-        of_nova=True,
+        with_nova_conf=True,
     )
     parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     workers_help = "number of worker processes (default: [scheduler] workers)"

@@ -236,16 +236,16 @@ PLACEMENT_DIRECTORY = "OS_PLACEMENT_CONFIG_DIR"
 _ETC = Path("/etc")
 
 
-def find_files(*, of_nova: bool = False) -> list[str]:
+def find_files(*, with_nova_conf: bool = False) -> list[str]:
     """Return the files to read if the command line names no files.
 
     ``PLACEMENT_SCHED_CONFIG`` names them, separated by colons. If it is unset, they are the
-    existing files of OpenStack placement, of nova (``of_nova``), and of this service. Later files
-    override earlier files.
+    existing files of OpenStack placement, of nova (``with_nova_conf``), and of this service. Later
+    files override earlier files.
     """
     if FILES in os.environ:
         return [name for name in os.environ[FILES].split(":") if name]
     placement = Path(os.environ.get(PLACEMENT_DIRECTORY) or _ETC / "placement") / "placement.conf"
-    nova = [_ETC / "nova" / "nova.conf"] if of_nova else []
+    nova = [_ETC / "nova" / "nova.conf"] if with_nova_conf else []
     files = (placement, *nova, _ETC / "placement_sched" / "placement_sched.conf")
     return [str(file) for file in files if file.is_file()]

@@ -33,12 +33,12 @@ OWN_CONF, PLACEMENT_CONF, NOVA_CONF = (
 
 
 def test_no_configuration_files_are_found_in_an_empty_etc_folder(empty_etc_folder):
-    assert find_files(of_nova=True) == []
+    assert find_files(with_nova_conf=True) == []
 
 
 def test_own_configuration_file_is_read_after_files_of_openstack(empty_etc_folder):
     files = create_empty_files(empty_etc_folder, PLACEMENT_CONF, NOVA_CONF, OWN_CONF)
-    assert find_files(of_nova=True) == files
+    assert find_files(with_nova_conf=True) == files
     assert find_files() == [files[0], files[2]]
 
 
