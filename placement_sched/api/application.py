@@ -171,7 +171,7 @@ class Application(flask.Flask):
             request.identity = self._authenticate(request.headers)
             set_caller(request.identity.build_credentials)
         request.version = api.conventions.negotiate(request.headers)
-        request.check_length_and_label()  # before 404 and 405
+        request.check_content_headers()  # before 404 and 405
         if not is_public:  # version documents need no database
             self.services.ready()
         # Statements that prepared the database do not count for this request.

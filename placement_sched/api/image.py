@@ -136,8 +136,8 @@ def show_images_schema(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every ha
 
 
 blueprint = Blueprint("images", __name__)
-_ALL = "/v2/images"
-_ONE = f"{_ALL}/<image_id>"
+_COLLECTION_PATH = "/v2/images"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<image_id>"
 
 #: The default page size (glance's default).
 PAGE = 25
@@ -270,7 +270,7 @@ def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
     return list(zip(keys, each, strict=True)) or [("created_at", direction)]
 
 
-@blueprint.get(_ALL, policy="get_images")
+@blueprint.get(_COLLECTION_PATH, policy="get_images")
 def index(call: ApiCall) -> ApiResponse:
     """List images."""
     page, has_more = call.read(search, read_search(call, get_viewer(call)))
@@ -280,7 +280,9 @@ def index(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=body)
 
 
-@blueprint.post(_ALL, policy="add_image", body=CREATE, success=(201,), errors=(409,), located=True)
+@blueprint.post(
+    _COLLECTION_PATH, policy="add_image", body=CREATE, success=(201,), errors=(409,), located=True
+)
 def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
     image = call.write(flavors_images.create_image, _parse_image(call.body, call), get_viewer(call))
@@ -288,14 +290,16 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(status=201, body=build_image_document(image), headers=headers)
 
 
-@blueprint.get(_ONE, policy="get_image")
+@blueprint.get(_ITEM_PATH, policy="get_image")
 def show(call: ApiCall, image_id: str) -> ApiResponse:
     """Show an image."""
     image = call.read(flavors_images.get_image, image_id.lower(), get_viewer(call))
     return ApiResponse(body=build_image_document(image))
 
 
-@blueprint.patch(_ONE, policy="modify_image", body=UPDATE, content_types=(_PATCH,), errors=(409,))
+@blueprint.patch(
+    _ITEM_PATH, policy="modify_image", body=UPDATE, content_types=(_PATCH,), errors=(409,)
+)
 def update(call: ApiCall, image_id: str) -> ApiResponse:
     """Apply all operations of a JSON patch to an image, or none."""
     changes = [
@@ -306,13 +310,13 @@ def update(call: ApiCall, image_id: str) -> ApiResponse:
     return ApiResponse(body=build_image_document(image))
 
 
-@blueprint.delete(_ONE, policy="delete_image", success=(204,))
+@blueprint.delete(_ITEM_PATH, policy="delete_image", success=(204,))
 def delete(call: ApiCall, image_id: str) -> ApiResponse:
     """Delete an image that is not protected."""
     return apply_change(call, flavors_images.delete_image, image_id)
 
 
-@blueprint.post(f"{_ONE}/actions/deactivate", policy="deactivate", success=(204,))
+@blueprint.post(f"{_ITEM_PATH}/actions/deactivate", policy="deactivate", success=(204,))
 def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
     return apply_change(
@@ -320,20 +324,20 @@ def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     )
 
 
-@blueprint.post(f"{_ONE}/actions/reactivate", policy="reactivate", success=(204,))
+@blueprint.post(f"{_ITEM_PATH}/actions/reactivate", policy="reactivate", success=(204,))
 def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
     return apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.read_clock())
 
 
-@blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
+@blueprint.put(f"{_ITEM_PATH}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
     return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.read_clock())
 
 
-@blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
+@blueprint.delete(f"{_ITEM_PATH}/tags/<tag>", policy="modify_image", success=(204,))
 def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
     return apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.read_clock())

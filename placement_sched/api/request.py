@@ -238,7 +238,7 @@ class Request(flask.Request):
         """
         raise Invalid(f"Malformed JSON: {e}") from None
 
-    def check_length_and_label(self) -> None:
+    def check_content_headers(self) -> None:
         """Reject a body without a content type or a numeric length.
 
         Raises :class:`Invalid`.

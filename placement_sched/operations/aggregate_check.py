@@ -153,9 +153,9 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
     """
     hosts = host_aggregates.read_host_map(connection)
     reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
-    wanted = flavors.FlavorsWanted(is_public=None)
-    stored = flavors.search(connection, wanted, extra_specs=True)
-    requirements = _Requirements(stored, images.list_images(connection))
+    query = flavors.FlavorQuery(is_public=None)
+    stored_flavors = flavors.search(connection, query, extra_specs=True)
+    requirements = _Requirements(stored_flavors, images.list_images(connection))
     filtering = forbidden_aggregates.ForbiddenAggregates.with_settings(settings).enabled(settings)
     topology = _read(connection, hosts, reserved)
     findings = (

@@ -32,9 +32,9 @@ from placement_sched.store.compute.host_aggregates import read_snapshot
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
 
 _POLICY = "os_compute_api:os-aggregates"
-_ALL = "/v2.1/os-aggregates"
-_ONE = f"{_ALL}/<aggregate_id>"
-_action = partial(blueprint.post, f"{_ONE}/action", errors=(409,))
+_COLLECTION_PATH = "/v2.1/os-aggregates"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<aggregate_id>"
+_action = partial(blueprint.post, f"{_ITEM_PATH}/action", errors=(409,))
 
 _FIELDS: Json = {"name": PRINTABLE_NAME, "availability_zone": make_nullable(ZONE)}
 _METADATA: Json = {
@@ -52,14 +52,14 @@ SET_METADATA = Schemas(wrap_schema("set_metadata", wrap_schema("metadata", _META
 IMAGES = Schemas(wrap_schema("cache", _IMAGES))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:index")
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:index")
 def index(call: ApiCall) -> ApiResponse:
     """List the host aggregates."""
     rows = call.read(read_snapshot)
     return ApiResponse(body={"aggregates": [_build_document(row, call.version) for row in rows]})
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, errors=(409,))
+@blueprint.post(_COLLECTION_PATH, policy=f"{_POLICY}:create", body=CREATE, errors=(409,))
 def create(call: ApiCall) -> ApiResponse:
     """Create a host aggregate."""
     fields = call.body["aggregate"]
@@ -72,20 +72,20 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"aggregate": document})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show")
 def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Show a host aggregate."""
     return _answer(call, call.read(aggregates.get, _parse_id(aggregate_id)))
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
+@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
 def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
     fields, now = call.body["aggregate"], call.read_clock()
     return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete")
 def delete(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Delete a host aggregate without hosts."""
     call.write(aggregates.delete, _parse_id(aggregate_id))
@@ -119,7 +119,7 @@ def set_metadata(call: ApiCall, aggregate_id: str) -> ApiResponse:
 
 
 @blueprint.post(
-    f"{_ONE}/images",
+    f"{_ITEM_PATH}/images",
     policy="compute:aggregates:images",
     since=mv.IMAGE_CACHING,
     body=IMAGES,

@@ -26,16 +26,16 @@ from placement_sched.schemas.parts import (
     PRINTABLE_NAME,
     build_object_schema,
 )
-from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
+from placement_sched.store.compute.flavors import SORT_KEYS, FlavorQuery, search
 
 blueprint = Blueprint("flavors", __name__)
 
 _READ = "os_compute_api:flavors"
 _MANAGE = "os_compute_api:os-flavor-manage"
 _ACCESS = "os_compute_api:os-flavor-access"
-_ALL = "/v2.1/flavors"
-_ONE = f"{_ALL}/<flavor_id>"
-_action = partial(blueprint.post, f"{_ONE}/action")
+_COLLECTION_PATH = "/v2.1/flavors"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<flavor_id>"
+_action = partial(blueprint.post, f"{_ITEM_PATH}/action")
 
 _PUBLIC = "os-flavor-access:is_public"
 #: The numbers of a flavor: JSON key, field and minimum.
@@ -84,13 +84,13 @@ LIST = compute.build_query_schema(
 )
 
 
-@blueprint.get(_ALL, policy=_READ, query=LIST)
+@blueprint.get(_COLLECTION_PATH, policy=_READ, query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, by name and id."""
     return _build_page(call, "flavors", _summarize, extra_specs=False)
 
 
-@blueprint.get(f"{_ALL}/detail", policy=_READ, query=LIST)
+@blueprint.get(f"{_COLLECTION_PATH}/detail", policy=_READ, query=LIST)
 def detail(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, with all fields."""
     return _build_page(call, "flavors/detail", _build_document, extra_specs=True)
@@ -104,7 +104,7 @@ def _build_page(
     return ApiResponse(body={"flavors": [render(call, flavor) for flavor in page], **links})
 
 
-@blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, errors=(409,))
+@blueprint.post(_COLLECTION_PATH, policy=f"{_MANAGE}:create", body=CREATE, errors=(409,))
 def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
     flavor = call.write(
@@ -113,14 +113,14 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
-@blueprint.get(_ONE, policy=_READ)
+@blueprint.get(_ITEM_PATH, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
     flavor = call.read(flavors_images.get_flavor, flavor_id, compute.get_visible_project(call))
     return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
-@blueprint.put(_ONE, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
+@blueprint.put(_ITEM_PATH, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
 def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Change the description of a flavor, its only mutable field."""
     description = call.body["flavor"]["description"]
@@ -128,14 +128,14 @@ def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     return ApiResponse(body={"flavor": _build_document(call, flavor)})
 
 
-@blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_MANAGE}:delete", success=(202,))
 def delete(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Delete a flavor."""
     call.write(flavors_images.delete_flavor, flavor_id)
     return ApiResponse(status=202)
 
 
-@blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
+@blueprint.get(f"{_ITEM_PATH}/os-flavor-access", policy=_ACCESS)
 def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the projects that may use a private flavor."""
     return _answer_access(flavor_id, call.read(flavors_images.list_flavor_projects, flavor_id))
@@ -223,7 +223,7 @@ def _build_document(call: ApiCall, flavor: Flavor) -> Json:
     return document
 
 
-def _parse_query(call: ApiCall) -> FlavorsWanted:
+def _parse_query(call: ApiCall) -> FlavorQuery:
     """Parse the query of a flavor list.
 
     Callers that are not administrators see public flavors, and private flavors that their project
@@ -235,7 +235,7 @@ def _parse_query(call: ApiCall) -> FlavorsWanted:
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
         is_public = None if value.lower() == "none" else compute.parse_boolean(value, message)
-    return FlavorsWanted(
+    return FlavorQuery(
         is_public=is_public,
         confined=is_confined,
         project_id=call.identity.project_id,
@@ -262,8 +262,8 @@ def _parse_minimum(call: ApiCall, key: str) -> int | None:
 extra_specs_blueprint = Blueprint("os_extra_specs", __name__)
 
 _EXTRA_SPECS_POLICY = "os_compute_api:os-flavor-extra-specs"
-_ALL_EXTRA_SPECS = "/v2.1/flavors/<flavor_id>/os-extra_specs"
-_ONE_EXTRA_SPEC = f"{_ALL_EXTRA_SPECS}/<key>"
+_EXTRA_SPECS_PATH = "/v2.1/flavors/<flavor_id>/os-extra_specs"
+_EXTRA_SPEC_PATH = f"{_EXTRA_SPECS_PATH}/<key>"
 
 _VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
 _EXTRA_SPECS: Json = build_object_schema({}) | {
@@ -274,7 +274,7 @@ CREATE_EXTRA_SPECS = Schemas(wrap_schema("extra_specs", _EXTRA_SPECS))
 UPDATE_EXTRA_SPEC = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
 
 
-@extra_specs_blueprint.get(_ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:index")
+@extra_specs_blueprint.get(_EXTRA_SPECS_PATH, policy=f"{_EXTRA_SPECS_POLICY}:index")
 def index_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the extra specs of a flavor."""
     flavor = call.read(flavors_images.get_flavor, flavor_id, get_visible_project(call))
@@ -282,14 +282,14 @@ def index_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
 
 
 @extra_specs_blueprint.post(
-    _ALL_EXTRA_SPECS, policy=f"{_EXTRA_SPECS_POLICY}:create", body=CREATE_EXTRA_SPECS
+    _EXTRA_SPECS_PATH, policy=f"{_EXTRA_SPECS_POLICY}:create", body=CREATE_EXTRA_SPECS
 )
 def create_extra_specs(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Add or change extra specs of a flavor."""
     return _set_extra_specs(call, flavor_id, call.body["extra_specs"])
 
 
-@extra_specs_blueprint.get(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:show")
+@extra_specs_blueprint.get(_EXTRA_SPEC_PATH, policy=f"{_EXTRA_SPECS_POLICY}:show")
 def show_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Show an extra spec of a flavor."""
     flavor = call.read(flavors_images.get_flavor, flavor_id, get_visible_project(call))
@@ -297,7 +297,7 @@ def show_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
 
 
 @extra_specs_blueprint.put(
-    _ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:update", body=UPDATE_EXTRA_SPEC
+    _EXTRA_SPEC_PATH, policy=f"{_EXTRA_SPECS_POLICY}:update", body=UPDATE_EXTRA_SPEC
 )
 def update_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Set an extra spec of a flavor."""
@@ -306,7 +306,7 @@ def update_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     return _set_extra_specs(call, flavor_id, call.body)
 
 
-@extra_specs_blueprint.delete(_ONE_EXTRA_SPEC, policy=f"{_EXTRA_SPECS_POLICY}:delete")
+@extra_specs_blueprint.delete(_EXTRA_SPEC_PATH, policy=f"{_EXTRA_SPECS_POLICY}:delete")
 def delete_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Delete an extra spec of a flavor."""
     call.write(flavors_images.remove_extra_spec, flavor_id, key)

@@ -28,8 +28,8 @@ _FIGURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
 blueprint = Blueprint("os_hypervisors", __name__)
 
 _POLICY = "os_compute_api:os-hypervisors"
-_ALL = "/v2.1/os-hypervisors"
-_ONE = f"{_ALL}/<hypervisor_id>"
+_COLLECTION_PATH = "/v2.1/os-hypervisors"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<hypervisor_id>"
 
 _PAGE: Json = {"limit": PAGE, "marker": TEXT}
 _PATTERN: Json = {"hypervisor_hostname_pattern": {**TEXT, "minLength": 1}, "with_servers": TEXT}
@@ -40,20 +40,22 @@ LIST = Schemas(
 SHOW = Schemas((mv.UUIDS, build_object_schema({"with_servers": TEXT})))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, errors=(404,))
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, errors=(404,))
 def index(call: ApiCall) -> ApiResponse:
     """List hypervisors by name, with their instances if requested."""
     return _list_hypervisors(call, whole=False)
 
 
-@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, errors=(404,))
+@blueprint.get(
+    f"{_COLLECTION_PATH}/detail", policy=f"{_POLICY}:list-detail", query=LIST, errors=(404,)
+)
 def detail(call: ApiCall) -> ApiResponse:
     """List hypervisors with all fields, and with their instances if requested."""
     return _list_hypervisors(call, whole=True)
 
 
 @blueprint.get(
-    f"{_ALL}/statistics",
+    f"{_COLLECTION_PATH}/statistics",
     policy=f"{_POLICY}:statistics",
     until=mv.LEAN_HYPERVISORS.previous,
     errors=(404,),
@@ -68,7 +70,7 @@ def statistics(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"hypervisor_statistics": sums})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", query=SHOW)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", query=SHOW)
 def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show a hypervisor, with its instances if requested."""
     with_servers = _with_servers(call)
@@ -79,7 +81,10 @@ def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
 
 
 @blueprint.get(
-    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.previous, errors=(501,)
+    f"{_ITEM_PATH}/uptime",
+    policy=f"{_POLICY}:uptime",
+    until=mv.LEAN_HYPERVISORS.previous,
+    errors=(501,),
 )
 def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show the uptime that a host reported.
@@ -100,14 +105,14 @@ def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     )
 
 
-@blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.previous)
+@blueprint.get(f"{_ITEM_PATH}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.previous)
 def search(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text."""
     matches = call.read(_search, hypervisor_id)
     return ApiResponse(body={"hypervisors": [_summarize(call, match) for match in matches]})
 
 
-@blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.previous)
+@blueprint.get(f"{_ITEM_PATH}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.previous)
 def servers(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text, with their instances."""
     with call.services.database.read() as connection:

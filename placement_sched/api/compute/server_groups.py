@@ -23,8 +23,8 @@ from placement_sched.store.compute import server_groups as store
 blueprint = Blueprint("os_server_groups", __name__, changes=NovaNoun.SERVER_GROUPS)
 
 _POLICY = "os_compute_api:os-server-groups"
-_ALL = "/v2.1/os-server-groups"
-_ONE = f"{_ALL}/<server_group_id>"
+_COLLECTION_PATH = "/v2.1/os-server-groups"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<server_group_id>"
 
 
 def _with_policies(*policies: str) -> Json:
@@ -50,7 +50,7 @@ LIST = compute.build_query_schema(
 )
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:index", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List server groups of the caller's project, or of all projects."""
     project_id: str | None = call.identity.project_id
@@ -72,7 +72,7 @@ def index(call: ApiCall) -> ApiResponse:
     )
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE)
+@blueprint.post(_COLLECTION_PATH, policy=f"{_POLICY}:create", body=CREATE)
 def create(call: ApiCall) -> ApiResponse:
     """Create a group in the caller's project."""
     body = call.body["server_group"]
@@ -93,7 +93,7 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"server_group": _build_document(group, call.version)})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show")
 def show(call: ApiCall, server_group_id: str) -> ApiResponse:
     """Show a group."""
     group = call.read(services.get_group, normalize_uuid(server_group_id))
@@ -101,7 +101,7 @@ def show(call: ApiCall, server_group_id: str) -> ApiResponse:
     return ApiResponse(body={"server_group": _build_document(group, call.version)})
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))
 @run_in_transaction
 def delete(call: ApiCall, connection: Connection, server_group_id: str) -> ApiResponse:
     """Delete a group, but not its members."""

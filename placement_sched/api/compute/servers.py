@@ -36,11 +36,11 @@ from placement_sched.schemas import formats
 from placement_sched.schemas.formats import format_seconds, normalize_uuid
 from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import instances, server_groups, services
-from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
+from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServerQuery
 
 blueprint = Blueprint("servers", __name__)
-_ALL = "/v2.1/servers"
-_ONE = f"{_ALL}/<server_id>"
+_COLLECTION_PATH = "/v2.1/servers"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<server_id>"
 #: The zones and the services of hosts, both by host.
 _Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
 
@@ -48,7 +48,7 @@ _POLICY = "os_compute_api:servers"
 _ALL_FILTERS = f"{_POLICY}:allow_all_filters"
 
 #: Filters for the equality with a column, and the names of the columns.
-_EQUAL: Mapping[str, str] = {
+_COLUMN_BY_FILTER: Mapping[str, str] = {
     **{name: name for name in ("host", "node", "task_state", "user_id", "uuid", "vm_state")},
     "flavor": "flavorid",
     "hostname": "display_name",
@@ -58,37 +58,39 @@ _EQUAL: Mapping[str, str] = {
 _ADDRESSES = ("access_ip_v4", "access_ip_v6", "ip", "ip6")
 _BOOTED_FROM = ("kernel_id", "ramdisk_id", "root_device_name")
 _STARTED = ("key_name", "launched_at", "terminated_at")
-_WORDS = ("description", "display_description", "instance_name", "locked_by", "reservation_id")
-_PINNED = "pinned_availability_zone"
+_TEXTS = ("description", "display_description", "instance_name", "locked_by", "reservation_id")
+_PINNED_ZONE = "pinned_availability_zone"
 TAGS = ("tags", "tags-any", "not-tags", "not-tags-any")
 #: The fields that servers lack here: a list filtered by such a field is empty.
-_NEVER = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_WORDS, *TAGS[:2], _PINNED))
+_ALWAYS_EMPTY = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_TEXTS, *TAGS[:2], _PINNED_ZONE))
 #: The fields that are false, or 0, for every server.
-_ALWAYS_NO = frozenset((
+_ALWAYS_FALSE = frozenset((
     "auto_disk_config", "config_drive", "deleted", "is_public", "launch_index", "locked",
     "progress", "soft_deleted",
 ))  # fmt: skip
 
 #: The filters for callers without ``allow_all_filters``. As in nova, other filters are ignored.
-_FOR_ALL = frozenset((
+_FILTERS_OF_ALL_CALLERS = frozenset((
     "all_tenants", "availability_zone", "changes-before", "changes-since", "config_drive",
     "flavor", "image", "ip", "locked", "name", "power_state", "progress", "status", "task_state",
     "user_id", "vm_state", *_STARTED, *TAGS,
 ))  # fmt: skip
-_OTHERS = ("display_name", "project_id", "tenant_id", "marker")
+_OTHER_PARAMETERS = ("display_name", "project_id", "tenant_id", "marker")
 #: The statuses of servers with a progress.
 _IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
 #: Parameters of server lists whose values may be any text.
-PARAMETERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _OTHERS)
-_LIMITED: Json = {
+PARAMETERS = _FILTERS_OF_ALL_CALLERS.union(
+    _COLUMN_BY_FILTER, _ALWAYS_EMPTY, _ALWAYS_FALSE, _OTHER_PARAMETERS
+)
+_PAGE_AND_SORT: Json = {
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
     "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
     "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
 }
 LIST = Schemas(
-    (mv.OLDEST, {"type": "object", "properties": _LIMITED}),
-    (mv.CONSISTENT, build_object_schema(dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED)),
+    (mv.OLDEST, {"type": "object", "properties": _PAGE_AND_SORT}),
+    (mv.CONSISTENT, build_object_schema(dict.fromkeys(sorted(PARAMETERS), TEXT) | _PAGE_AND_SORT)),
 )
 _HOST_STATUS = "os_compute_api:servers:show:host_status"
 _ATTRIBUTE = "OS-EXT-SRV-ATTR"
@@ -110,7 +112,7 @@ _LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
     ("tags", mv.SERVER_TAGS, []),
     ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
     ("locked_reason", mv.LOCKED_REASON, None),
-    (_PINNED, mv.PINNED_ZONE, None),
+    (_PINNED_ZONE, mv.PINNED_ZONE, None),
 )
 #: The fields that are not recorded and that, by default, only administrators see.
 _UNRECORDED_ATTRIBUTES: Json = {
@@ -123,7 +125,7 @@ _UNRECORDED_ATTRIBUTES: Json = {
 }
 
 
-def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
+def read_query(call: ApiCall, kind: str) -> ServerQuery | None:
     """Parse the query of a list, or return None if no server can match.
 
     ``kind`` is ``index`` or ``detail``, which have separate policy rules. Raises :class:`Invalid`
@@ -131,7 +133,7 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     """
     filters = dict(call.query)  # the last value of a repeated filter
     if not call.is_allowed(_ALL_FILTERS):
-        filters = {key: value for key, value in filters.items() if key in _FOR_ALL}
+        filters = {key: value for key, value in filters.items() if key in _FILTERS_OF_ALL_CALLERS}
     all_projects = _parse_all_tenants(call, kind)
     if not all(_can_match(key, value) for key, value in filters.items()):
         return None
@@ -142,7 +144,7 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     if power is not None and not re.fullmatch(r"[0-9]{1,9}", power, re.ASCII):
         raise Invalid("power_state must be a number")
     project_id = filters.get("project_id", filters.get("tenant_id"))
-    return ServersWanted(
+    return ServerQuery(
         project_id=project_id if all_projects else call.identity.project_id,
         name=filters.get("name", filters.get("display_name")),
         statuses=frozenset(map(str.upper, call.list_values("status"))) or None,
@@ -169,17 +171,17 @@ def _parse_all_tenants(call: ApiCall, kind: str) -> bool:
 
 
 def _can_match(key: str, value: str) -> bool:
-    if key in _NEVER:
+    if key in _ALWAYS_EMPTY:
         return not value
     if key == "locked":
         return not parse_boolean(value, f"locked must be a boolean, not {value!r}")
-    return key not in _ALWAYS_NO or not value or not bool_from_string(value, default=True)
+    return key not in _ALWAYS_FALSE or not value or not bool_from_string(value, default=True)
 
 
 def _parse_equal(filters: Mapping[str, str]) -> dict[str, str]:
     return {
         column: normalize_uuid(filters[key]) if key == "uuid" else filters[key]
-        for key, column in _EQUAL.items()
+        for key, column in _COLUMN_BY_FILTER.items()
         if key in filters
     }
 
@@ -212,7 +214,7 @@ def _read_hosts(connection: Connection, call: ApiCall, page: Sequence[Instance])
     return zones, services.map_by_host(connection, hosts)
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:index", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List servers by name and id."""
     query = read_query(call, "index")
@@ -220,7 +222,7 @@ def index(call: ApiCall) -> ApiResponse:
     return _answer_page(call, "servers", page, [_summarize(call, row) for row in page])
 
 
-@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail", query=LIST)
+@blueprint.get(f"{_COLLECTION_PATH}/detail", policy=f"{_POLICY}:detail", query=LIST)
 def detail(call: ApiCall) -> ApiResponse:
     """List servers with all fields."""
     query = read_query(call, "detail")
@@ -239,7 +241,7 @@ def _answer_page(
     return ApiResponse(body={"servers": documents, **links})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show")
 def show(call: ApiCall, server_id: str) -> ApiResponse:
     """Show a server of the caller's project, or any to an administrator."""
     project_id = get_visible_project(call)
@@ -255,10 +257,10 @@ def show(call: ApiCall, server_id: str) -> ApiResponse:
     return ApiResponse(body={"server": document})
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:create", success=())
-@blueprint.put(_ONE, policy=f"{_POLICY}:update", success=())
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=())
-@blueprint.post(f"{_ONE}/action", policy=f"{_POLICY}:update", success=())
+@blueprint.post(_COLLECTION_PATH, policy=f"{_POLICY}:create", success=())
+@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", success=())
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=())
+@blueprint.post(f"{_ITEM_PATH}/action", policy=f"{_POLICY}:update", success=())
 def reject_action(call: ApiCall, server_id: str | None = None) -> ApiResponse:  # noqa: ARG001 - a handler's
     """Reject the creation, change or deletion of a server."""
     raise Forbidden(

@@ -22,8 +22,8 @@ from placement_sched.store.compute import services
 blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
 
 _POLICY = "os_compute_api:os-services"
-_ALL = "/v2.1/os-services"
-_ONE = f"{_ALL}/<service_id>"
+_COLLECTION_PATH = "/v2.1/os-services"
+_ITEM_PATH = f"{_COLLECTION_PATH}/<service_id>"
 #: Declares a route that changes a service by host and binary (before 2.53).
 _put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.previous, errors=(404,))
 
@@ -47,7 +47,7 @@ UPDATE = Schemas(build_object_schema({"status": SERVICE_STATUS, **_FORCED}))
 LIST = compute.build_query_schema({"host": TEXT, "binary": TEXT})
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
     """List the services, optionally of a host or binary."""
     # As in nova, an empty filter is ignored.
@@ -60,19 +60,19 @@ def index(call: ApiCall) -> ApiResponse:
     )
 
 
-@_put(f"{_ALL}/enable", body=BY_NAME)
+@_put(f"{_COLLECTION_PATH}/enable", body=BY_NAME)
 def enable(call: ApiCall) -> ApiResponse:
     """Enable a service by host and binary."""
     return _change_by_name(call, ServiceChange(disabled=False), status="enabled")
 
 
-@_put(f"{_ALL}/disable", body=BY_NAME)
+@_put(f"{_COLLECTION_PATH}/disable", body=BY_NAME)
 def disable(call: ApiCall) -> ApiResponse:
     """Disable a service by host and binary, without a reason."""
     return _change_by_name(call, ServiceChange(disabled=True), status="disabled")
 
 
-@_put(f"{_ALL}/disable-log-reason", body=DISABLE_WITH_REASON)
+@_put(f"{_COLLECTION_PATH}/disable-log-reason", body=DISABLE_WITH_REASON)
 def disable_log_reason(call: ApiCall) -> ApiResponse:
     """Disable a service by host and binary, with a reason."""
     reason = call.body["disabled_reason"]
@@ -80,14 +80,14 @@ def disable_log_reason(call: ApiCall) -> ApiResponse:
     return _change_by_name(call, change, status="disabled", disabled_reason=reason)
 
 
-@_put(f"{_ALL}/force-down", since=mv.FORCED_DOWN, body=FORCE_DOWN)
+@_put(f"{_COLLECTION_PATH}/force-down", since=mv.FORCED_DOWN, body=FORCE_DOWN)
 def force_down(call: ApiCall) -> ApiResponse:
     """Force a service down by host and binary, or undo it."""
     is_down = _parse_forced_down(call)
     return _change_by_name(call, ServiceChange(forced_down=is_down), forced_down=is_down)
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
+@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
 def update(call: ApiCall, service_id: str) -> ApiResponse:
     """Change a compute service and return it."""
     return _change_by_uuid(call, compute.parse_uuid(service_id), _parse_change(call))
@@ -102,7 +102,7 @@ def _change_by_uuid(
     return ApiResponse(body={"service": _build_document(call, service, zones[service.id])})
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def delete(call: ApiCall, service_id: str) -> ApiResponse:
     """Delete a service and, for nova-compute, the compute nodes of its host."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")

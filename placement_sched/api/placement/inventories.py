@@ -26,8 +26,8 @@ _INTEGERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
 
 blueprint = Blueprint("inventories", __name__)
 
-_ALL = "/resource_providers/<uuid>/inventories"
-_ONE = "/resource_providers/<uuid>/inventories/<resource_class>"
+_COLLECTION_PATH = "/resource_providers/<uuid>/inventories"
+_ITEM_PATH = "/resource_providers/<uuid>/inventories/<resource_class>"
 _POLICY = "placement:resource_providers:inventories"
 
 _PROPERTIES: Json = {
@@ -65,14 +65,14 @@ ANSWER = Schemas(
 ONE_ANSWER = Schemas(build_strict_object(**_SHOWN, resource_provider_generation=INTEGER))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
 def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
     generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
     return _build_list_response(stored, generation, placement.find_latest_change(call, stored))
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
 def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     """Show the inventory of a resource class of a provider."""
     generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
@@ -83,7 +83,7 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
 
 
 @blueprint.post(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:create",
     body=POST,
     subject=placement.require_provider,
@@ -108,7 +108,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _ONE,
+    _ITEM_PATH,
     policy=f"{_POLICY}:update",
     body=PUT_ONE,
     subject=placement.require_provider,
@@ -132,7 +132,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
 
 
 @blueprint.put(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:update",
     body=PUT,
     subject=placement.require_provider,
@@ -158,7 +158,11 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 
 @blueprint.delete(
-    _ALL, policy=f"{_POLICY}:delete", since=mv.DELETE_ALL_INVENTORIES, success=(204,), errors=(409,)
+    _COLLECTION_PATH,
+    policy=f"{_POLICY}:delete",
+    since=mv.DELETE_ALL_INVENTORIES,
+    success=(204,),
+    errors=(409,),
 )
 @run_in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
@@ -170,7 +174,7 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 
 @blueprint.delete(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:delete",
     until=mv.DELETE_ALL_INVENTORIES.previous,
     success=(),
@@ -182,7 +186,7 @@ def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
     raise MethodNotAllowed(f"{operation} requires microversion 1.5 or later.")
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 @run_in_transaction
 def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""

@@ -25,8 +25,8 @@ from placement_sched.store.placement import resource_classes
 
 blueprint = Blueprint("resource_classes", __name__, since=mv.CUSTOM_RESOURCE_CLASSES)
 
-_ALL = "/resource_classes"
-_ONE = "/resource_classes/<name>"
+_COLLECTION_PATH = "/resource_classes"
+_ITEM_PATH = "/resource_classes/<name>"
 _POLICY = "placement:resource_classes"
 
 _BY_NAME = build_strict_object(
@@ -48,7 +48,7 @@ LIST_ANSWER = Schemas(build_strict_object(resource_classes=build_unique_list(_SH
 ANSWER = Schemas(_SHOWN)
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", errors=(404,), answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", errors=(404,), answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the resource classes."""
     rows = call.read(resource_classes.list_classes)
@@ -58,7 +58,12 @@ def index(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.post(
-    _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), errors=(404, 409), located=True
+    _COLLECTION_PATH,
+    policy=f"{_POLICY}:create",
+    body=POST,
+    success=(201,),
+    errors=(404, 409),
+    located=True,
 )
 def create(call: ApiCall) -> ApiResponse:
     """Create a custom resource class."""
@@ -67,7 +72,7 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(status=201, headers=_build_location_header(call, name))
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Show a resource class."""
     row = call.read(resource_classes.get_by_name, name)
@@ -75,7 +80,7 @@ def show(call: ApiCall, name: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _ONE,
+    _ITEM_PATH,
     policy=f"{_POLICY}:update",
     until=mv.IDEMPOTENT_CLASS_PUT.previous,
     body=PUT,
@@ -94,7 +99,7 @@ def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _ONE,
+    _ITEM_PATH,
     policy=f"{_POLICY}:update",
     since=mv.IDEMPOTENT_CLASS_PUT,
     success=(201, 204),
@@ -117,7 +122,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     return ApiResponse(status=status, headers=_build_location_header(call, name))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 @run_in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom resource class that has no inventories."""

@@ -42,8 +42,8 @@ _PLACEHOLDER = "{uuid}"
 
 blueprint = Blueprint("resource_providers", __name__)
 
-_ALL = "/resource_providers"
-_ONE = "/resource_providers/<uuid>"
+_COLLECTION_PATH = "/resource_providers"
+_ITEM_PATH = "/resource_providers/<uuid>"
 _POLICY = "placement:resource_providers"
 
 # A uuid in a query must have hyphens. Error messages contain this pattern.
@@ -107,7 +107,7 @@ LIST_ANSWER = Schemas(
 )
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the providers that match the query."""
     resources = call.find_value("resources")
@@ -126,7 +126,7 @@ def index(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.post(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:create",
     until=mv.POST_PROVIDER_BODY.previous,
     body=POST,
@@ -135,7 +135,7 @@ def index(call: ApiCall) -> ApiResponse:
     located=True,
 )
 @blueprint.post(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:create",
     since=mv.POST_PROVIDER_BODY,
     body=POST,
@@ -161,14 +161,14 @@ def create(call: ApiCall) -> ApiResponse:
     return _build_response(call, provider, headers=headers)
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a provider."""
     return _build_response(call, call.read(resource_providers.get_by_uuid, uuid))
 
 
 @blueprint.put(
-    _ONE,
+    _ITEM_PATH,
     policy=f"{_POLICY}:update",
     body=PUT,
     subject=placement.require_provider,
@@ -188,7 +188,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     return _build_response(call, resource_providers.get_by_uuid(connection, uuid))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a provider, its inventories, traits and aggregate memberships."""
     call.write(resource_providers.remove, uuid)

@@ -24,8 +24,8 @@ _CUSTOM = re.compile(f"{CUSTOM_PREFIX}[A-Z0-9_]+")
 
 blueprint = Blueprint("traits", __name__, since=mv.TRAITS)
 
-_ALL = "/traits"
-_ONE = "/traits/<name>"
+_COLLECTION_PATH = "/traits"
+_ITEM_PATH = "/traits/<name>"
 _ON_PROVIDER = "/resource_providers/<uuid>/traits"
 
 LIST = Schemas(build_object_schema({"name": TEXT, "associated": TEXT}))
@@ -48,7 +48,9 @@ ON_PROVIDER_ANSWER = Schemas(
 )
 
 
-@blueprint.get(_ALL, policy="placement:traits:list", query=LIST, errors=(404,), answer=LIST_ANSWER)
+@blueprint.get(
+    _COLLECTION_PATH, policy="placement:traits:list", query=LIST, errors=(404,), answer=LIST_ANSWER
+)
 def index(call: ApiCall) -> ApiResponse:
     """List the names of traits, filtered by names, prefix or use."""
     name_filter, associated = _parse_name_filter(call), call.find_value("associated")
@@ -73,7 +75,7 @@ def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
     )
 
 
-@blueprint.get(_ONE, policy="placement:traits:show", success=(204,), has_last_modified=True)
+@blueprint.get(_ITEM_PATH, policy="placement:traits:show", success=(204,), has_last_modified=True)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Return 204 if the trait exists."""
     return placement.with_last_modified(
@@ -82,7 +84,11 @@ def show(call: ApiCall, name: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _ONE, policy="placement:traits:update", success=(201, 204), located=True, has_last_modified=True
+    _ITEM_PATH,
+    policy="placement:traits:update",
+    success=(201, 204),
+    located=True,
+    has_last_modified=True,
 )
 def ensure(call: ApiCall, name: str) -> ApiResponse:
     """Create a custom trait if it does not exist."""
@@ -103,7 +109,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     return placement.with_last_modified(call, None, [trait], status=status, headers=headers)
 
 
-@blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy="placement:traits:delete", success=(204,), errors=(409,))
 @run_in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom trait that no provider has."""

@@ -29,8 +29,8 @@ _FILTERS = ("host", "hypervisor_hostname")
 
 blueprint = Blueprint("compute_nodes", __name__, changes=NovaNoun.COMPUTE_NODES)
 
-_ALL = "/v1/compute_nodes"
-_ONE = "/v1/compute_nodes/<uuid>"
+_COLLECTION_PATH = "/v1/compute_nodes"
+_ITEM_PATH = "/v1/compute_nodes/<uuid>"
 _POLICY = "scheduler:compute_nodes"
 
 NODE = answers.open_schema(SENT_REPORT, _FIELDS)
@@ -43,7 +43,7 @@ POST = Schemas(build_list_schema({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(
-    _ALL,
+    _COLLECTION_PATH,
     policy=f"{_POLICY}:report",
     body=POST,
     documented_body=build_list_schema({"allOf": [SENT_REPORT], "required": ["uuid"]}),
@@ -60,7 +60,11 @@ def report_many(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.put(
-    _ONE, policy=f"{_POLICY}:report", body=PUT, documented_body=SENT_REPORT, answer=SHOW_ANSWER
+    _ITEM_PATH,
+    policy=f"{_POLICY}:report",
+    body=PUT,
+    documented_body=SENT_REPORT,
+    answer=SHOW_ANSWER,
 )
 def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
@@ -84,7 +88,7 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(body=_as_document(call.services.database.write(write_report)))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
     limit, marker = parse_limit_and_marker(call)
@@ -93,7 +97,7 @@ def index(call: ApiCall) -> ApiResponse:
     return build_page(call, "compute_nodes", [_as_document(node) for node in nodes])
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
     return ApiResponse(
@@ -101,7 +105,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     )
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a node and its root provider, and a service without nodes."""
     call.write(reports.remove_node, normalize_uuid(uuid))

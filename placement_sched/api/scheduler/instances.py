@@ -26,8 +26,8 @@ _FILTERS = ("host", "node", "project_id")
 
 blueprint = Blueprint("instances", __name__, changes=NovaNoun.INSTANCES)
 
-_ALL = "/v1/instances"
-_ONE = "/v1/instances/<uuid>"
+_COLLECTION_PATH = "/v1/instances"
+_ITEM_PATH = "/v1/instances/<uuid>"
 _POLICY = "scheduler:instances"
 
 _INSTANCE = parts.build_object_schema(
@@ -46,7 +46,7 @@ LIST_ANSWER = answers.build_page_schema("instances", INSTANCE)
 LIST = Schemas(parts.build_object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
+@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
 def record(call: ApiCall, uuid: str) -> ApiResponse:
     """Record an instance. Omitted fields are cleared."""
     return _write_record(
@@ -78,7 +78,7 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
     )
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List instances by uuid, filtered by host, node or project."""
     limit, marker = parse_limit_and_marker(call)
@@ -87,13 +87,13 @@ def index(call: ApiCall) -> ApiResponse:
     return build_page(call, "instances", [_as_document(instance) for instance in rows])
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
     return ApiResponse(body=_as_document(call.read(instances.get_by_uuid, normalize_uuid(uuid))))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
+@blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete an instance and its allocations."""
     call.write(operations.remove, normalize_uuid(uuid))

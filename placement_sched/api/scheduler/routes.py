@@ -66,7 +66,7 @@ _OPERATIONS = (
 _root_blueprint = Blueprint("root", __name__)
 _PLACEMENT_PREFIX = "placement."
 #: Default error codes of this API by status.
-CODES: Mapping[int, str] = {
+DEFAULT_CODES: Mapping[int, str] = {
     HTTPStatus.BAD_REQUEST: "scheduler.bad_value",
     HTTPStatus.UNAUTHORIZED: "scheduler.unauthorized",
     HTTPStatus.FORBIDDEN: "scheduler.forbidden",
@@ -80,7 +80,7 @@ CODES: Mapping[int, str] = {
     HTTPStatus.SERVICE_UNAVAILABLE: "scheduler.unavailable",
 }
 #: Codes of this API for specific error codes of the Placement API.
-ALSO_HERE: Mapping[str, str] = {
+SCHEDULER_CODES: Mapping[str, str] = {
     "placement.concurrent_update": "scheduler.concurrent_update",
     "placement.duplicate_name": "scheduler.duplicate",
     "placement.query.too_complex": "scheduler.too_complex",
@@ -146,8 +146,8 @@ class SchedulerConventions(PlacementConventions):
     ) -> ApiResponse:
         """Render an error in placement's JSON format with a code of this API."""
         if error.code.startswith(_PLACEMENT_PREFIX):
-            default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
-            error.code = ALSO_HERE.get(error.code, default)
+            default = DEFAULT_CODES.get(status, DEFAULT_CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
+            error.code = SCHEDULER_CODES.get(error.code, default)
         return self.render_json_error(
             error, status, title, context
         )  # even if the client does not accept JSON

@@ -218,7 +218,7 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorsWanted:
+class FlavorQuery:
     """The filters and the order of a flavor list.
 
     If ``is_public`` is None, public and private flavors are listed. If the project ``project_id``
@@ -238,42 +238,40 @@ class FlavorsWanted:
     limit: int | None = None
 
 
-def search(
-    connection: Connection, wanted: FlavorsWanted, *, extra_specs: bool
-) -> tuple[Flavor, ...]:
+def search(connection: Connection, query: FlavorQuery, *, extra_specs: bool) -> tuple[Flavor, ...]:
     """Return the matching flavors in order, optionally with extra specs.
 
     Raises :class:`Invalid` if the marker is not a flavor.
     """
-    key = _build_sort_key(connection, wanted.sort_key)
-    query = sql.select_page(
+    key = _build_sort_key(connection, query.sort_key)
+    statement = sql.select_page(
         connection,
-        select(flavors).where(*_build_conditions(wanted)),
-        [(key, wanted.descending), (_FLAVORS.id, wanted.descending)],
-        limit=wanted.limit,
-        marked=_is_marker(wanted, wanted.marker) if wanted.marker is not None else None,
-        missing=f"marker [{wanted.marker}] not found",
+        select(flavors).where(*_build_conditions(query)),
+        [(key, query.descending), (_FLAVORS.id, query.descending)],
+        limit=query.limit,
+        marked=_is_marker(query, query.marker) if query.marker is not None else None,
+        missing=f"marker [{query.marker}] not found",
     )
-    rows = connection.execute(query).all()
+    rows = connection.execute(statement).all()
     specs = map_extra_specs(connection, [row.id for row in rows]) if extra_specs else {}
     return tuple(build_flavor(row, specs.get(row.id, {})) for row in rows)
 
 
-def _build_conditions(wanted: FlavorsWanted) -> list[ColumnElement[bool]]:
+def _build_conditions(query: FlavorQuery) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if wanted.is_public is not None:
-        conditions.append(_is_accessible(wanted) if wanted.is_public else _FLAVORS.is_public == 0)
+    if query.is_public is not None:
+        conditions.append(_is_accessible(query) if query.is_public else _FLAVORS.is_public == 0)
     for column, minimum in (
-        (_FLAVORS.memory_mb, wanted.min_memory_mb),
-        (_FLAVORS.root_gb, wanted.min_root_gb),
+        (_FLAVORS.memory_mb, query.min_memory_mb),
+        (_FLAVORS.root_gb, query.min_root_gb),
     ):
         if minimum is not None:
             conditions.append(column >= sa.literal(minimum, sa.BigInteger))
     return conditions
 
 
-def _is_accessible(wanted: FlavorsWanted) -> ColumnElement[bool]:
-    is_theirs = and_(_PROJECTS.flavor_id == _FLAVORS.id, _PROJECTS.project_id == wanted.project_id)
+def _is_accessible(query: FlavorQuery) -> ColumnElement[bool]:
+    is_theirs = and_(_PROJECTS.flavor_id == _FLAVORS.id, _PROJECTS.project_id == query.project_id)
     return or_(_FLAVORS.is_public == 1, sa.exists().where(is_theirs))
 
 
@@ -284,14 +282,14 @@ def _build_sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
     return column
 
 
-def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
+def _is_marker(query: FlavorQuery, marker: str) -> ColumnElement[bool]:
     """Build the condition that a flavor has exactly the id ``marker``."""
     if len(marker) > get_max_length(_FLAVORS.flavorid):
         return sa.false()
     is_marker = and_(
         _FLAVORS.flavorid == marker, _FLAVORS.flavorid.startswith(marker, autoescape=True)
     )
-    return and_(is_marker, _is_accessible(wanted)) if wanted.confined else is_marker
+    return and_(is_marker, _is_accessible(query)) if query.confined else is_marker
 
 
 def compute_digest(text: str) -> str:

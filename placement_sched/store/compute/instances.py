@@ -457,7 +457,7 @@ def _select_unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServersWanted:
+class ServerQuery:
     """The filters (None: no filter) and the order of a server list.
 
     ``name`` is a case-sensitive part of the name. ``equal`` maps columns to values.
@@ -480,50 +480,50 @@ class ServersWanted:
     limit: int | None = None
 
 
-def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...]:
+def search_servers(connection: Connection, query: ServerQuery) -> tuple[Instance, ...]:
     """Return the matching instances in the order of the list.
 
     Raises :class:`Invalid` if the marker is not a server.
     """
     order = [
         (sql.build_portable_order(connection, _COLUMNS[column]), descending)
-        for column, descending in wanted.sort
+        for column, descending in query.sort
     ]
     # Ties are ordered by age, in the direction of the last key.
-    order.append((_COLUMNS.id, wanted.sort[-1][1] if wanted.sort else True))
-    project_filter = sql.drop_none(project_id=wanted.project_id)
-    query = _INSTANCES.filter_by(**project_filter).where(*_build_conditions(connection, wanted))
+    order.append((_COLUMNS.id, query.sort[-1][1] if query.sort else True))
+    project_filter = sql.drop_none(project_id=query.project_id)
+    statement = _INSTANCES.filter_by(**project_filter).where(*_build_conditions(connection, query))
     is_marker = and_(
-        _COLUMNS.uuid == wanted.marker,
+        _COLUMNS.uuid == query.marker,
         *(_COLUMNS[name] == value for name, value in project_filter.items()),
     )
-    query = sql.select_page(
+    statement = sql.select_page(
         connection,
-        query,
+        statement,
         order,
-        limit=wanted.limit,
-        marked=None if wanted.marker is None else is_marker,
-        missing=f"marker [{wanted.marker}] not found",
+        limit=query.limit,
+        marked=None if query.marker is None else is_marker,
+        missing=f"marker [{query.marker}] not found",
     )
-    return build_instances(connection, connection.execute(query))
+    return build_instances(connection, connection.execute(statement))
 
 
-def _build_conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
-    conditions = [_equals(column, value) for column, value in wanted.equal.items()]
-    if wanted.name is not None:
-        conditions.append(_has_in_name(connection, wanted.name))
-    if wanted.statuses is not None:
+def _build_conditions(connection: Connection, query: ServerQuery) -> list[ColumnElement[bool]]:
+    conditions = [_equals(column, value) for column, value in query.equal.items()]
+    if query.name is not None:
+        conditions.append(_has_in_name(connection, query.name))
+    if query.statuses is not None:
         conditions.append(
-            or_(false(), *map(_has_status, sorted(_STATUSES.intersection(wanted.statuses))))
+            or_(false(), *map(_has_status, sorted(_STATUSES.intersection(query.statuses))))
         )
-    if wanted.power_state is not None:
-        conditions.append(_has_power_state(wanted.power_state))
-    if wanted.zone is not None:
-        conditions.append(_is_in_zone(wanted.zone, wanted.default_zone))
-    if wanted.changed_since is not None:
-        conditions.append(_COLUMNS.updated_at >= wanted.changed_since)
-    if wanted.changed_before is not None:
-        conditions.append(_COLUMNS.updated_at <= wanted.changed_before)
+    if query.power_state is not None:
+        conditions.append(_has_power_state(query.power_state))
+    if query.zone is not None:
+        conditions.append(_is_in_zone(query.zone, query.default_zone))
+    if query.changed_since is not None:
+        conditions.append(_COLUMNS.updated_at >= query.changed_since)
+    if query.changed_before is not None:
+        conditions.append(_COLUMNS.updated_at <= query.changed_before)
     return conditions
 
 

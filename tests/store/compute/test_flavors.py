@@ -9,7 +9,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
-from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
+from placement_sched.store.compute.flavors import SORT_KEYS, FlavorQuery, search
 from tests.support.hosts import NOW
 from tests.support.statements import record_statements, run_query
 
@@ -128,7 +128,7 @@ def list_flavor_ids(database):
 
     def search_flavor_ids(**filters):
         with database.read() as connection:
-            page = search(connection, FlavorsWanted(**filters), extra_specs=False)
+            page = search(connection, FlavorQuery(**filters), extra_specs=False)
         return "".join(each.flavorid for each in page)
 
     return search_flavor_ids
@@ -178,6 +178,6 @@ def test_statement_count_of_a_flavor_list_is_independent_of_flavors(database, li
     database.write(write_extra_specs)
     for limit in (1, 5):
         with record_statements(database) as seen, database.read() as connection:
-            page = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
+            page = search(connection, FlavorQuery(limit=limit, marker="B"), extra_specs=True)
         assert len(seen) == 3
     assert [each.extra_specs.get("k") for each in page] == [None, "a", "b", "c"]

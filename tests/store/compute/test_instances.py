@@ -11,7 +11,7 @@ from placement_sched.api.compute.servers import derive_power_state, derive_statu
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
-from placement_sched.store.compute.instances import ServersWanted, search_servers
+from placement_sched.store.compute.instances import ServerQuery, search_servers
 from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements, run_query
 
@@ -137,7 +137,7 @@ def test_server_status_filters_match_the_displayed_status(database):
 
     def search_server_uuids(**filters):
         with database.read() as connection:
-            return {server.uuid for server in search_servers(connection, ServersWanted(**filters))}
+            return {server.uuid for server in search_servers(connection, ServerQuery(**filters))}
 
     statuses = {derive_status(record.vm_state, record.task_state) for record in records}
     assert UNKNOWN in statuses
