@@ -78,7 +78,7 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the completion script."""
     shell: str = arguments.shell
-    parser = make_parser((), whole=True)
+    parser = make_parser((), with_all_commands=True)
     for _, command in iterate_commands(parser):
         for action in command._actions:  # noqa: SLF001 - argparse has no public list of its arguments
             if action.metavar in {"FILE", "DIR"}:

@@ -168,11 +168,11 @@ def convert_spelling(argv: Sequence[str]) -> list[str]:
     return options + words
 
 
-def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
+def make_parser(argv: Sequence[str], *, with_all_commands: bool = False) -> Parser:
     """Build the parser for ``argv``, with only the names of other commands.
 
-    Importing all commands would take most of the time of a short command. With ``whole`` the parser
-    has all commands.
+    Importing all commands would take most of the time of a short command. With
+    ``with_all_commands`` the parser has all commands.
     """
     parser = Parser(
         prog=PROGRAM,
@@ -186,14 +186,14 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
     # A command that uses status 1 for a result sets another status for failures.
     parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_print_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    called = next((word for word in argv if not word.startswith("-")), None)
+    command_name = next((word for word in argv if not word.startswith("-")), None)
     for module, summaries in GROUPS.items():
-        if whole or called in summaries:
+        if with_all_commands or command_name in summaries:
             try:
                 import_module(module).register(commands)
                 continue
             except ModuleNotFoundError as missing:
-                if not whole or missing.name not in _EXTRAS:
+                if not with_all_commands or missing.name not in _EXTRAS:
                     raise
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)

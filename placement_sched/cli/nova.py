@@ -212,9 +212,9 @@ def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: st
 
 
 def _format_mismatch_names(mismatch: Mismatch) -> str:
-    first = mismatch.names[:_MAX_NAMES]
-    more = f" and {mismatch.number - len(first)} more" if mismatch.number > len(first) else ""
-    return ", ".join(first) + more
+    names = mismatch.names[:_MAX_NAMES]
+    more = f" and {mismatch.number - len(names)} more" if mismatch.number > len(names) else ""
+    return ", ".join(names) + more
 
 
 class SyncExit(IntEnum):

@@ -145,10 +145,10 @@ def show_progress(label: str) -> Iterator[Progress]:
     """Yield a function that advances a progress bar on a terminal."""
     console = Console(stderr=True)
     # Output to a terminal is printed above the bar. Output to a file or pipe is not redirected.
-    past = sys.stdout.isatty()
-    off = not console.is_terminal
+    is_redirected = sys.stdout.isatty()
+    is_disabled = not console.is_terminal
     with progress.Progress(
-        console=console, transient=True, redirect_stdout=past, disable=off
+        console=console, transient=True, redirect_stdout=is_redirected, disable=is_disabled
     ) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -293,10 +293,10 @@ def _find(columns: Sequence[Column], name: str) -> Column:
     by_key = {_normalize_name(column.name): column for column in columns}
     if _normalize_name(name) not in by_key:
         names = [column.name for column in columns]
-        near = suggest_name("column", name, names)
-        if "There are" not in near:
-            near += f"{' ' if near else '. '}There are: {', '.join(names)}"
-        raise Invalid(f"there is no column {name!r}{near}")
+        suggestion = suggest_name("column", name, names)
+        if "There are" not in suggestion:
+            suggestion += f"{' ' if suggestion else '. '}There are: {', '.join(names)}"
+        raise Invalid(f"there is no column {name!r}{suggestion}")
     return by_key[_normalize_name(name)]
 
 

@@ -261,10 +261,10 @@ def _print_sync(
     return run.code
 
 
-def _build_entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
+def _build_entries(hosts: HostMap, uuids: Iterable[str], **fields: str) -> list[Json]:
     """Build JSON entries for providers, sorted by host and uuid."""
-    named = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
-    return [{**first, "host": host or None, "provider": uuid} for host, uuid in named]
+    providers = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
+    return [{**fields, "host": host or None, "provider": uuid} for host, uuid in providers]
 
 
 def _format_names(hosts: HostMap, providers: Iterable[str]) -> str:
@@ -659,8 +659,9 @@ def _format_healings(healings: Sequence[Healing], *, verbose: bool, dry_run: boo
     for healing in healings:
         if healing.allocations is not None:
             allocations = "; ".join(
-                f"{', '.join(f'{amount} {name}' for name, amount in sorted(of.items()))} of {uuid}"
-                for uuid, of in sorted(healing.allocations.items())
+                f"{', '.join(f'{amount} {name}' for name, amount in sorted(amounts.items()))}"
+                f" of {uuid}"
+                for uuid, amounts in sorted(healing.allocations.items())
             )
             yield f"instance {healing.instance}: {would}{healing.outcome.value}: {allocations}"
         elif verbose or healing.outcome is not HealOutcome.SKIPPED:

@@ -54,8 +54,9 @@ def run_check(arguments: argparse.Namespace) -> int:
             loaded, failures = [], [Finding(target, 0, "import", "fails", error.detail)]
         # After the import, since a check needs the options that plugins and helpers declare.
         sources = dict.fromkeys([*files, *map(find_source, loaded)])
-        checked = [each for file in sources for each in check_source(file, settings.conf)]
-        if not any(each.subject == SYNTAX for each in checked):  # the reason of the failed import
+        checked = [finding for file in sources for finding in check_source(file, settings.conf)]
+        # A syntax error is the reason of the failed import.
+        if not any(finding.subject == SYNTAX for finding in checked):
             checked += failures
         findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)
@@ -77,7 +78,7 @@ def _list_lines(findings: Iterable[Finding]) -> list[str]:
         if finding.line and not finding.problem:
             provided.setdefault(finding.file, []).append(finding.subject)
     lines = [f"{file}: provided: {', '.join(names)}" for file, names in provided.items()]
-    return lines + [str(each) for each in findings if each.problem or not each.line]
+    return lines + [str(finding) for finding in findings if finding.problem or not finding.line]
 
 
 def _expand(targets: list[str]) -> list[str]:

@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         document = {"name": str(UpgradeCommands.display_title), "checks": _build_checks(results)}
         print_document(document, "json")
     elif arguments.format != "text":
-        named = [
+        checks = [
             {**check, "result": check["result"].name.capitalize()}
             for check in _build_checks(results)
         ]
-        print_document({"code": int(code), "checks": named}, arguments.format)
+        print_document({"code": int(code), "checks": checks}, arguments.format)
     else:
         _Table(results).check()
     return int(code)

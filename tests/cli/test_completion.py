@@ -231,7 +231,7 @@ def test_bash_completes_file_names_for_options_that_take_files(complete_in_bash,
 def test_completion_script_contains_every_command_and_option(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for name, parser in iterate_commands(make_parser((), whole=True)):
+    for name, parser in iterate_commands(make_parser((), with_all_commands=True)):
         assert name.rpartition(" ")[2] in script
         for action in parser._actions:
             for option in action.option_strings:

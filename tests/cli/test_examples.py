@@ -79,7 +79,7 @@ def list_examples_in_help(text: str) -> list[str]:
 
 EXAMPLES_BY_COMMAND = {
     name.removeprefix(PROGRAM_PREFIX): list_examples_in_help(parser.format_help())
-    for name, parser in iterate_commands(make_parser((), whole=True))
+    for name, parser in iterate_commands(make_parser((), with_all_commands=True))
     if parser.get_default("run") and " " in name
 }
 HELP_EXAMPLES = [example for examples in EXAMPLES_BY_COMMAND.values() for example in examples]

@@ -25,7 +25,7 @@ def lines_of_command_help() -> list[str]:
 
 
 def test_every_command_has_a_section_on_the_commands_page(lines_of_command_help):
-    names = [name for name, _ in iterate_commands(make_parser((), whole=True))]
+    names = [name for name, _ in iterate_commands(make_parser((), with_all_commands=True))]
     assert len(names) > 40
     titles = [
         title

@@ -212,7 +212,7 @@ def test_tests_named_in_the_list_of_untyped_lines_exist():
 
 def test_command_lines_outside_console_blocks_are_synopses():
     """A synopsis contains a placeholder in capitals or an optional part."""
-    commands = dict(iterate_commands(make_parser((), whole=True)))
+    commands = dict(iterate_commands(make_parser((), with_all_commands=True)))
     for page, line in list_lines_outside_console_blocks():
         assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
         text = commands[" ".join(line.split()[:3])].format_help()

@@ -59,7 +59,7 @@ _HELP = """
 import json
 from placement_sched.cli.completion import iterate_commands
 from placement_sched.cli.main import make_parser
-commands = iterate_commands(make_parser((), whole=True))
+commands = iterate_commands(make_parser((), with_all_commands=True))
 print(json.dumps({name: parser.format_help() for name, parser in commands}))
 """
 

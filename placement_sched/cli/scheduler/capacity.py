@@ -172,9 +172,9 @@ def _add_part(table: Table, name: str, part: Json) -> None:
 
 def _format_limits(part: Json) -> str:
     limits = part["limited_by"]
-    words = [f"{limit['hosts']:,} {_format_reason(limit)}" for limit in limits[:_MAX_REASONS]]
-    more = len(limits) - _MAX_REASONS
-    return ", ".join(words) + (f", {more} more" if more > 0 else "")
+    reasons = [f"{limit['hosts']:,} {_format_reason(limit)}" for limit in limits[:_MAX_REASONS]]
+    unlisted_count = len(limits) - _MAX_REASONS
+    return ", ".join(reasons) + (f", {unlisted_count} more" if unlisted_count > 0 else "")
 
 
 def _print_doubts(answer: Json, console: Console) -> None:
@@ -272,8 +272,11 @@ def _print_failover(answer: Json, console: Console) -> None:
         table.columns[1].justify = "right"
         for failure in answer["failures"]:
             rows = [
-                (f"{each['name'] or each['uuid']} ({each['flavor']})", _format_lacking(each))
-                for each in failure["nowhere"]
+                (
+                    f"{instance['name'] or instance['uuid']} ({instance['flavor']})",
+                    _format_lacking(instance),
+                )
+                for instance in failure["nowhere"]
             ]
             heads = (failure["name"], f"{failure['instances']:,}")
             for cells in rows or [(_describe_unlisted(failure), "")]:

@@ -152,8 +152,11 @@ def render_differences(
     answer: Json, console: Console, names: Mapping[str, str] | None = None
 ) -> None:
     """Print the differences between a decision and its replay in two columns."""
-    then, differences = answer["then"], answer["differences"]
-    head = ("Decision", "bold"), f"  {then['uuid']}  {then['kind']}, made {_format_time(then)}"
+    decision, differences = answer["then"], answer["differences"]
+    head = (
+        ("Decision", "bold"),
+        f"  {decision['uuid']}  {decision['kind']}, made {_format_time(decision)}",
+    )
     console.print(Text.assemble(*head), soft_wrap=True)
     if not differences:
         console.print(Text("nothing differs", style="bold green"))
@@ -174,8 +177,8 @@ def _list_hosts(decision: Json) -> list[str | None]:
 
 def _format_hosts(decision: Json) -> str:
     hosts = list(filter(None, _list_hosts(decision)))
-    more = [f"{len(hosts) - _MAX_INSTANCES} more"] if len(hosts) > _MAX_INSTANCES else []
-    return ", ".join([*hosts[:_MAX_INSTANCES], *more]) or "no valid host"
+    unlisted = [f"{len(hosts) - _MAX_INSTANCES} more"] if len(hosts) > _MAX_INSTANCES else []
+    return ", ".join([*hosts[:_MAX_INSTANCES], *unlisted]) or "no valid host"
 
 
 def _format_reasons(rejections: Iterable[Json]) -> list[str]:
@@ -409,7 +412,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 def run_watch(arguments: argparse.Namespace) -> int:
     """Evaluate the request of a decision until it fits, and print the hosts."""
-    end = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
+    deadline = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
     reason = None
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
@@ -423,7 +426,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
                 sys.stdout.write(f"does not fit: {obstacle}\n")
                 sys.stdout.flush()
             reason = obstacle
-            if (remaining := end - monotonic()) <= 0:
+            if (remaining := deadline - monotonic()) <= 0:
                 break
             sleep(min(arguments.interval, remaining))
     waited = format_duration(arguments.max_wait)
@@ -589,13 +592,14 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
 
 
 def iterate_new_decisions(
-    scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]
+    scheduler: SchedulerApi, filters: dict[str, str], newest_decisions: list[Json]
 ) -> Iterator[Any]:
     """Yield at each step the decisions since the previous step, newest first.
 
-    ``first`` are the newest decisions at the start. All times are from the clock of the server.
+    ``newest_decisions`` are the newest decisions at the start. All times are from the clock of the
+    server.
     """
-    seen_times = {row["uuid"]: row["created_at"] for row in first}
+    seen_times = {row["uuid"]: row["created_at"] for row in newest_decisions}
     while True:
         query = dict(filters)
         if seen_times:

@@ -250,7 +250,7 @@ def _find_service(nova: Nova, host: str) -> ComputeService:
     service = nova.find_compute_service(host)
     if service is None:
         suggestion = suggest_name(
-            "host", host, {each.host for each in nova.list_compute_services()}
+            "host", host, {compute_service.host for compute_service in nova.list_compute_services()}
         )
         raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
     return service

@@ -151,16 +151,18 @@ def _render_stages(funnel: Json, full: str) -> RenderableType:
     table.add_column("", width=_BAR, no_wrap=True)
     table.add_column("Stage and removed hosts", overflow="fold")
     unreached: list[str] = []
-    whole = 0
+    first_count = 0
     for name, stage in iterate_stages(funnel):
         count_before, count_after = stage["before"], stage["after"]
-        whole = whole or count_before
+        first_count = first_count or count_before
         if not count_before:
             unreached.append(name)
             continue
         color = "green" if count_after else "red"
         # Proportional to the remaining hosts, with at least one character if any remain.
-        bar = Text(full * max(round(_BAR * count_after / whole), min(count_after, 1)), style=color)
+        bar = Text(
+            full * max(round(_BAR * count_after / first_count), min(count_after, 1)), style=color
+        )
         table.add_row(str(count_before), str(count_after), bar, _render_stage(name, stage, color))
     if unreached:
         table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
@@ -201,8 +203,8 @@ def _render_best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         table.add_column(name, justify="right", overflow="fold")
     if has_verdicts:
         ranks = {(row["host"], row["node"]): row["rank"] for row in explanation["verdicts"]}
-        places = [ranks.get((host["host"], host["node"])) for host in best]
-        table.add_row("rank", *(f"{place} of {number}" for place in places))
+        host_ranks = [ranks.get((host["host"], host["node"])) for host in best]
+        table.add_row("rank", *(f"{rank} of {number}" for rank in host_ranks))
     table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
     no_effect: list[str] = []
     for name in [weigher["name"] for weigher in weighers]:
@@ -242,16 +244,18 @@ def _render_selected(selected: Sequence[Json], title: str) -> RenderableType:
     table.add_column("Instance", no_wrap=True)
     for heading in ("Host", "Zone") if is_same else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
-    for selection, words in zip(selected, amounts, strict=True):
+    for selection, amount in zip(selected, amounts, strict=True):
         host = Text(format_node(selection["service_host"], selection["nodename"]))
         zone = Text(str(selection["availability_zone"] or "-"))
-        table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
+        table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(amount),)))
     is_several = len(selected) > 1
     nodes = {(selection["service_host"], selection["nodename"]) for selection in selected}
     hosts = format_count(len(nodes), "host")
     spread = f"  {len(selected)} instances on {hosts}" if is_several else ""
-    each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
-    top = Text.assemble((title, "bold green"), spread, each)
+    amount_of_each = (
+        f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
+    )
+    top = Text.assemble((title, "bold green"), spread, amount_of_each)
     return Group(top, Padding(table, (1, 0, 0, 0)))
 
 

@@ -342,16 +342,16 @@ class RequestedChanges:
             case ["flavors", int(index), *_] if index < self.flavors:
                 return f"{self.file.place(steps)}: flavors"
             case ["changes", int(index), *inner] if index >= len(self.before):
-                position, within = index - len(self.before), join_keys(inner)
+                position, inner_path = index - len(self.before), join_keys(inner)
             case _:
                 return None
         from_file = len(self.file.get_list("changes"))
         if position < from_file:
             place = self.file.place(["changes", position, *inner], key)
-            return f"{place}: {within}" if within else place
+            return f"{place}: {inner_path}" if inner_path else place
         text = self.texts[position - from_file]
         in_json = text.lstrip().startswith("{")
-        return f"--change {text}: {within}" if in_json and within else f"--change {text}"
+        return f"--change {text}: {inner_path}" if in_json and inner_path else f"--change {text}"
 
 
 def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: bool = False) -> Json:

@@ -107,14 +107,14 @@ def check_names(verdicts: Iterable[Json]) -> None:
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
-    words = [
+    unknown_names = [
         f"{verdict['asked']!r}{format_suggestion(verdict['did_you_mean'])}" for verdict in unknown
     ]
     # The existing names are the same for all hosts without similar names: listed once.
     existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
     instead = suggest_names("host", (), existing[0]) if existing else ""
-    noun = "host" if len(words) == 1 else "hosts"
-    raise NotFound(f"--host: unknown {noun} {', '.join(words)}{instead}")
+    noun = "host" if len(unknown_names) == 1 else "hosts"
+    raise NotFound(f"--host: unknown {noun} {', '.join(unknown_names)}{instead}")
 
 
 def _format_node_label(verdict: Json) -> str:
@@ -127,8 +127,8 @@ def _format_node_label(verdict: Json) -> str:
 
 def _render_short_verdict(verdict: Json) -> Text:
     if verdict["verdict"] == PASSED:
-        place = f"rank {verdict['rank']} of {verdict['of']}, weight {verdict['weight']:.3f}"
-        return Text.assemble(("passed", "bold green"), f", {place}")
+        rank = f"rank {verdict['rank']} of {verdict['of']}, weight {verdict['weight']:.3f}"
+        return Text.assemble(("passed", "bold green"), f", {rank}")
     rejecting = dict.fromkeys(reason["name"] or reason["stage"] for reason in verdict["reasons"])
     return Text.assemble(("rejected", "bold red"), f" by {', '.join(rejecting)}")
 
@@ -149,8 +149,8 @@ def _render_verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
         name = Text("  " + with_names(reason["name"] or reason["stage"], names), style="cyan")
         table.add_row(name, Text(with_names(reason["reason"], names), style="yellow"))
         if reason["changes"]:
-            words = " or ".join(change["words"] for change in reason["changes"])
-            table.add_row("", Text(f"to pass: {with_names(words, names)}"))
+            changes = " or ".join(change["words"] for change in reason["changes"])
+            table.add_row("", Text(f"to pass: {with_names(changes, names)}"))
     return Group(heading, table)
 
 
