@@ -232,8 +232,8 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         Access rules are compared with the path below the API, the path below its version, and the
         whole path.
         """
-        first = "/" + request.path_info.split("/", 2)[1] if request.path_info else ""
-        prefix = first if first in self._apis else ""
+        first_part = "/" + request.path_info.split("/", 2)[1] if request.path_info else ""
+        prefix = first_part if first_part in self._apis else ""
         name = self._apis.get(prefix)
         below = request.path_info[len(prefix) :] or "/"
         versionless = _VERSION.sub("", below, count=1) or "/"

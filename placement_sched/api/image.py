@@ -202,11 +202,14 @@ def _parse_limit(call: ApiCall) -> int:
     return PAGE if value is None else min(int(value), MAX_IMAGES_PER_PAGE)
 
 
-def build_links(call: ApiCall, last: str | None) -> dict[str, str]:
-    """Build the links to the first page and the page after ``last``, if any."""
-    *query, marker = build_next_pairs(call, last)
+def build_links(call: ApiCall, last_uuid: str | None) -> dict[str, str]:
+    """Build the links to the first page and the page after ``last_uuid``.
+
+    If ``last_uuid`` is None, there is no next page.
+    """
+    *query, marker = build_next_pairs(call, last_uuid)
     links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
-    if last is not None:
+    if last_uuid is not None:
         links["next"] = f"/v2/images?{urlencode([*query, marker])}"
     return links
 
@@ -265,9 +268,9 @@ def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
     if len(directions) > 1 and len(directions) != len(keys):
         raise Invalid("The numbers of sort_key and sort_dir parameters do not match.")
     direction = directions[0] if directions else "desc"
-    each = directions if len(directions) > 1 else [direction] * len(keys)
+    key_directions = directions if len(directions) > 1 else [direction] * len(keys)
     # A direction without a key applies to the default key.
-    return list(zip(keys, each, strict=True)) or [("created_at", direction)]
+    return list(zip(keys, key_directions, strict=True)) or [("created_at", direction)]
 
 
 @blueprint.get(_COLLECTION_PATH, policy="get_images")

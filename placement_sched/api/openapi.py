@@ -59,9 +59,9 @@ def build_document(described: Description, version: Version, server: str) -> dic
             path = PARAMETER.sub(r"{\1}", route.path).rstrip("/") or "/"
             operation = _build_operation(described, route, version)
             paths.setdefault(path, {})[route.method.lower()] = operation
-    named = {id(schema): name for name, schema in described.schemas.items()}
+    names_by_id = {id(schema): name for name, schema in described.schemas.items()}
     schemas = {
-        name: {key: _refer(value, named) for key, value in schema.items()}
+        name: {key: _refer(value, names_by_id) for key, value in schema.items()}
         for name, schema in described.schemas.items()
     }
     return {
@@ -72,7 +72,7 @@ def build_document(described: Description, version: Version, server: str) -> dic
             "description": described.about.format(version=version),
         },
         "servers": [{"url": server}],
-        "paths": _refer(paths, named),
+        "paths": _refer(paths, names_by_id),
         "components": {
             "schemas": {"Errors": _get_schema(described.errors, version), **schemas},
             "headers": _HEADERS,
@@ -81,14 +81,14 @@ def build_document(described: Description, version: Version, server: str) -> dic
     }
 
 
-def _refer(value: Any, named: Mapping[int, str]) -> Any:
+def _refer(value: Any, names_by_id: Mapping[int, str]) -> Any:
     """Replace components (compared by identity) by references to them."""
     if isinstance(value, dict):
-        if name := named.get(id(value)):
+        if name := names_by_id.get(id(value)):
             return {"$ref": f"#/components/schemas/{name}"}
         items = value.items()
-        return {key: _refer(inner, named) for key, inner in items if key != NOVA_OBJECT}
-    return [_refer(inner, named) for inner in value] if isinstance(value, list) else value
+        return {key: _refer(inner, names_by_id) for key, inner in items if key != NOVA_OBJECT}
+    return [_refer(inner, names_by_id) for inner in value] if isinstance(value, list) else value
 
 
 def _build_operation(described: Description, route: Route, version: Version) -> dict[str, Any]:

@@ -41,12 +41,12 @@ def build_next_pairs(call: ApiCall, marker: object) -> list[tuple[str, object]]:
     return [*(pair for pair in call.query if pair[0] != "marker"), ("marker", marker)]
 
 
-def build_page(call: ApiCall, collection: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
+def build_page(call: ApiCall, collection: str, items: Sequence[dict[str, Any]]) -> ApiResponse:
     """Build a page of a scheduler list, with a next link if it is full."""
     limit, _ = parse_limit_and_marker(call)
-    is_full = limit is not None and len(shown) == limit
-    marker = shown[-1]["uuid"] if shown and is_full else None
-    return with_next_link(call, f"/v1/{collection}", {collection: shown, "next": marker})
+    is_full = limit is not None and len(items) == limit
+    marker = items[-1]["uuid"] if items and is_full else None
+    return with_next_link(call, f"/v1/{collection}", {collection: items, "next": marker})
 
 
 def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:

@@ -105,17 +105,25 @@ class ApiCall:
         return self.services.policy.allows(rule, self.identity, target)
 
     def read(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+        self,
+        operation: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **keywords: P.kwargs,
     ) -> T:
         """Call ``operation`` with a read connection, and return its result."""
         with self.services.database.read() as connection:
-            return operation(connection, *args, **more)
+            return operation(connection, *args, **keywords)
 
     def write(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
+        self,
+        operation: Callable[Concatenate[Connection, P], T],
+        *args: P.args,
+        **keywords: P.kwargs,
     ) -> T:
         """Call ``operation`` in a write transaction, and return its result."""
-        return self.services.database.write(lambda connection: operation(connection, *args, **more))
+        return self.services.database.write(
+            lambda connection: operation(connection, *args, **keywords)
+        )
 
     def get_policies(self) -> Policies:
         """Return the scheduling policies of the configuration."""

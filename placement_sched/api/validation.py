@@ -15,32 +15,32 @@ from placement_sched.schemas.validation import Schema
 REPEATED = "x-repeated"
 
 
-def check_texts(document: Any, words: str) -> None:
+def check_texts(document: Any, prefix: str) -> None:
     """Reject texts in the arguments of a command that are not UTF-8.
 
     Arguments may contain any bytes. Raises :class:`Invalid` with a message that begins with
-    ``words``.
+    ``prefix``.
     """
     if invalid := find_invalid_text(document):
         text, keys = invalid
         path = shorten(build_json_path(keys), MAX_VALUE_CHARACTERS)
         problem = f"{show_value(text)} is not valid UTF-8"
-        raise Invalid(f"{words}: {problem} (at {path})", fault={"problem": problem, "path": path})
+        raise Invalid(f"{prefix}: {problem} (at {path})", fault={"problem": problem, "path": path})
 
 
 class Schemas:
     """JSON schemas, each with its first version, or a single schema."""
 
-    def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
-        dated = [
-            (BEFORE_ALL_VERSIONS, window) if isinstance(window, dict) else window
-            for window in windows
+    def __init__(self, *schemas: tuple[Version, Json | None] | Json) -> None:
+        versioned_schemas = [
+            (BEFORE_ALL_VERSIONS, schema) if isinstance(schema, dict) else schema
+            for schema in schemas
         ]
-        self.windows = tuple(
+        self.schemas = tuple(
             (since, None if schema is None else Schema(schema))
-            for since, schema in sorted(dated, key=itemgetter(0), reverse=True)
+            for since, schema in sorted(versioned_schemas, key=itemgetter(0), reverse=True)
         )
 
     def find_schema(self, version: Version) -> Schema | None:
         """Return the schema of ``version``, or None without a schema."""
-        return next((schema for since, schema in self.windows if version >= since), None)
+        return next((schema for since, schema in self.schemas if version >= since), None)

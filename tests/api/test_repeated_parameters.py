@@ -57,7 +57,7 @@ INVALID_PARAMETER_VALUES = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 def collect_parameter_schemas(api, route):
     """Return the schemas of a route's parameters in any version, by name."""
     parameters = {name: {} for name in PARAMETERS_WITHOUT_SCHEMA.get((api, route.path), ())}
-    for _, schema in route.query.windows if route.query else ():
+    for _, schema in route.query.schemas if route.query else ():
         if schema is not None:
             parameters |= schema.definition.get("properties", {})
             patterns = schema.definition.get("patternProperties", {})

@@ -240,7 +240,7 @@ class RequestDrawer:
     def _list_query_parameters(self, endpoint: Endpoint) -> list[str]:
         """Return the parameters in the schemas of a route's query string."""
         query = endpoint.route.query if endpoint.route else None
-        schemas = [schema for _, schema in query.windows if schema] if query else []
+        schemas = [schema for _, schema in query.schemas if schema] if query else []
         return [name for schema in schemas for name in schema.definition.get("properties") or ()]
 
     def _draw_query_parameter(self, names: Sequence[str]) -> tuple[str, str]:

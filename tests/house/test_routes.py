@@ -48,8 +48,8 @@ def test_routes_with_a_body_have_a_schema_at_every_version():
 def has_body_schemas(served):
     route = served.route
     if route.body is not None:
-        oldest = max(route.since, min(since for since, _ in route.body.windows))
-        schemas = [route.body.find_schema(oldest), *(schema for _, schema in route.body.windows)]
+        oldest = max(route.since, min(since for since, _ in route.body.schemas))
+        schemas = [route.body.find_schema(oldest), *(schema for _, schema in route.body.schemas)]
         return None not in schemas
     writes = route.method in {"POST", "PUT", "PATCH"}
     return not writes or served.address in (BINARY_BODY_ROUTES if route.data else BODYLESS_ROUTES)

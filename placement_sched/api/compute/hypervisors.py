@@ -43,7 +43,7 @@ SHOW = Schemas((mv.UUIDS, build_object_schema({"with_servers": TEXT})))
 @blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, errors=(404,))
 def index(call: ApiCall) -> ApiResponse:
     """List hypervisors by name, with their instances if requested."""
-    return _list_hypervisors(call, whole=False)
+    return _list_hypervisors(call, with_details=False)
 
 
 @blueprint.get(
@@ -51,7 +51,7 @@ def index(call: ApiCall) -> ApiResponse:
 )
 def detail(call: ApiCall) -> ApiResponse:
     """List hypervisors with all fields, and with their instances if requested."""
-    return _list_hypervisors(call, whole=True)
+    return _list_hypervisors(call, with_details=True)
 
 
 @blueprint.get(
@@ -123,16 +123,16 @@ def servers(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     )
 
 
-def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
-    part, after, limit = _parse_query(call)
+def _list_hypervisors(call: ApiCall, *, with_details: bool) -> ApiResponse:
+    name_pattern, after, limit = _parse_query(call)
     with_servers = _with_servers(call)
     with call.services.database.read() as connection:
-        if part is None:
+        if name_pattern is None:
             rows = compute_nodes.list_hypervisors(connection, after=after, limit=limit)
         else:
-            rows = _search(connection, part)
+            rows = _search(connection, name_pattern)
         by_host = _read_servers(connection, rows) if with_servers else None
-        if whole:
+        if with_details:
             detailed = compute_nodes.iterate_hypervisor_details(connection, rows)
             documents = [_build_document(call, row, by_host) for row in detailed]
         else:
@@ -140,20 +140,24 @@ def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
     links = {}
     if limit is not None:
         markers = [get_id(call, row) for row in rows]
-        links = build_next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
+        links = build_next_links(
+            call, f"os-hypervisors{'/detail' if with_details else ''}", markers
+        )
     return ApiResponse(body={"hypervisors": documents, **links})
 
 
 def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
-    part = call.find_value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
+    name_pattern = (
+        call.find_value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
+    )
     marker = call.find_value("marker")
-    if part is None:
-        missing = Invalid(f"marker [{marker}] not found")
+    if name_pattern is None:
+        not_found = Invalid(f"marker [{marker}] not found")
         return (
             None,
-            None if marker is None else parse_key(call, marker, missing),
+            None if marker is None else parse_key(call, marker, not_found),
             parse_page_size(call),
         )
     if marker is not None or call.find_value("limit") is not None:
@@ -161,7 +165,7 @@ def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | Non
             "Paging over hypervisors with the hypervisor_hostname_pattern query parameter "
             "is not supported."
         )
-    return part, None, None
+    return name_pattern, None, None
 
 
 def _with_servers(call: ApiCall) -> bool:
@@ -170,10 +174,10 @@ def _with_servers(call: ApiCall) -> bool:
     return value is not None and parse_boolean(value, message)
 
 
-def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    matches = compute_nodes.search_hypervisors(connection, part)
+def _search(connection: Connection, name_pattern: str) -> tuple[Hypervisor, ...]:
+    matches = compute_nodes.search_hypervisors(connection, name_pattern)
     if not matches:
-        raise NotFound(f"No hypervisor matching '{part}' could be found.")
+        raise NotFound(f"No hypervisor matching '{name_pattern}' could be found.")
     return matches
 
 
@@ -185,11 +189,11 @@ def _read_servers(connection: Connection, rows: Sequence[Hypervisor]) -> _Server
 
 
 def _get_hypervisor(connection: Connection, call: ApiCall, hypervisor_id: str) -> HypervisorDetails:
-    missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
-    row = compute_nodes.get_hypervisor(connection, parse_key(call, hypervisor_id, missing))
+    not_found = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
+    row = compute_nodes.get_hypervisor(connection, parse_key(call, hypervisor_id, not_found))
     for hypervisor in compute_nodes.iterate_hypervisor_details(connection, [row]):
         return hypervisor
-    raise missing
+    raise not_found
 
 
 def _summarize(call: ApiCall, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:

@@ -33,10 +33,10 @@ _FORCED: Json = {**_REASON, "forced_down": {"type": ["boolean", "string"], "maxL
 _NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 255}}
 
 
-def _build_name_schemas(*more: str) -> Schemas:
+def _build_name_schemas(*required_keys: str) -> Schemas:
     return Schemas(
-        (mv.OLDEST, build_object_schema(_NAMED | _REASON, *_NAMED, *more)),
-        (mv.FORCED_DOWN, build_object_schema(_NAMED | _FORCED, *_NAMED, *more)),
+        (mv.OLDEST, build_object_schema(_NAMED | _REASON, *_NAMED, *required_keys)),
+        (mv.FORCED_DOWN, build_object_schema(_NAMED | _FORCED, *_NAMED, *required_keys)),
     )
 
 

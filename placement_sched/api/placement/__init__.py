@@ -55,13 +55,13 @@ def build_unique_list(items: Json) -> Json:
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
-def build_strict_map(pattern: str, value: Json, **more: Any) -> Json:
+def build_strict_map(pattern: str, value: Json, **keywords: Any) -> Json:
     """Build the schema of an object whose keys match ``pattern``."""
     return {
         "type": "object",
         "patternProperties": {pattern: value},
         "additionalProperties": False,
-        **more,
+        **keywords,
     }
 
 
@@ -77,8 +77,8 @@ def merge_by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, 
     ``changes`` are sorted by version. Each change has the properties that are new or different.
     """
     properties: Json = {}
-    for since, changed in changes:
-        properties = properties | changed
+    for since, new_properties in changes:
+        properties = properties | new_properties
         yield since, properties
 
 
@@ -100,13 +100,15 @@ def find_latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime
 
 
 def with_last_modified(
-    call: ApiCall, body: Any, records: Iterable[Dated] = (), **more: Any
+    call: ApiCall, body: Any, records: Iterable[Dated] = (), **response_fields: Any
 ) -> ApiResponse:
     """Build a response whose Last-Modified is the latest change of records.
 
     Without records, it is the current time.
     """
-    return ApiResponse(body=body, last_modified=find_latest_change(call, records), **more)
+    return ApiResponse(
+        body=body, last_modified=find_latest_change(call, records), **response_fields
+    )
 
 
 @contextmanager

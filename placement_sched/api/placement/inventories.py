@@ -100,7 +100,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     provider = resource_providers.lock_by_uuid(connection, uuid)
     inventory = read_inventory(name, call.body)
     _check_reserved(call, [inventory], uuid, prefix)
-    reject_unknown(connection, [name], prefix)
+    reject_unknown_resource_classes(connection, [name], prefix)
     if _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
     location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
@@ -149,7 +149,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     new_inventories = [read_inventory(name, document) for name, document in documents.items()]
     _check_reserved(call, new_inventories, uuid, _build_update_error(uuid))
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
-    reject_unknown(connection, documents, prefix)
+    reject_unknown_resource_classes(connection, documents, prefix)
     inventories.replace(connection, provider, new_inventories, call.read_clock())
     resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return _build_list_response(
@@ -205,14 +205,16 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     return ApiResponse(status=204)
 
 
-def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
+def reject_unknown_resource_classes(
+    connection: Connection, names: Iterable[str], prefix: str
+) -> None:
     """Reject names of resource classes that do not exist.
 
-    Raises :class:`Invalid` with a message that begins with ``words``.
+    Raises :class:`Invalid` with a message that begins with ``prefix``.
     """
     ids = resource_classes.map_ids(connection, names)
-    if missing := sorted(set(names) - set(ids)):
-        raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
+    if unknown_names := sorted(set(names) - set(ids)):
+        raise Invalid(f"{prefix}: No such resource class {', '.join(unknown_names)}.")
 
 
 def read_inventory(name: str, document: Mapping[str, Any]) -> Inventory:
@@ -245,12 +247,16 @@ def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
 
 
 def _write(
-    call: ApiCall, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
+    call: ApiCall,
+    connection: Connection,
+    provider: Provider,
+    inventory: Inventory,
+    **response_fields: Any,
 ) -> ApiResponse:
     inventories.put(connection, {provider.id: [inventory]}, call.read_clock())
     resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return placement.with_last_modified(
-        call, _show_document(inventory, provider.generation + 1), **more
+        call, _show_document(inventory, provider.generation + 1), **response_fields
     )
 
 

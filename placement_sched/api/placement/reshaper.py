@@ -4,7 +4,11 @@
 from placement_sched.api import placement
 from placement_sched.api.placement import allocations
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.inventories import BY_CLASS, read_inventory, reject_unknown
+from placement_sched.api.placement.inventories import (
+    BY_CLASS,
+    read_inventory,
+    reject_unknown_resource_classes,
+)
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -64,7 +68,7 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
         name for claim in claims for amounts in claim.allocations.values() for name in amounts
     }
     providers = lock_reshape(connection, generations, claims)
-    reject_unknown(connection, names | allocated, "malformed reshaper data")
+    reject_unknown_resource_classes(connection, names | allocated, "malformed reshaper data")
     # As in OpenStack placement, the reserved amount may exceed the total, so that the reshape of
     # an upgrade does not fail on such an inventory. Nothing can be claimed from it.
     inventories = {

@@ -84,7 +84,7 @@ LIST = Schemas(
 
 
 def _build_provider_schema(since: Version) -> Json:
-    relations = (rel for rel, added in _LINKS if since.has(added))
+    relations = (rel for rel, first_version in _LINKS if since.has(first_version))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
     links = placement.build_links_schema("self", *relations)
     return build_strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
@@ -195,9 +195,9 @@ def remove(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(status=204)
 
 
-def _build_response(call: ApiCall, provider: Provider, **more: Any) -> ApiResponse:
+def _build_response(call: ApiCall, provider: Provider, **response_fields: Any) -> ApiResponse:
     return placement.with_last_modified(
-        call, _as_document(call, provider, _render_links(call)), [provider], **more
+        call, _as_document(call, provider, _render_links(call)), [provider], **response_fields
     )
 
 

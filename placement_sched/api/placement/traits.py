@@ -179,8 +179,8 @@ def _resolve_names(
     retained = [trait for trait in current if trait.name in names]
     unknown = names.difference(trait.name for trait in retained)
     rows = traits.list_by_names(connection, unknown) if unknown else ()
-    if missing := sorted(unknown.difference(trait.name for trait in rows)):
-        raise Invalid(f"No such trait {', '.join(missing)}")
+    if nonexistent_names := sorted(unknown.difference(trait.name for trait in rows)):
+        raise Invalid(f"No such trait {', '.join(nonexistent_names)}")
     return tuple(sorted([*retained, *rows], key=lambda trait: trait.id))
 
 

@@ -116,11 +116,11 @@ def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
 
 
 def _with_names(connection: Connection, page: Json) -> Json:
-    uuids = {place["uuid"] for entry in page["decisions"] for place in entry["instances"]}
+    uuids = {instance["uuid"] for entry in page["decisions"] for instance in entry["instances"]}
     names = instances.map_display_names(connection, uuids) if uuids else {}
     for entry in page["decisions"]:
-        for place in entry["instances"]:
-            place["name"] = names.get(place["uuid"])
+        for instance in entry["instances"]:
+            instance["name"] = names.get(instance["uuid"])
     return page
 
 

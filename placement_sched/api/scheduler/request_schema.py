@@ -60,8 +60,8 @@ _FORBIDDEN_AGGREGATES = parts.build_list_schema(parts.UUID, maxItems=MAX_FORBIDD
 _NAMES = parts.make_nullable(parts.build_list_schema(parts.NAME, maxItems=MAX_NAMES))
 
 
-def _build_nullable_enum(*words: str) -> Json:
-    return parts.make_nullable({"type": "string", "enum": list(words)})
+def _build_nullable_enum(*values: str) -> Json:
+    return parts.make_nullable({"type": "string", "enum": list(values)})
 
 
 _DESTINATION = parts.build_object_schema(
