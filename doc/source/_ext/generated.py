@@ -26,8 +26,7 @@ import placement_sched
 from placement_sched import limits
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.request import get_status
-from placement_sched.api.scheduler.routes import ALSO_HERE
-from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
+from placement_sched.api.scheduler.routes import DEFAULT_CODES, SCHEDULER_CODES
 from placement_sched.config.conf import create_conf
 from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
 from placement_sched.config.settings import AliasedBoolOpt
@@ -229,7 +228,7 @@ def codes() -> set[str]:
     The scheduler API has more, from tables.
     """
     package = Path(placement_sched.__file__).parent
-    return {*SCHEDULER_CODES.values(), *ALSO_HERE.values()} | {
+    return {*DEFAULT_CODES.values(), *SCHEDULER_CODES.values()} | {
         value
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
