@@ -188,7 +188,7 @@ Change = Callable[[Json, str | None], Json]
 
 
 @dataclass(slots=True)
-class _Flight:
+class _ActiveMove:
     """A move that nova is carrying out.
 
     ``is_own`` is true if this execution started it. ``problem`` is the error of a request whose
@@ -222,10 +222,10 @@ class PlanExecution:
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
     _waiting: deque[RunMove] = field(default_factory=deque)
-    _flights: dict[str, _Flight] = field(default_factory=dict)
+    _active_moves: dict[str, _ActiveMove] = field(default_factory=dict)
     _has_failed: bool = False
     #: Whether the next move was rejected and waits for the end of another move.
-    _is_held: bool = False
+    _is_blocked: bool = False
 
     def run(self, moves: Sequence[RunMove]) -> str:
         """Carry out the open moves, and return the new state of the run.
@@ -236,12 +236,12 @@ class PlanExecution:
         state = STOPPED
         try:
             self._sort_open_moves([move for move in moves if move.state not in FINAL_STATES])
-            while self._flights or (self._waiting and not self._has_failed):
+            while self._active_moves or (self._waiting and not self._has_failed):
                 self._start_moves()
-                if self._flights:
+                if self._active_moves:
                     self.sleep(POLL_SECONDS)
-                    for flight in list(self._flights.values()):
-                        self._poll(flight)
+                    for active_move in list(self._active_moves.values()):
+                        self._poll(active_move)
             state = FAILED if self._has_failed else DONE
         except KeyboardInterrupt:
             pass
@@ -262,7 +262,7 @@ class PlanExecution:
             if move.was_started:
                 server = self.nova.find_server(move.instance)
                 if server is not None and _is_busy(server):
-                    self._add_flight(move, is_own=False)
+                    self._add_active_move(move, is_own=False)
                     continue
                 if server and server.host == move.target and server.status != _ERROR:
                     self._end_move(move, DONE)
@@ -275,13 +275,13 @@ class PlanExecution:
         A rejected move may need capacity that an unfinished move will free. It is checked again
         when a move ends.
         """
-        while self._waiting and not self._has_failed and not self._is_held:
-            if len(self._flights) >= self.parallel:
+        while self._waiting and not self._has_failed and not self._is_blocked:
+            if len(self._active_moves) >= self.parallel:
                 return
             if self._start(self._waiting[0]):
                 self._waiting.popleft()
             else:
-                self._is_held = True
+                self._is_blocked = True
 
     def _start(self, move: RunMove) -> bool:
         """Start, skip or fail a move, or return False if it has to wait."""
@@ -295,7 +295,7 @@ class PlanExecution:
         elif server.task_state is not None:
             self._end_move(move, FAILED, f"nova works on it: its task state is {server.task_state}")
         elif rejection := self.change({"state": STARTED}, move.instance)["rejection"]:
-            if self._flights:
+            if self._active_moves:
                 return False
             self._end_move(move, FAILED, f"{move.target} rejects it now: {rejection}")
         else:
@@ -306,78 +306,82 @@ class PlanExecution:
     def _request_migration(self, move: RunMove, server: NovaServer) -> None:
         is_cold = self.method == COLD or server.status == _SHUT_OFF
         migrate = self.nova.cold_migrate if is_cold else self.nova.live_migrate
-        flight = self._add_flight(move)
+        active_move = self._add_active_move(move)
         try:
             rejection = migrate(move.instance, move.target)
         except ServiceFailed as failure:
             # nova may have begun the migration. The next poll shows whether it has.
-            flight.problem = failure.detail
+            active_move.problem = failure.detail
             return
         if rejection:
             self._end_move(move, FAILED, rejection)
 
-    def _add_flight(self, move: RunMove, *, is_own: bool = True) -> _Flight:
-        flight = _Flight(move, self.monotonic() + self.timeout, is_own=is_own)
-        self._flights[move.instance] = flight
-        return flight
+    def _add_active_move(self, move: RunMove, *, is_own: bool = True) -> _ActiveMove:
+        active_move = _ActiveMove(move, self.monotonic() + self.timeout, is_own=is_own)
+        self._active_moves[move.instance] = active_move
+        return active_move
 
-    def _poll(self, flight: _Flight) -> None:
+    def _poll(self, active_move: _ActiveMove) -> None:
         """Read the instance of a move from nova, and end the move if possible."""
         try:
-            server = self.nova.find_server(flight.move.instance)
+            server = self.nova.find_server(active_move.move.instance)
         except ServiceFailed:
-            flight.poll_failures += 1
-            if flight.poll_failures >= MAX_POLL_FAILURES:
+            active_move.poll_failures += 1
+            if active_move.poll_failures >= MAX_POLL_FAILURES:
                 raise
             return
-        flight.poll_failures = 0
-        self._follow(flight, server)
+        active_move.poll_failures = 0
+        self._follow(active_move, server)
 
-    def _follow(self, flight: _Flight, server: NovaServer | None) -> None:
-        move = flight.move
+    def _follow(self, active_move: _ActiveMove, server: NovaServer | None) -> None:
+        move = active_move.move
         if server is None:
             self._end_move(move, SKIPPED, "it was deleted during its move")
         elif server.status == _ERROR:
             self._end_move(move, FAILED, _describe_error(server))
-        elif server.status == _TO_CONFIRM and server.task_state is None and not flight.is_confirmed:
-            self._confirm(flight, server)
+        elif (
+            server.status == _TO_CONFIRM
+            and server.task_state is None
+            and not active_move.is_confirmed
+        ):
+            self._confirm(active_move, server)
         elif _is_busy(server):
-            if self.monotonic() >= flight.deadline:
+            if self.monotonic() >= active_move.deadline:
                 self._end_move(move, FAILED, f"nova has not finished it after {self.timeout:g} s")
         elif server.host == move.target:
             self._end_move(move, DONE)
-        elif not flight.is_own:
+        elif not active_move.is_own:
             # The migration of an earlier execution has failed: the move is checked again.
-            del self._flights[move.instance]
+            del self._active_moves[move.instance]
             self._waiting.appendleft(move)
-            self._is_held = False
+            self._is_blocked = False
         else:
-            self._end_move(move, FAILED, self._explain_failure(flight, server))
+            self._end_move(move, FAILED, self._explain_failure(active_move, server))
 
-    def _confirm(self, flight: _Flight, server: NovaServer) -> None:
-        move = flight.move
+    def _confirm(self, active_move: _ActiveMove, server: NovaServer) -> None:
+        move = active_move.move
         if server.host != move.target:
             self._end_move(
                 move, FAILED, f"it is on {server.host}, not on {move.target}: not confirmed"
             )
             return
-        flight.is_confirmed = True
+        active_move.is_confirmed = True
         rejection = self.nova.confirm(move.instance)
         if rejection and self.nova.find_migration_status(move.instance) not in _CONFIRMING:
             self._end_move(move, FAILED, rejection)
 
-    def _explain_failure(self, flight: _Flight, server: NovaServer) -> str:
-        if server.host != flight.move.source:
-            return f"it is on {server.host} now, not on {flight.move.target}"
-        if flight.problem:
-            return flight.problem
+    def _explain_failure(self, active_move: _ActiveMove, server: NovaServer) -> str:
+        if server.host != active_move.move.source:
+            return f"it is on {server.host} now, not on {active_move.move.target}"
+        if active_move.problem:
+            return active_move.problem
         status = self.nova.find_migration_status(server.uuid)
         status_note = "" if status is None else f": the status of nova's migration is {status}"
         return f"it is still on {server.host}{status_note}"
 
     def _end_move(self, move: RunMove, state: str, error: str | None = None) -> None:
-        self._flights.pop(move.instance, None)
-        self._is_held = False
+        self._active_moves.pop(move.instance, None)
+        self._is_blocked = False
         self._has_failed = self._has_failed or state == FAILED
         text = None if error is None else shorten(error, MAX_MESSAGE_CHARACTERS)
         self.change({"state": state, "error": text}, move.instance)
