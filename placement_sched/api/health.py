@@ -21,7 +21,7 @@ from placement_sched.api.request import RETRY_AFTER, build_origin
 from placement_sched.api.routing import Services
 from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
-from placement_sched.operations.nova_cloud import compute_reading_age, is_read_from_nova
+from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 
 #: The link relations and paths for monitoring, which need no token.
 _MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
@@ -109,8 +109,8 @@ def _describe_nova_age(services: Services) -> dict[str, Any]:
     if not is_read_from_nova(services.settings):
         return {}
     with services.database.read() as connection:
-        reading = compute_reading_age(connection, services.clock())
-    return {"nova": {"read_seconds_ago": reading.oldest, "cells_away": list(reading.away)}}
+        age = compute_nova_data_age(connection, services.clock())
+    return {"nova": {"read_seconds_ago": age.seconds, "cells_away": list(age.down_cells)}}
 
 
 def _build_version(api: ApiEntry, base: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from placement_sched.errors import Error
 from placement_sched.model.clock import Clock
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 
@@ -216,7 +216,7 @@ class Route:
     documented_body: Json | None = None
     data: bool = False
     takes_many: bool = False
-    changes: NovaNoun | None = None
+    changes: NovaObjectKind | None = None
     subject: Callable[..., None] | None = None
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)

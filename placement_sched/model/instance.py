@@ -222,7 +222,7 @@ class NovaCell:
     failure: str | None = None
 
     @property
-    def is_away(self) -> bool:
+    def is_down(self) -> bool:
         """Return whether the last query to the cell's database failed."""
         return self.away_since is not None
 

@@ -31,7 +31,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.compute_node import Service
 from placement_sched.model.provider import SHARES, compute_capacity
 from placement_sched.operations.adopt import find_missing_standards
-from placement_sched.operations.nova_cloud import compute_reading_age, is_read_from_nova
+from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, Verified, Violation
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
@@ -200,14 +200,14 @@ def _check_reading(database: Database, schema: Result, settings: Settings, clock
     if schema.code is Code.FAILURE:
         return Result(Code.FAILURE, _NOT_CHECKED)
     with database.read() as connection:
-        reading = compute_reading_age(connection, clock())
-    if reading.oldest is None:
+        age = compute_nova_data_age(connection, clock())
+    if age.seconds is None:
         problem = 'No cell of nova has been read yet. Run the "placement-sched nova adopt" command.'
-    elif reading.away:
-        problem = f"The databases of these cells are unavailable: {', '.join(reading.away)}."
-    elif reading.oldest > max(_MIN_OUTDATED_AGE, 3 * settings.scheduler.nova_sync_interval):
+    elif age.down_cells:
+        problem = f"The databases of these cells are unavailable: {', '.join(age.down_cells)}."
+    elif age.seconds > max(_MIN_OUTDATED_AGE, 3 * settings.scheduler.nova_sync_interval):
         problem = (
-            f"A cell of nova was last read {reading.oldest} seconds ago. Check that "
+            f"A cell of nova was last read {age.seconds} seconds ago. Check that "
             'placement-sched nova-scheduler runs, or run the "placement-sched nova sync" command.'
         )
     else:

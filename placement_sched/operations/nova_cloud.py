@@ -20,7 +20,7 @@ from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import cells
 
 
-class NovaNoun(Enum):
+class NovaObjectKind(Enum):
     """Kind of object in nova's databases, with the way to change it."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
@@ -38,38 +38,38 @@ class NovaNoun(Enum):
 
 
 #: Sections of a fleet file whose objects are read from nova's databases.
-SECTIONS: Mapping[str, NovaNoun] = MappingProxyType(
+SECTIONS: Mapping[str, NovaObjectKind] = MappingProxyType(
     {
-        "server_groups": NovaNoun.SERVER_GROUPS,
-        "aggregates": NovaNoun.HOST_AGGREGATES,
-        "hosts": NovaNoun.COMPUTE_NODES,
-        "services": NovaNoun.SERVICES,
-        "instances": NovaNoun.INSTANCES,
+        "server_groups": NovaObjectKind.SERVER_GROUPS,
+        "aggregates": NovaObjectKind.HOST_AGGREGATES,
+        "hosts": NovaObjectKind.COMPUTE_NODES,
+        "services": NovaObjectKind.SERVICES,
+        "instances": NovaObjectKind.INSTANCES,
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingAge:
+class NovaDataAge:
     """The age of the records that were read from nova's cells.
 
-    ``oldest`` is the age in seconds of the oldest reading of a cell, or None if no cell was read
-    yet. ``away`` are the titles of the cells whose databases are unavailable.
+    ``seconds`` is the age of the oldest reading of a cell, or None if no cell was read yet.
+    ``down_cells`` are the titles of the cells whose databases are unavailable.
     """
 
-    oldest: int | None
-    away: tuple[str, ...] = ()
+    seconds: int | None
+    down_cells: tuple[str, ...] = ()
 
 
-def compute_reading_age(connection: Connection, now: datetime) -> ReadingAge:
+def compute_nova_data_age(connection: Connection, now: datetime) -> NovaDataAge:
     """Return the age of the records of nova's cells, in a single statement."""
     all_cells = cells.list_cells(connection)
     ages = [
         None if cell.read_at is None else (now - cell.read_at).total_seconds() for cell in all_cells
     ]
     read = [age for age in ages if age is not None]
-    away = tuple(cell.title for cell in all_cells if cell.is_away)
-    return ReadingAge(max(0, int(max(read))) if read else None, away)
+    down_cells = tuple(cell.title for cell in all_cells if cell.is_down)
+    return NovaDataAge(max(0, int(max(read))) if read else None, down_cells)
 
 
 def is_read_from_nova(settings: Settings) -> bool:
@@ -77,15 +77,15 @@ def is_read_from_nova(settings: Settings) -> bool:
     return bool(settings.api_database.connection)
 
 
-def check_not_read_from_nova(noun: NovaNoun, settings: Settings) -> None:
+def check_not_read_from_nova(kind: NovaObjectKind, settings: Settings) -> None:
     """Raise :class:`ManagedByNova` if objects are read from nova's databases."""
     if is_read_from_nova(settings):
-        raise ManagedByNova(noun.rejection)
+        raise ManagedByNova(kind.rejection)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
     """Raise :class:`DocumentError` if a fleet file changes objects of nova."""
     if is_read_from_nova(settings) and isinstance(document, Mapping):
-        for section, noun in SECTIONS.items():
+        for section, kind in SECTIONS.items():
             if document.get(section):
-                raise DocumentError(noun.rejection.removesuffix("."), section, at_key=True)
+                raise DocumentError(kind.rejection.removesuffix("."), section, at_key=True)

@@ -242,7 +242,7 @@ def _select_not_recorded() -> Select[Any]:
     and a client allocated again for the same uuid. Hosts of nova cells whose database is
     unreachable are skipped, because records of their instances may be missing.
     """
-    is_away = sa.exists().where(
+    is_in_down_cell = sa.exists().where(
         _NODES.host == _PLACES.host,
         cells.c.uuid == _NODES.cell_uuid,
         cells.c.away_since.is_not(None),
@@ -261,7 +261,7 @@ def _select_not_recorded() -> Select[Any]:
             MAY_BE_CLAIMED,
             _INSTANCES.id.is_(None),
             sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _PLACES.instance_uuid)),
-            ~is_away,
+            ~is_in_down_cell,
         )
     )
 

@@ -20,7 +20,7 @@ from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.errors import NotFound, Unavailable
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 
 CONVENTIONS_PAGE = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
 MAX_BODY = 1024
@@ -47,7 +47,7 @@ def _build_object_schema(**properties):
     body=_build_object_schema(mend={"type": "object"}),
     query=_build_object_schema(kind={"type": "string"}),
     subject=find_thing,
-    changes=NovaNoun.SERVICES,
+    changes=NovaObjectKind.SERVICES,
 )
 def update_thing(_call, name):
     return ApiResponse(body={"mended": name})

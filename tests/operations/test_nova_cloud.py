@@ -6,7 +6,7 @@ import re
 import pytest
 
 from placement_sched.app import APIS
-from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
+from placement_sched.operations.nova_cloud import NovaObjectKind, is_read_from_nova
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_report
 from tests.support.versions import LATEST_HEADERS
@@ -76,7 +76,7 @@ def test_every_write_of_nova_managed_resources_is_rejected():
     (caching,) = writes - expected
     assert caching[2].endswith("/images")  # the caching of images changes nothing in nova
     assert expected <= writes
-    assert {route.changes for _, route in ROUTES_OF_NOVA_OBJECTS} == set(NovaNoun)
+    assert {route.changes for _, route in ROUTES_OF_NOVA_OBJECTS} == set(NovaObjectKind)
 
 
 def test_reads_of_nova_managed_objects_are_200_and_unauthorized_writes_403(nova_managed_app):

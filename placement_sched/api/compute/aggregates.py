@@ -16,7 +16,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.aggregates import Zone
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.schemas.parts import (
     HOST,
     KEY,
@@ -29,7 +29,7 @@ from placement_sched.schemas.parts import (
 )
 from placement_sched.store.compute.host_aggregates import read_snapshot
 
-blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
+blueprint = Blueprint("os_aggregates", __name__, changes=NovaObjectKind.HOST_AGGREGATES)
 
 _POLICY = "os_compute_api:os-aggregates"
 _COLLECTION_PATH = "/v2.1/os-aggregates"

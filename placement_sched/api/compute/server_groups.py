@@ -15,12 +15,12 @@ from placement_sched.limits import MAX_PAGE
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, POLICIES, ServerGroup
 from placement_sched.model.document import Json
 from placement_sched.operations import services
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.schemas.parts import GROUP_POLICY, PRINTABLE_NAME, build_object_schema
 from placement_sched.store.compute import server_groups as store
 
-blueprint = Blueprint("os_server_groups", __name__, changes=NovaNoun.SERVER_GROUPS)
+blueprint = Blueprint("os_server_groups", __name__, changes=NovaObjectKind.SERVER_GROUPS)
 
 _POLICY = "os_compute_api:os-server-groups"
 _COLLECTION_PATH = "/v2.1/os-server-groups"

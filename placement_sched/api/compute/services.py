@@ -14,12 +14,12 @@ from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations import services as operations
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.operations.services import ServiceChange
 from placement_sched.schemas.parts import DISABLED_REASON, HOST, SERVICE_STATUS, build_object_schema
 from placement_sched.store.compute import services
 
-blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
+blueprint = Blueprint("os_services", __name__, changes=NovaObjectKind.SERVICES)
 
 _POLICY = "os_compute_api:os-services"
 _COLLECTION_PATH = "/v2.1/os-services"

@@ -15,7 +15,7 @@ from placement_sched.limits import MAX_REPORTS
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.operations import reports
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.schemas.node_report import SENT_REPORT, parse
@@ -27,7 +27,7 @@ _OMITTED = {"version", "created_at", "updated_at"}
 _FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _OMITTED)
 _FILTERS = ("host", "hypervisor_hostname")
 
-blueprint = Blueprint("compute_nodes", __name__, changes=NovaNoun.COMPUTE_NODES)
+blueprint = Blueprint("compute_nodes", __name__, changes=NovaObjectKind.COMPUTE_NODES)
 
 _COLLECTION_PATH = "/v1/compute_nodes"
 _ITEM_PATH = "/v1/compute_nodes/<uuid>"

@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.operations import services as operations
-from placement_sched.operations.nova_cloud import NovaNoun
+from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.scheduler import request
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import normalize_uuid
@@ -24,7 +24,7 @@ _NAMES = ("host", "node", "project_id", "user_id")
 _STATES = ("vm_state", "task_state")
 _FILTERS = ("host", "node", "project_id")
 
-blueprint = Blueprint("instances", __name__, changes=NovaNoun.INSTANCES)
+blueprint = Blueprint("instances", __name__, changes=NovaObjectKind.INSTANCES)
 
 _COLLECTION_PATH = "/v1/instances"
 _ITEM_PATH = "/v1/instances/<uuid>"

@@ -354,7 +354,7 @@ class NovaCells:
         with self.database.read() as connection:
             recorded = {cell.uuid: cell for cell in cells.list_cells(connection)}
         for cell in self.away:
-            if cell.uuid in recorded and not recorded[cell.uuid].is_away:
+            if cell.uuid in recorded and not recorded[cell.uuid].is_down:
                 cell.away_until = None
 
     def record_read(self) -> None:

@@ -63,9 +63,9 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, 
         assert len(compute_nodes.search(connection)) == 2
     state = read_cells(database)["two"]
     assert findings.away == ("cell two",)
-    assert state.is_away
+    assert state.is_down
     assert "no such table" in state.failure
-    assert not read_cells(database)["one"].is_away
+    assert not read_cells(database)["one"].is_down
 
 
 @pytest.mark.usefixtures("disable_retry_pauses")
@@ -74,7 +74,7 @@ def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     follower.sync_all()
     make_cell_unavailable(cloud, "two")
     follower.refresh()
-    assert read_cells(database)["two"].is_away
+    assert read_cells(database)["two"].is_down
     make_cell_available(cloud, "two")
     cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
     follower.sync_changes()
@@ -106,7 +106,7 @@ def test_requests_do_not_query_an_unavailable_cell(make_follower, cloud, databas
     follower.refresh()
     make_cell_available(cloud, "two")
     follower.refresh()
-    assert read_cells(database)["two"].is_away
+    assert read_cells(database)["two"].is_down
 
 
 @pytest.fixture
@@ -132,10 +132,10 @@ def test_background_sync_retries_an_unavailable_cell_early(
     make_cell_available(cloud, "two")
     advance_clock(follower.sync_due() - 0.1)
     follower.sync_due()
-    assert read_cells(database)["two"].is_away
+    assert read_cells(database)["two"].is_down
     advance_clock(0.1)
     follower.sync_due()
-    assert not read_cells(database)["two"].is_away
+    assert not read_cells(database)["two"].is_down
 
 
 def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, read_service):
