@@ -40,11 +40,11 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.checks import verify_invariants
 from placement_sched.operations.provider_sync import (
-    OwnPlacement,
+    LocalPlacement,
     Placement,
     SyncRun,
     group_by_name,
-    read_own_hosts,
+    read_local_hosts,
     sync_aggregates,
     sync_traits,
 )
@@ -238,11 +238,11 @@ def _synchronize(
             database = stack.enter_context(Database(read_settings(arguments.config_file)))
             check_file_exists(database, "--url, --compute-url and --os-cloud use services")
         read_hosts = (
-            partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
+            partial(read_remote_hosts, compute) if compute else partial(read_local_hosts, database)
         )
         placement: Placement
         if remote is None:
-            placement = OwnPlacement(database, utcnow, own_hosts=compute is None)
+            placement = LocalPlacement(database, utcnow, has_local_hosts=compute is None)
         else:
             record = stack.enter_context(open_trait_file(state, remote.url)) if state else None
             placement = RemotePlacement(remote, record)

@@ -184,18 +184,18 @@ class RemotePlacement:
 
     def update_record(
         self,
-        rebound: Mapping[ProviderTrait, str],
-        forgotten: Collection[ProviderTrait],
+        new_aggregates: Mapping[ProviderTrait, str],
+        removed_pairs: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],
     ) -> None:
         """Update the pairs of provider and trait in the record, and write it.
 
-        ``rebound`` maps recorded pairs to their new host aggregates, ``forgotten`` has the pairs to
-        remove, and ``planned`` has the pairs that the run is going to add.
+        ``new_aggregates`` maps recorded pairs to their new host aggregates, ``removed_pairs`` has
+        the pairs to remove, and ``planned`` has the pairs that the run is going to add.
         """
         if self._record is not None:
-            self._record.aggregates.update(rebound)
-            for pair in forgotten:
+            self._record.aggregates.update(new_aggregates)
+            for pair in removed_pairs:
                 del self._record.aggregates[pair]
             self._record.save(planned)
 

@@ -49,7 +49,7 @@ Note = Callable[[str], None]
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
-def read_own_hosts(database: Database) -> HostMap:
+def read_local_hosts(database: Database) -> HostMap:
     """Read the current host aggregates, hosts and nodes, in three statements."""
     with database.read() as connection:
         return host_aggregates.read_host_map(connection)
@@ -68,19 +68,20 @@ def map_required_pairs(
     return dict(required)
 
 
-class OwnPlacement:
+class LocalPlacement:
     """The providers in this database, with a record of the added traits.
 
-    Each batch of changes is a transaction. With ``own_hosts``, the host aggregates are also in this
-    database. A batch then locks them, and skips changes that no host aggregate requires any more.
+    Each batch of changes is a transaction. With ``has_local_hosts``, the host aggregates are also
+    in this database. A batch then locks them, and skips changes that no host aggregate requires any
+    more.
     """
 
     #: A transaction of this size takes well under a second.
     batch = 2000
     has_record = True
 
-    def __init__(self, database: Database, clock: Clock, *, own_hosts: bool) -> None:
-        self._database, self._clock, self._own_hosts = database, clock, own_hosts
+    def __init__(self, database: Database, clock: Clock, *, has_local_hosts: bool) -> None:
+        self._database, self._clock, self._has_local_hosts = database, clock, has_local_hosts
 
     def map_providers(
         self, attribute: SyncedAttribute, names: Collection[str]
@@ -114,7 +115,7 @@ class OwnPlacement:
 
         def apply_change(connection: Connection) -> ChangeResult:
             attribute, name, providers, adding = change
-            if self._own_hosts:
+            if self._has_local_hosts:
                 change_counters.hold_version(connection, host_aggregates.SUBJECT)
                 required = map_required_pairs(host_aggregates.read_host_map(connection), attribute)
                 providers = {
@@ -147,26 +148,26 @@ class OwnPlacement:
 
     def update_record(
         self,
-        rebound: Mapping[ProviderTrait, str],
-        forgotten: Collection[ProviderTrait],
+        new_aggregates: Mapping[ProviderTrait, str],
+        removed_pairs: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
         """Update the record of the added traits.
 
-        ``rebound`` maps recorded pairs to the aggregates that require them now. The pairs in
-        ``forgotten`` are removed. Every update also removes the pairs of deleted providers.
+        ``new_aggregates`` maps recorded pairs to the aggregates that require them now. The pairs in
+        ``removed_pairs`` are removed. Every update also removes the pairs of deleted providers.
         """
 
         def write_record(connection: Connection) -> None:
             traits.forget_outlived(connection)
-            traits.rebind_synced(connection, rebound, self._clock())
-            traits.forget_synced(connection, forgotten)
+            traits.rebind_synced(connection, new_aggregates, self._clock())
+            traits.forget_synced(connection, removed_pairs)
 
-        if rebound or forgotten:
+        if new_aggregates or removed_pairs:
             self._database.write(write_record)
 
 
-Placement = OwnPlacement | RemotePlacement
+Placement = LocalPlacement | RemotePlacement
 
 
 def group_by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
@@ -362,32 +363,32 @@ def _synchronize(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
         for pair, aggregate in placement.read_record().items()
         if everything or aggregate in uuids
     }
-    named = {trait for each in scope for trait in each.reserving_traits}
-    traits = named | {trait for _, trait in record}
+    reserving_traits = {trait for each in scope for trait in each.reserving_traits}
+    traits = reserving_traits | {trait for _, trait in record}
     existing = placement.find_existing_traits(traits) if traits else frozenset[str]()
     carriers = placement.map_providers("traits", existing)
-    rejected = {name for name in named - existing if not _CUSTOM_NAME.fullmatch(name)}
+    rejected = {name for name in reserving_traits - existing if not _CUSTOM_NAME.fullmatch(name)}
     lacking = {
         (provider, trait): next(uuid for uuid in requiring if uuid in uuids)
         for (provider, trait), requiring in required.items()
         if trait not in rejected and provider not in carriers.get(trait, ())
         if not uuids.isdisjoint(requiring)
     }
-    over = record.keys() - required.keys() - _find_hidden_pairs(hosts, record)
+    outdated = record.keys() - required.keys() - _find_pairs_of_unlisted_nodes(hosts, record)
     required_elsewhere = _find_required_elsewhere(
-        hosts, {pair: record[pair] for pair in over}, placement
+        hosts, {pair: record[pair] for pair in outdated}, placement
     )
-    over -= required_elsewhere.keys()
-    carried = {(uuid, trait): "" for uuid, trait in over if uuid in carriers.get(trait, ())}
-    rebound = {
+    outdated -= required_elsewhere.keys()
+    carried = {(uuid, trait): "" for uuid, trait in outdated if uuid in carriers.get(trait, ())}
+    new_aggregates = {
         pair: required[pair][0]
         for pair, aggregate in record.items()
         if pair in required and aggregate not in required[pair]
     }
     run.problems += [*_report_rejected_traits(scope, rejected), *required_elsewhere.values()]
     if not run.dry_run:
-        placement.update_record(rebound, over - carried.keys(), lacking)
-    for trait in sorted(named - existing - rejected):
+        placement.update_record(new_aggregates, outdated - carried.keys(), lacking)
+    for trait in sorted(reserving_traits - existing - rejected):
         if not run.dry_run:
             placement.create_trait(trait)
             run.note(f"trait {trait} created")
@@ -399,19 +400,21 @@ def _synchronize(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     )
 
 
-def _find_hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
+def _find_pairs_of_unlisted_nodes(
+    hosts: HostMap, record: Collection[ProviderTrait]
+) -> set[ProviderTrait]:
     """Return recorded pairs whose provider may be an unlisted compute node.
 
     If a host has no node in the list of compute nodes, any provider that is not a listed node may
     be its node. Such a provider therefore keeps the traits that the host's aggregates require.
     """
-    hidden = {
+    protected_traits = {
         trait
         for aggregate in hosts.aggregates
         if any(not hosts.nodes.get(host) for host in aggregate.hosts)
         for trait in aggregate.reserving_traits
     }
-    return {pair for pair in record if pair[1] in hidden and pair[0] not in hosts.host_of}
+    return {pair for pair in record if pair[1] in protected_traits and pair[0] not in hosts.host_of}
 
 
 def _find_required_elsewhere(

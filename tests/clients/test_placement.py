@@ -24,7 +24,7 @@ from placement_sched.model.aggregates import SyncCode
 from placement_sched.model.retry import MAX_ATTEMPTS
 from placement_sched.operations.provider_sync import (
     group_by_name,
-    read_own_hosts,
+    read_local_hosts,
     sync_aggregates,
     sync_traits,
 )
@@ -536,8 +536,8 @@ def test_hosts_read_from_our_compute_api_equal_those_of_the_database(sqlite_app,
     service = compute_service(
         FunctionTransport(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
     )
-    own_hosts = read_own_hosts(sqlite_database)
+    local_hosts = read_local_hosts(sqlite_database)
     without_times = (
-        replace(aggregate, created_at=None, updated_at=None) for aggregate in own_hosts.aggregates
+        replace(aggregate, created_at=None, updated_at=None) for aggregate in local_hosts.aggregates
     )
-    assert read_remote_hosts(service) == replace(own_hosts, aggregates=tuple(without_times))
+    assert read_remote_hosts(service) == replace(local_hosts, aggregates=tuple(without_times))

@@ -12,7 +12,7 @@ from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import HostAggregate, HostMap, SyncCode, SyncProblem
 from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import (
-    OwnPlacement,
+    LocalPlacement,
     group_by_name,
     sync_aggregates,
     sync_traits,
@@ -160,7 +160,7 @@ def test_aggregate_sync_failures_have_exit_codes_of_nova_manage(database):
     assert synced.code is SyncCode.SEVERAL_NODES
 
 
-class FailingPlacementService(OwnPlacement):
+class FailingPlacementService(LocalPlacement):
     """A placement service that fails in the second batch."""
 
     batch = 1
@@ -177,7 +177,7 @@ def test_aggregate_sync_reports_changes_before_a_failure_of_placement(sqlite_dat
     first_node, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = build_local_services(sqlite_database)
-    placement = FailingPlacementService(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacementService(sqlite_database, lambda: NOW, has_local_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
     assert synced.added == {(first_node, aggregate_uuid("fast"))}
     problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
@@ -189,7 +189,7 @@ def test_aggregate_sync_raises_a_failure_of_nova(sqlite_database):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = build_local_services(sqlite_database)
-    placement = FailingPlacementService(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacementService(sqlite_database, lambda: NOW, has_local_hosts=True)
     placement.service = "compute"
     with pytest.raises(ServiceFailed, match="gone for lunch"):
         sync_aggregates(read_hosts, placement)
@@ -313,7 +313,7 @@ def test_trait_sync_keeps_the_trait_of_a_host_without_node(database):
     add_aggregate(database, "windows", ["win1", "win2"], TRAIT_METADATA)
     read_hosts, placement = build_local_services(database)
     sync_traits(read_hosts, placement)
-    novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    novas = LocalPlacement(database, lambda: NOW, has_local_hosts=False)
     synced = sync_traits(lambda: remove_nodes_from_host_map(read_hosts(), "win1"), novas)
     assert synced.removed == set()
     assert list_sync_problems(synced) == {(SyncCode.NO_NODE, "win1")}
@@ -384,7 +384,7 @@ def test_trait_sync_keeps_the_trait_of_an_unknown_aggregate(database):
         created_at=NOW,
     )
     hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
-    elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    elsewhere = LocalPlacement(database, lambda: NOW, has_local_hosts=False)
     elsewhere.change(build_aggregate_join(theirs.uuid, node))
     sync_traits(lambda: hosts, elsewhere)
     synced = sync_own_traits(database)
@@ -468,7 +468,7 @@ def test_trait_sync_with_remote_host_aggregates_ignores_own_metadata(sqlite_data
     read_hosts, _ = build_local_services(sqlite_database)
     novas = read_hosts()
     set_metadata(sqlite_database, "a", REMOVED_TRAIT_METADATA)
-    placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    placement = LocalPlacement(sqlite_database, lambda: NOW, has_local_hosts=False)
     assert sync_traits(lambda: novas, placement).added == {(node, LICENSED_TRAIT)}
     assert sync_traits(read_hosts, placement).removed == {(node, LICENSED_TRAIT)}
 

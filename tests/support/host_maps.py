@@ -9,9 +9,9 @@ from uuid import NAMESPACE_DNS, uuid5
 from placement_sched.db.transaction import Database
 from placement_sched.model.aggregates import HostMap, ProviderChange
 from placement_sched.operations.provider_sync import (
-    OwnPlacement,
+    LocalPlacement,
     SyncRun,
-    read_own_hosts,
+    read_local_hosts,
     sync_aggregates,
     sync_traits,
 )
@@ -86,12 +86,14 @@ def recreate_provider(database: Database, provider: str) -> None:
 
 def build_host_map_reader(database: Database) -> Callable[[], HostMap]:
     """Return a function that reads the host aggregates of a database."""
-    return partial(read_own_hosts, database)
+    return partial(read_local_hosts, database)
 
 
-def build_local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
+def build_local_services(database: Database) -> tuple[Callable[[], HostMap], LocalPlacement]:
     """Return a reader and a writer of a database with its own host aggregates."""
-    return build_host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+    return build_host_map_reader(database), LocalPlacement(
+        database, lambda: NOW, has_local_hosts=True
+    )
 
 
 def sync_own_aggregates(database: Database, **options: Any) -> SyncRun:
