@@ -417,12 +417,12 @@ def _run_audit(arguments: argparse.Namespace) -> int:
         auditor = Auditor(
             database=database,
             clock=utcnow,
-            no_owner=settings.unknown_owner,
+            unknown_owner=settings.unknown_owner,
             provider_uuid=uuid,
             # An audit of a single provider is only about its allocations.
             policies=get_policies(settings) if uuid is None else None,
             all_recorded=arguments.instances_are_all_recorded,
-            named=frozenset(arguments.consumer),
+            assumed_orphans=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
         )
         audit = auditor.find()
@@ -596,7 +596,7 @@ def _run_heal(arguments: argparse.Namespace) -> int:
             print_result(arguments, _build_heal_document([], HealCode.OUTDATED), [])
             return HealCode.OUTDATED
         healer = Healer(
-            database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
+            database=database, clock=utcnow, unknown_owner=settings.unknown_owner, request=request
         )
         with show_progress("healing") as progress:
             total = healer.count()
@@ -631,10 +631,10 @@ def _choose_heal_code(healings: list[Healing], healer: Healer) -> HealCode:
     for healing in healings:
         if healing.outcome in _HEAL_FAILURES:
             return _HEAL_FAILURES[healing.outcome]
-    healed = sum(healing.done for healing in healings)
-    if healer.wanted.dry_run or not healed:
+    healed = sum(healing.is_healed for healing in healings)
+    if healer.request.dry_run or not healed:
         return HealCode.NOTHING
-    if healed == healer.wanted.limit and healer.has_more(healings[-1].instance):
+    if healed == healer.request.limit and healer.has_more(healings[-1].instance):
         return HealCode.MORE
     return HealCode.HEALED
 
@@ -668,6 +668,6 @@ def _format_healings(healings: Sequence[Healing], *, verbose: bool, dry_run: boo
             yield f"instance {healing.instance}: {healing.outcome.value}: {healing.reason}"
     failed, healed = (
         sum(healing.outcome in _HEAL_FAILURES for healing in healings),
-        sum(healing.done for healing in healings),
+        sum(healing.is_healed for healing in healings),
     )
     yield f"{healed} instances {would}healed, {failed} failed"

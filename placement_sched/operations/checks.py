@@ -448,12 +448,12 @@ def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
     """Yield a finding if instances in nova's cells have no allocations."""
     number, names = 0, list[str]()
-    no_owner = settings.unknown_owner[0]
+    project_id, _ = settings.unknown_owner
     for cell in cells.list_cells(connection):
-        of_cell = {"no_owner": no_owner, "cell_uuid": cell.uuid}
-        number += instances.count_unallocated(connection, **of_cell)
+        conditions = {"incomplete_project_id": project_id, "cell_uuid": cell.uuid}
+        number += instances.count_unallocated(connection, **conditions)
         remaining = MAX_NAMED_INSTANCES - len(names)
         if remaining:
-            names += instances.list_unallocated(connection, **of_cell, limit=remaining)
+            names += instances.list_unallocated(connection, **conditions, limit=remaining)
     if number:
         yield Mismatch(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

@@ -194,19 +194,19 @@ class Audit:
 class Auditor:
     """Auditor of the providers of all compute nodes, or of ``provider_uuid``.
 
-    ``no_owner`` are the default project and user of consumers. ``policies`` are the valid policies
-    of aggregates. With ``all_recorded``, all instances are recorded in this database. ``named`` are
-    consumers that the operator lists as gone. They are orphans unless they are recorded instances.
-    A host is down after ``down_time`` seconds without a heartbeat.
+    ``unknown_owner`` are the default project and user of consumers. ``policies`` are the valid
+    policies of aggregates. With ``all_recorded``, all instances are recorded in this database.
+    ``assumed_orphans`` are consumers that the operator lists. They are orphans unless they are
+    recorded instances. A host is down after ``down_time`` seconds without a heartbeat.
     """
 
     database: Database
     clock: Clock
-    no_owner: tuple[str, str]
+    unknown_owner: tuple[str, str]
     provider_uuid: str | None = None
     policies: Policies | None = None
     all_recorded: bool = False
-    named: frozenset[str] = frozenset()
+    assumed_orphans: frozenset[str] = frozenset()
     down_time: int = 60
 
     def find(self) -> Audit:
@@ -240,7 +240,7 @@ class Auditor:
         unverified = {
             uuid: reason
             for uuid, group in _group_by_consumer(rows).items()
-            if uuid not in self.named and (reason := records.verify(uuid, group))
+            if uuid not in self.assumed_orphans and (reason := records.verify(uuid, group))
         }
         audited = [
             row for row in rows if row.consumer.uuid not in unverified and self._is_audited(row)
@@ -269,8 +269,8 @@ class Auditor:
                 allocations=_map_amounts_by_provider(
                     row for row in group if (uuid, row.provider_uuid) not in removed
                 ),
-                project_id=group[0].consumer.project_id or self.no_owner[0],
-                user_id=group[0].consumer.user_id or self.no_owner[1],
+                project_id=group[0].consumer.project_id or self.unknown_owner[0],
+                user_id=group[0].consumer.user_id or self.unknown_owner[1],
                 # Very old databases have consumers with allocations but without a record.
                 generation=UNCHECKED
                 if group[0].consumer.generation is None
@@ -353,7 +353,7 @@ class Healing:
     reason: str | None = None
 
     @property
-    def done(self) -> bool:
+    def is_healed(self) -> bool:
         """Return whether allocations were written, or would be without a dry run."""
         return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
 
@@ -376,13 +376,13 @@ class HealRequest:
 class Healer:
     """Healer that creates missing allocations of instances.
 
-    ``no_owner`` are the default project and user.
+    ``unknown_owner`` are the default project and user.
     """
 
     database: Database
     clock: Clock
-    no_owner: tuple[str, str]
-    wanted: HealRequest
+    unknown_owner: tuple[str, str]
+    request: HealRequest
 
     def heal(self) -> Iterator[Healing]:
         """Heal instances until ``limit`` are healed, and yield each result.
@@ -392,35 +392,39 @@ class Healer:
         healed = 0
         for uuid in self._iterate_uuids():
             if (result := self._heal(uuid)) is not None:
-                healed += result.done
+                healed += result.is_healed
                 yield result
-            if self.wanted.limit is not None and healed >= self.wanted.limit:
+            if self.request.limit is not None and healed >= self.request.limit:
                 return
 
     def count(self) -> int:
         """Return the number of instances to examine."""
-        if self.wanted.instance is not None:
+        if self.request.instance is not None:
             return 1
         with self.database.read() as connection:
             return instances.count_unallocated(
-                connection, no_owner=self.no_owner[0], cell_uuid=self.wanted.cell_uuid
+                connection,
+                incomplete_project_id=self.unknown_owner[0],
+                cell_uuid=self.request.cell_uuid,
             )
 
     def has_more(self, after: str) -> bool:
         """Return whether further instances after this uuid need healing."""
         results = map(self._examine_only, self._iterate_unallocated(after))
-        return any(result is not None and result.done for result in results)
+        return any(result is not None and result.is_healed for result in results)
 
     def _iterate_uuids(self) -> Iterator[str]:
-        wanted = self.wanted
+        request = self.request
         with self.database.read() as connection:
-            if wanted.instance is not None:
-                instances.get_by_uuid(connection, wanted.instance)
-            cell_uuid = wanted.cell_uuid
+            if request.instance is not None:
+                instances.get_by_uuid(connection, request.instance)
+            cell_uuid = request.cell_uuid
             if cell_uuid and cell_uuid not in compute_nodes.map_uuids_by_cell(connection):
                 raise NotFound(f"no compute node is in a cell {cell_uuid}")
         return (
-            self._iterate_unallocated(None) if wanted.instance is None else iter([wanted.instance])
+            self._iterate_unallocated(None)
+            if request.instance is None
+            else iter([request.instance])
         )
 
     def _iterate_unallocated(self, after: str | None) -> Iterator[str]:
@@ -428,8 +432,8 @@ class Healer:
             with self.database.read() as connection:
                 page = instances.list_unallocated(
                     connection,
-                    no_owner=self.no_owner[0],
-                    cell_uuid=self.wanted.cell_uuid,
+                    incomplete_project_id=self.unknown_owner[0],
+                    cell_uuid=self.request.cell_uuid,
                     after=after,
                     limit=BATCH,
                 )
@@ -446,7 +450,7 @@ class Healer:
             allocations.replace(connection, claims, self.clock())
             return result
 
-        if self.wanted.dry_run:
+        if self.request.dry_run:
             return self._examine_only(uuid)
         try:
             return call_with_retries(lambda: self.database.claim(write))
@@ -480,38 +484,38 @@ class Healer:
         end = partial(Healing, instance=instance.uuid)
         if reason := self._find_reason_to_skip(instance, rows):
             return end(outcome=HealOutcome.SKIPPED, reason=reason), None
-        if rows and not self.wanted.force:
-            wanted = _map_amounts_by_provider(rows)
+        if rows and not self.request.force:
+            amounts = _map_amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None
         else:
             try:
-                wanted = {node: _compute_requested_amounts(instance, decision)}
+                amounts = {node: _compute_requested_amounts(instance, decision)}
             except Invalid as wrong:
                 return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
         claim = ConsumerClaim(
             consumer=instance.uuid,
-            allocations=wanted,
-            project_id=instance.project_id or self.no_owner[0],
-            user_id=instance.user_id or self.no_owner[1],
+            allocations=amounts,
+            project_id=instance.project_id or self.unknown_owner[0],
+            user_id=instance.user_id or self.unknown_owner[1],
             consumer_type=INSTANCE_TYPE,
             # The generation detects a concurrent allocation for the instance.
             generation=rows[0].consumer.generation if rows else None,
         )
         outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED
-        return end(outcome=outcome, allocations=wanted), claim
+        return end(outcome=outcome, allocations=amounts), claim
 
     def _find_reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
         if instance.task_state is not None:
             return f"it is in the task state {instance.task_state}"
         if instance.host is None or instance.node is None:
             return "it is not on a node"
-        if not rows or self.wanted.force:
+        if not rows or self.request.force:
             return None
-        if rows[0].consumer.project_id not in {None, self.no_owner[0]}:
+        if rows[0].consumer.project_id not in {None, self.unknown_owner[0]}:
             return "it has allocations"
-        if instance.project_id in {None, self.no_owner[0]}:
+        if instance.project_id in {None, self.unknown_owner[0]}:
             return "it has allocations, and its record names no project"
         return None
 

@@ -360,7 +360,9 @@ def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, pair
     nodes.create_and_replicate("PUT", f"{INSTANCES_PATH}/{uuid}", {**instance, "flavor": small})
     heals, deletes = pair
     request = HealRequest(instance=uuid)
-    healer = Healer(database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request)
+    healer = Healer(
+        database=databases[heals], clock=utcnow, unknown_owner=("p", "u"), request=request
+    )
     _, answer = run_concurrently(
         partial(heal_allocations, healer),
         partial(nodes.send_request, deletes, "DELETE", f"{INSTANCES_PATH}/{uuid}"),

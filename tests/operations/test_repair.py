@@ -22,12 +22,15 @@ INCOMPLETE_PROJECT_AND_USER = ("no-project", "no-user")
 
 
 def make_allocations_auditor(database):
-    return Auditor(database=database, clock=utcnow, no_owner=INCOMPLETE_PROJECT_AND_USER)
+    return Auditor(database=database, clock=utcnow, unknown_owner=INCOMPLETE_PROJECT_AND_USER)
 
 
 def heal_and_list_results(database):
     healer = Healer(
-        database=database, clock=utcnow, no_owner=INCOMPLETE_PROJECT_AND_USER, wanted=HealRequest()
+        database=database,
+        clock=utcnow,
+        unknown_owner=INCOMPLETE_PROJECT_AND_USER,
+        request=HealRequest(),
     )
     return list(healer.heal())
 
@@ -102,7 +105,7 @@ def test_concurrent_heals_write_allocations_of_an_instance_once(cloud_without_in
     for number in range(8):
         cloud_without_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
     first, second = run_concurrently(*[lambda: heal_and_list_results(database)] * 2)
-    healed = sorted(result.instance for result in (*first, *second) if result.done)
+    healed = sorted(result.instance for result in (*first, *second) if result.is_healed)
     assert healed == [build_consumer_uuid(number) for number in range(8)]
     held = [cloud_without_instances.read_allocations(number) for number in range(8)]
     assert [by_class[node_uuid(1)]["VCPU"] for by_class in held] == [4] * 8

@@ -418,7 +418,7 @@ def build_instances(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[I
 def list_unallocated(
     connection: Connection,
     *,
-    no_owner: str,
+    incomplete_project_id: str,
     cell_uuid: str | None = None,
     after: str | None = None,
     limit: int,
@@ -426,27 +426,28 @@ def list_unallocated(
     """Return sorted uuids of instances without allocations.
 
     Returns at most ``limit`` uuids, which follow ``after``. Allocations of incomplete consumers,
-    whose project is ``no_owner``, are ignored. With ``cell_uuid``, only instances on nodes of this
-    cell are listed.
+    whose project is ``incomplete_project_id``, are ignored. With ``cell_uuid``, only instances on
+    nodes of this cell are listed.
     """
-    query = _limit_to_page(_select_unallocated(no_owner, cell_uuid), after, limit)
+    query = _limit_to_page(_select_unallocated(incomplete_project_id, cell_uuid), after, limit)
     return tuple(connection.scalars(query))
 
 
 def count_unallocated(
-    connection: Connection, *, no_owner: str, cell_uuid: str | None = None
+    connection: Connection, *, incomplete_project_id: str, cell_uuid: str | None = None
 ) -> int:
     """Count all instances that :func:`list_unallocated` finds."""
-    query = select(sa.func.count()).select_from(_select_unallocated(no_owner, cell_uuid).subquery())
+    unallocated = _select_unallocated(incomplete_project_id, cell_uuid).subquery()
+    query = select(sa.func.count()).select_from(unallocated)
     return int(connection.scalars(query).one())
 
 
-def _select_unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
+def _select_unallocated(incomplete_project_id: str, cell_uuid: str | None) -> Select[Any]:
     is_allocated = sa.exists().where(
         is_same_uuid(allocations.c.consumer_id, _COLUMNS.uuid),
         consumers.c.uuid == allocations.c.consumer_id,
         projects.c.id == consumers.c.project_id,
-        projects.c.external_id != no_owner,
+        projects.c.external_id != incomplete_project_id,
     )
     query = select(_COLUMNS.uuid).where(~is_allocated)
     if cell_uuid is None:
