@@ -72,10 +72,10 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     new = {uuid: name for uuid, name in names.items() if uuid not in existing}
     kept_names = {uuid: name for uuid, name in names.items() if uuid in existing}
     renamed = {uuid: name for uuid, name in kept_names.items() if existing[uuid].name != name}
-    wanted = new | renamed
-    for provider in resource_providers.list_by_names(connection, wanted.values()):
+    changed_names = new | renamed
+    for provider in resource_providers.list_by_names(connection, changed_names.values()):
         # MariaDB compares names without case, and finds a provider whose name only changes case.
-        if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
+        if changed_names.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
                 f"The name {provider.name} is already used by resource provider {provider.uuid}. A "
                 "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
@@ -105,12 +105,15 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
 
 
 def join_aggregates(
-    connection: Connection, hosts: Mapping[str, str], came_from: Mapping[str, str], now: datetime
+    connection: Connection,
+    hosts: Mapping[str, str],
+    previous_hosts: Mapping[str, str],
+    now: datetime,
 ) -> None:
     """Move the providers of nodes into the aggregates of their hosts.
 
-    ``hosts`` maps node uuids to hosts. ``came_from`` maps uuids of moved nodes to their previous
-    hosts, whose aggregates the providers leave.
+    ``hosts`` maps node uuids to hosts. ``previous_hosts`` maps uuids of moved nodes to their
+    previous hosts, whose aggregates the providers leave.
     """
     if not hosts:
         return
@@ -122,27 +125,27 @@ def join_aggregates(
         # A concurrent creation of a missing provider would not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
         providers = resource_providers.map_by_uuid(connection, hosts)
-    _change_aggregates(connection, providers, hosts, came_from, now)
+    _change_aggregates(connection, providers, hosts, previous_hosts, now)
 
 
 def _change_aggregates(
     connection: Connection,
     providers: Mapping[str, Provider],
     hosts: Mapping[str, str],
-    came_from: Mapping[str, str],
+    previous_hosts: Mapping[str, str],
     now: datetime,
 ) -> None:
-    all_hosts = {*hosts.values(), *came_from.values()}
+    all_hosts = {*hosts.values(), *previous_hosts.values()}
     by_host = host_aggregates.map_aggregates(connection, all_hosts)
     if not by_host:
         return
     joining: dict[str, set[int]] = defaultdict(set)
     leaving: dict[str, set[int]] = defaultdict(set)
     for uuid, provider in providers.items():
-        wanted = set(by_host.get(hosts[uuid], ()))
-        for aggregate in wanted:
+        aggregate_uuids = set(by_host.get(hosts[uuid], ()))
+        for aggregate in aggregate_uuids:
             joining[aggregate].add(provider.id)
-        for aggregate in set(by_host.get(came_from.get(uuid, ""), ())) - wanted:
+        for aggregate in set(by_host.get(previous_hosts.get(uuid, ""), ())) - aggregate_uuids:
             leaving[aggregate].add(provider.id)
     for aggregate, members in sorted(joining.items()):
         aggregates.add_members(connection, aggregate, members, now)
@@ -254,13 +257,15 @@ def _record_chunk(
     followed = [report.node for report in reports if report.inventories]
     following = aggregate_ops.with_policy_ratios(connection, followed, policies)
     new_providers = update(connection, following, now)
-    joining = written.created | written.came_from.keys() | new_providers
+    joining = written.created | written.previous_hosts.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in joining}
-    join_aggregates(connection, hosts, written.came_from, now)
+    join_aggregates(connection, hosts, written.previous_hosts, now)
     disabled_uuids = {node.uuid for node in nodes if node.host in disabled}
     # In every report, because replacing the traits of a provider may have removed the trait.
     mark_disabled(connection, disabled_uuids, disabled=True, now=now)
-    mark_disabled(connection, written.came_from.keys() - disabled_uuids, disabled=False, now=now)
+    mark_disabled(
+        connection, written.previous_hosts.keys() - disabled_uuids, disabled=False, now=now
+    )
     return RecordedReports(
         created=len(written.created),
         changed=len(written.changed),

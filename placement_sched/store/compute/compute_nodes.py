@@ -60,12 +60,12 @@ _HYPERVISORS = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.hypervisor_hostname, 
 class WrittenReports:
     """Uuids of the nodes that :func:`write` has created or changed.
 
-    ``came_from`` maps the uuid of each node that moved to another host to its previous host.
+    ``previous_hosts`` maps the uuid of each node that moved to another host to its previous host.
     """
 
     created: frozenset[str]
     changed: frozenset[str]
-    came_from: Mapping[str, str]
+    previous_hosts: Mapping[str, str]
 
 
 def get_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
@@ -262,7 +262,7 @@ def write(
     _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
     _change(connection, changed, stored, all_columns, now)
-    came_from = {uuid: stored[uuid].host for uuid, names in columns.items() if "host" in names}
+    previous_hosts = {uuid: stored[uuid].host for uuid, names in columns.items() if "host" in names}
     if new or not differing.isdisjoint({"host", "hypervisor_hostname"}):
         services.bump_enabled_nodes(connection)
     reported_uuids = {row["uuid"] for row in new} | columns.keys()
@@ -273,14 +273,14 @@ def write(
     }
     services.set_heartbeats(connection, _COLUMNS.uuid, moments)
     changed_hosts = {
-        *came_from.values(),
+        *previous_hosts.values(),
         *(node.host for node in nodes if node.uuid in reported_uuids | moments.keys()),
     }
     change_counters.bump_hosts(connection, changed_hosts)
     return WrittenReports(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(columns),
-        came_from=came_from,
+        previous_hosts=previous_hosts,
     )
 
 

@@ -71,7 +71,7 @@ def test_changed_node_report_increments_the_version_of_the_node(database, change
         database, build_reported_node(now=HALF_MINUTE_LATER, **change), now=HALF_MINUTE_LATER
     )
     assert written.changed == {node_uuid(1)}
-    assert written.came_from == ({node_uuid(1): "cn1"} if "host" in change else {})
+    assert written.previous_hosts == ({node_uuid(1): "cn1"} if "host" in change else {})
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version == before.version + 1
     assert (after.created_at, after.updated_at, after.last_seen_up) == (
