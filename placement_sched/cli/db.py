@@ -96,11 +96,11 @@ def _build_document(database: str, result: Adoption) -> dict[str, object]:
         "database": database,
         "changed": result.changed,
         "openstack": {
-            "before": result.found,
+            "before": result.previous_revision,
             "releases": result.releases,
             "revision": result.revision,
         },
-        "before": result.before,
+        "before": result.previous_own_revision,
         "revision": result.own_revision,
         "created_tables": result.created_tables,
         "added_columns": result.added_columns,
@@ -113,7 +113,8 @@ def _build_document(database: str, result: Adoption) -> dict[str, object]:
 
 
 def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
-    yield f"{database}: OpenStack placement's database of {done.releases}, revision {done.found}"
+    previous = f"{done.releases}, revision {done.previous_revision}"
+    yield f"{database}: OpenStack placement's database of {previous}"
     if not done.changed:
         yield "already adopted, nothing to do"
     for added, names in (
@@ -127,10 +128,10 @@ def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
         yield f"standard traits added: {len(done.added.traits)}"
     if done.added.resource_classes:
         yield f"standard resource classes added: {', '.join(done.added.resource_classes)}"
-    if done.before in {None, done.own_revision}:
+    if done.previous_own_revision in {None, done.own_revision}:
         yield f"tables of placement-sched: revision {done.own_revision}"
     else:
-        change = f"upgraded from revision {done.before} to {done.own_revision}"
+        change = f"upgraded from revision {done.previous_own_revision} to {done.own_revision}"
         yield f"tables of placement-sched: {change}"
     counts = done.row_counts
     yield (

@@ -30,17 +30,17 @@ from placement_sched.store.placement import resource_classes, traits
 _XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
 
 
-class Standards(NamedTuple):
+class StandardNames(NamedTuple):
     """Names of standard traits and standard resource classes."""
 
     traits: tuple[str, ...]
     resource_classes: tuple[str, ...]
 
 
-def find_missing_standards(connection: Connection) -> Standards:
+def find_missing_standard_names(connection: Connection) -> StandardNames:
     """Return the missing standard names, with classes sorted by id."""
     existing = resource_classes.list_names(connection)
-    return Standards(
+    return StandardNames(
         traits=tuple(sorted(set(os_traits.get_traits()) - traits.list_names(connection))),
         resource_classes=tuple(
             name for name in os_resource_classes.STANDARDS if name not in existing
@@ -48,13 +48,13 @@ def find_missing_standards(connection: Connection) -> Standards:
     )
 
 
-def sync_standards(database: Database, clock: Clock) -> Standards:
+def sync_standard_names(database: Database, clock: Clock) -> StandardNames:
     """Add the missing standard names and return them.
 
     If nothing is missing, only two statements are executed, so that every start can afford a call.
     """
     with database.read() as connection:
-        missing = find_missing_standards(connection)
+        missing = find_missing_standard_names(connection)
     if not any(missing):
         return missing
 
@@ -70,28 +70,28 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
 class Adoption:
     """The result of :func:`adopt`.
 
-    ``found`` and ``revision`` are the revisions of OpenStack placement's schema before and after
-    the adoption. ``before`` and ``own_revision`` are the revisions of this service's schema before
-    and after it. Columns (``table.column``) and indexes are listed only for tables of placement
-    that existed before.
+    ``previous_revision`` and ``revision`` are the revisions of OpenStack placement's schema before
+    and after the adoption. ``previous_own_revision`` and ``own_revision`` are the revisions of this
+    service's schema before and after it. Columns (``table.column``) and indexes are listed only for
+    tables of placement that existed before.
     """
 
-    found: str
+    previous_revision: str
     releases: str
     revision: str
-    before: str | None
+    previous_own_revision: str | None
     own_revision: str | None
     created_tables: tuple[str, ...]
     added_columns: tuple[str, ...]
     created_indexes: tuple[str, ...]
-    added: Standards
+    added: StandardNames
     row_counts: RowCounts
 
     @property
     def changed(self) -> bool:
         """Return whether the adoption changed the database."""
         added = (self.created_tables, self.added_columns, self.created_indexes, *self.added)
-        return any(added) or self.before != self.own_revision
+        return any(added) or self.previous_own_revision != self.own_revision
 
 
 def adopt(database: Database, clock: Clock) -> Adoption:
@@ -106,20 +106,20 @@ def adopt(database: Database, clock: Clock) -> Adoption:
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
-    revision_before = read_current_revision(database)
-    revision = _get_adoptable_revision(schema, ours=revision_before is not None)
+    own_revision_before = read_current_revision(database)
+    revision = _get_adoptable_revision(schema, ours=own_revision_before is not None)
     if revision == TRAIN:
         migrate.add_consumer_types(database)
     sync_schema(database)
-    added = sync_standards(database, clock)
+    added = sync_standard_names(database, clock)
     with database.read() as connection:
         now = migrate.inspect_schema(connection)
         new_indexes = sorted(now.indexes - schema.indexes)
         return Adoption(
-            found=revision,
+            previous_revision=revision,
             releases=REVISIONS[revision],
             revision=now.revision or revision,
-            before=revision_before,
+            previous_own_revision=own_revision_before,
             own_revision=read_current_revision(database),
             created_tables=tuple(sorted(now.existing - schema.existing)),
             added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
@@ -206,7 +206,7 @@ def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
     """List notes for the operator about the adopted database."""
     counted = adoption.row_counts
     notes = []
-    if adoption.found != adoption.revision:
+    if adoption.previous_revision != adoption.revision:
         notes.append(
             f"its schema is now at {XENA} (Xena): placement of an earlier release still works with "
             "it, but its db sync and sync_on_startup fail with an unknown revision"

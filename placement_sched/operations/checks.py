@@ -30,7 +30,7 @@ from placement_sched.limits import MAX_NAMED_INSTANCES, MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.compute_node import Service
 from placement_sched.model.provider import SHARES, compute_capacity
-from placement_sched.operations.adopt import find_missing_standards
+from placement_sched.operations.adopt import find_missing_standard_names
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, Verified, Violation
@@ -175,7 +175,7 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     with database.read() as connection:
         roots = figures.count_without_root(connection)
         consumers = figures.count_incomplete_consumers(connection)
-        missing = find_missing_standards(connection)
+        missing = find_missing_standard_names(connection)
     names = [*missing.resource_classes, *missing.traits]
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (

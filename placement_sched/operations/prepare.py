@@ -24,7 +24,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NewerSchema, Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.operations.adopt import check_adopted, sync_standards
+from placement_sched.operations.adopt import check_adopted, sync_standard_names
 
 LOG = log.getLogger(__name__)
 #: Maximum number of threads that prepare the database or wait for its preparation. The remaining
@@ -51,7 +51,7 @@ def sync(database: Database, clock: Clock) -> None:
         check_adopted(database)
         sync_schema(database)
         database.enable_commit_marks()
-        sync_standards(database, clock)
+        sync_standard_names(database, clock)
 
     # Other servers may prepare the schema concurrently on other nodes of a database cluster.
     database.retry(run)
@@ -159,7 +159,7 @@ class Preparation:
                 sync(self._database, self._clock)
             else:
                 check_schema_revision(self._database)
-                sync_standards(self._database, self._clock)
+                sync_standard_names(self._database, self._clock)
         except NewerSchema as failure:
             if not self._accepted.value:
                 raise

@@ -94,12 +94,12 @@ def test_adopted_database_is_served_and_upgraded_by_both_services(
             copy.dispose()
     provider = add_openstack_rows(database)
     adoption = adopt(database, utcnow)
-    assert adoption.found == revision
+    assert adoption.previous_revision == revision
     assert not adopt(database, utcnow).changed
     check_both_services_serve_database(empty_db_url, provider)
     theirs.run_placement_manage("db", "sync")
     again = adopt(database, utcnow)
-    assert (again.changed, again.found) == (False, NEWEST_REVISION)
+    assert (again.changed, again.previous_revision) == (False, NEWEST_REVISION)
     assert read_schema(database) == create_newest_schema(kind)
 
 

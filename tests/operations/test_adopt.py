@@ -82,8 +82,12 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
     uuid = add_openstack_rows(database)
     adoption = adopt(database, utcnow)
     assert set(adoption.created_tables) == OWN_TABLE_NAMES
-    assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
-    assert (adoption.before, adoption.own_revision) == (None, get_newest_revision())
+    assert (adoption.previous_revision, adoption.revision, adoption.added_columns) == (
+        revision,
+        revision,
+        (),
+    )
+    assert (adoption.previous_own_revision, adoption.own_revision) == (None, get_newest_revision())
     assert "VCPU" in adoption.added.resource_classes
     assert "HW_CPU_X86_AVX2" in adoption.added.traits
     is_postgresql = database.url.get_backend_name() == "postgresql"
@@ -101,7 +105,7 @@ def test_db_adopt_adds_own_tables_once_and_keeps_existing_rows(database, revisio
         assert usages.get_by_provider_uuid(connection, uuid) == (7, {"VCPU": 3})
     again = adopt(database, utcnow)
     assert not again.changed
-    assert (again.before, again.found, again.created_indexes) == (
+    assert (again.previous_own_revision, again.previous_revision, again.created_indexes) == (
         get_newest_revision(),
         revision,
         (),
@@ -116,7 +120,7 @@ def test_db_adopt_reports_the_own_revision_before_an_upgrade(database, add_revis
     before = adopt(database, utcnow).own_revision
     later = add_revision()
     adoption = adopt(database, utcnow)
-    assert (adoption.before, adoption.own_revision) == (before, later)
+    assert (adoption.previous_own_revision, adoption.own_revision) == (before, later)
     assert adoption.created_tables + adoption.added_columns + adoption.created_indexes == ()
     assert adoption.changed
 
@@ -128,7 +132,7 @@ def test_db_adopt_adds_consumer_types_to_a_train_schema(database):
     assert set(adoption.created_tables) == OWN_TABLE_NAMES | {"consumer_types"}
     assert adoption.added_columns == ("consumers.consumer_type_id",)
     assert "consumers_consumer_type_id_idx" in adoption.created_indexes
-    assert (adoption.found, adoption.revision) == (TRAIN, XENA)
+    assert (adoption.previous_revision, adoption.revision) == (TRAIN, XENA)
     with database.read() as connection:
         inspector = inspect(connection)
         (key,) = inspector.get_foreign_keys("consumers")
