@@ -207,14 +207,14 @@ class _Topology:
     without a host is checked too, because a host may report it later. Only a sharing provider
     without a host is not checked, because no instance is placed on it.
 
-    ``known`` are the required traits that exist. ``carriers`` maps required traits to providers,
-    and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers with a
-    required trait, and ``joined`` maps them to their aggregates.
+    ``existing_traits`` are the required traits that exist. ``carriers`` maps required traits to
+    providers, and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers
+    with a required trait, and ``joined`` maps them to their aggregates.
     """
 
     hosts: HostMap
     reserved: tuple[HostAggregate, ...]
-    known: frozenset[str]
+    existing_traits: frozenset[str]
     members: Mapping[str, frozenset[str]]
     carriers: Mapping[str, frozenset[str]]
     sharing: frozenset[str]
@@ -289,7 +289,9 @@ def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate,
     return _Topology(
         hosts=hosts,
         reserved=reserved,
-        known=frozenset(trait.name for trait in traits.list_by_names(connection, required)),
+        existing_traits=frozenset(
+            trait.name for trait in traits.list_by_names(connection, required)
+        ),
         members=members,
         carriers=carriers,
         sharing=sharing & of_traits,
@@ -314,13 +316,13 @@ def _check_metadata(
     for aggregate in topology.reserved:
         required = sorted(aggregate.reserving_traits)
         for trait in required:
-            if trait not in topology.known:
+            if trait not in topology.existing_traits:
                 yield _build_finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
-        unasked = [trait for trait in required if trait not in requirements.traits]
+        unrequired = [trait for trait in required if trait not in requirements.traits]
         yield from (
-            _build_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unasked
+            _build_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unrequired
         )
-        if not unasked and not requirements.can_use(aggregate):
+        if not unrequired and not requirements.can_use(aggregate):
             yield _build_finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
 
 
@@ -350,10 +352,9 @@ def _check_providers(topology: _Topology) -> Iterator[Finding]:
         if outside := topology.list_names(topology.find_outside(trait)):
             has = _choose_verbs(outside)["has"]
             yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
-        served, by = topology.find_served_outside(trait)
+        served, sharing = topology.find_served_outside(trait)
         if served:
             names = topology.list_names(served)
-            served_by = (
-                f"{_choose_verbs(names)['is']} served by {', '.join(topology.list_names(by))} with"
-            )
+            providers = ", ".join(topology.list_names(sharing))
+            served_by = f"{_choose_verbs(names)['is']} served by {providers} with"
             yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)

@@ -104,10 +104,10 @@ def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iter
         if len({item.policy for item in items}) > 1:
             hosts_by_policies[tuple(item.id for item in items)].append(host)
     for _, hosts in sorted(hosts_by_policies.items()):
-        named = ", ".join(
+        sources = ", ".join(
             f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members[hosts[0]]
         )
-        yield f"{_format_hosts(hosts)} several policies: {named}"
+        yield f"{_format_hosts(hosts)} several policies: {sources}"
 
 
 def _format_hosts(hosts: Sequence[str]) -> str:
@@ -152,12 +152,12 @@ def update_ratios(
         for node in compute_nodes.list_by_names(connection, hosts=batch, nodes=())
     ]
     providers = resource_providers.map_by_uuid(connection, [node.uuid for node in nodes])
-    wanted = {
+    ratios = {
         provider.id: {name: getattr(node, ratio) for name, ratio in RATIOS.items()}
         for node in _with_policies(connection, nodes, policies)
         if (provider := providers.get(node.uuid)) is not None and provider.id in locked
     }
-    changed = inventories.set_ratios(connection, wanted, now)
+    changed = inventories.set_ratios(connection, ratios, now)
     resource_providers.bump_generations(connection, changed, now)
     return changed
 
@@ -192,7 +192,10 @@ def _with_policies(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies
 ) -> list[ComputeNode]:
     tags = host_aggregates.map_tags(connection, {node.host for node in nodes})
-    ratios = {host: find_ratios((tag.policy for tag in of), policies) for host, of in tags.items()}
+    ratios = {
+        host: find_ratios((tag.policy for tag in host_tags), policies)
+        for host, host_tags in tags.items()
+    }
     return [with_ratios(node, ratios.get(node.host, NO_RATIOS)) for node in nodes]
 
 
@@ -408,8 +411,8 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
     if other_zones := {
         name
-        for named in host_aggregates.map_zones(connection, aggregate.hosts).values()
-        for number, name in named.items()
+        for zone_names in host_aggregates.map_zones(connection, aggregate.hosts).values()
+        for number, name in zone_names.items()
         if number != aggregate.id and name != zone
     }:
         problem = "one or more hosts already in availability zone(s)"
@@ -427,9 +430,9 @@ def _check_zone_of_added(
     prefix = f"Cannot add host to aggregate {aggregate.id}"
     zones = host_aggregates.map_zones(connection, hosts)
     zone = aggregate.availability_zone
-    if other_zones := {name for named in zones.values() for name in named.values()} - {zone}:
+    if other_zones := {name for names in zones.values() for name in names.values()} - {zone}:
         hosts_elsewhere = [
-            host for host, named in zones.items() if other_zones.intersection(named.values())
+            host for host, names in zones.items() if other_zones.intersection(names.values())
         ]
         problem = "one or more hosts already in availability zone(s)"
         raise Conflict(
@@ -478,12 +481,12 @@ def list_zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     zone. Services other than ``nova-compute`` are in the internal zone, which users do not see.
     """
     all_services = services.search(connection)
-    named = map_zones_by_service(connection, all_services, settings)
+    zones = map_zones_by_service(connection, all_services, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
-    enabled: dict[str, list[Service]] = {name: [] for name in named.values()}
+    enabled: dict[str, list[Service]] = {name: [] for name in zones.values()}
     for service in sorted(all_services, key=lambda service: (service.host, service.binary)):
         if not service.disabled:
-            enabled[named[service.id]].append(service)
+            enabled[zones[service.id]].append(service)
     all_zones = (Zone(name, name == internal, tuple(up)) for name, up in enabled.items())
     return tuple(sorted(all_zones, key=lambda zone: (not zone.is_available, zone.name)))
 
@@ -497,10 +500,10 @@ def map_zones_by_service(
     internal_service_availability_zone``.
     """
     hosts = {service.host for service in members if service.is_compute}
-    named = map_zones_by_host(connection, hosts, settings)
+    zones = map_zones_by_host(connection, hosts, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     return {
-        service.id: named[service.host] if service.is_compute else internal for service in members
+        service.id: zones[service.host] if service.is_compute else internal for service in members
     }
 
 
@@ -511,9 +514,9 @@ def map_zones_by_host(
 
     A host without a zone is in ``[DEFAULT] default_availability_zone``.
     """
-    named = host_aggregates.map_zones(connection, hosts)
+    zones = host_aggregates.map_zones(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {
-        host: ",".join(sorted(set(named[host].values()))) if host in named else default
+        host: ",".join(sorted(set(zones[host].values()))) if host in zones else default
         for host in hosts
     }

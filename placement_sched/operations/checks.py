@@ -145,11 +145,11 @@ def check_upgrade(
 def _check_schema(database: Database) -> Result:
     with database.read() as connection:
         contents = migrate.inspect_schema(connection)
-    own, wanted = read_current_revision(database), get_newest_revision()
-    if contents.complete and own == wanted:
+    own, newest = read_current_revision(database), get_newest_revision()
+    if contents.complete and own == newest:
         return Result(Code.SUCCESS)
     problem = (
-        f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
+        f"The schema is at revision {own or 'none'}, this release requires {newest}. "
         'Run the "placement-sched db sync" command.'
     )
     try:

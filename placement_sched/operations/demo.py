@@ -143,9 +143,11 @@ def sample_cloud(now: datetime) -> Json:
                 "name": name,
                 "uuid": derive_uuid(name),
                 "metadata": metadata,
-                "hosts": [host.name for host in hosts if of in {host.zone, host.hardware.kind}],
+                "hosts": [
+                    host.name for host in hosts if zone_or_kind in {host.zone, host.hardware.kind}
+                ],
             }
-            for name, of, metadata in aggregates
+            for name, zone_or_kind, metadata in aggregates
         ],
         "hosts": [_report(host, now) for host in hosts],
         "services": [

@@ -162,21 +162,21 @@ class OldRowDeletion(PeriodicTask):
 
 
 def purge_decisions(
-    database: Database, wanted: DecisionQuery, progress: Progress, *, dry_run: bool = False
+    database: Database, query: DecisionQuery, progress: Progress, *, dry_run: bool = False
 ) -> int:
-    """Delete matching decisions up to ``wanted.until``, and return a count.
+    """Delete matching decisions up to ``query.until``, and return a count.
 
     With ``dry_run`` the decisions are only counted. The deletion can be interrupted and repeated.
     """
-    until = wanted.until
+    until = query.until
     if until is None:
         raise AssertionError("decisions are deleted up to a time")
     with database.read() as connection:
-        number = decisions.count(connection, wanted)
+        number = decisions.count(connection, query)
     if dry_run:
         return number
     # Without further conditions, failed shadow results, which have no decision, are also deleted.
-    narrower = None if wanted == DecisionQuery(until=until) else wanted
+    narrower = None if query == DecisionQuery(until=until) else query
     purge = partial(decisions.purge, before=until, limit=_BATCH, wanted=narrower)
     deleted = 0
     while True:

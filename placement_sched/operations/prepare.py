@@ -78,13 +78,13 @@ def check_schema_revision(database: Database) -> None:
     Raises :class:`Unavailable`, and :class:`NotAdopted` if a database of OpenStack placement must
     be adopted first.
     """
-    revision, wanted = read_current_revision(database), get_newest_revision()
-    if revision != wanted:
+    revision, newest = read_current_revision(database), get_newest_revision()
+    if revision != newest:
         check_adopted(database)
         check_revision(revision)
         raise Unavailable(
             f"the database schema is at revision {revision or 'none'}, this release requires "
-            f"{wanted}. Run placement-sched db sync"
+            f"{newest}. Run placement-sched db sync"
         )
     database.enable_commit_marks()
 

@@ -135,16 +135,16 @@ def _build_aggregate(aggregate: HostAggregate) -> Json:
 
 
 def _build_inventories(
-    provider: ProviderState, made: Mapping[str, Inventory] | None = None
+    provider: ProviderState, derived: Mapping[str, Inventory] | None = None
 ) -> Json:
-    """Return the inventories of a provider that differ from ``made``.
+    """Return the inventories of a provider that are not in ``derived``.
 
-    ``made`` has the inventories that a load derives from the host report.
+    ``derived`` has the inventories that a load derives from the host report.
     """
     return {
         name: _diff(item, _NEW_INVENTORY, _INVENTORY)
         for name, item in sorted(provider.inventories.items())
-        if not made or made.get(name) != item
+        if not derived or derived.get(name) != item
     }
 
 
@@ -202,10 +202,12 @@ class _Writer:
         provider = self._state.providers[node.uuid]
         # Ratios of a policy are omitted, because they follow from the aggregate.
         with_policy = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
-        made = {item.resource_class: item for item in compute_node.build_inventories(with_policy)}
-        differing = _build_inventories(provider, made)
+        derived = {
+            item.resource_class: item for item in compute_node.build_inventories(with_policy)
+        }
+        differing = _build_inventories(provider, derived)
         # None removes an inventory that follows from the report but is missing.
-        differing |= {name: None for name in made if name not in provider.inventories}
+        differing |= {name: None for name in derived if name not in provider.inventories}
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
         entry |= _drop_empty(inventories=differing, traits=sorted(traits))
         if provider.aggregates != self._aggregates.get(node.host, frozenset()):

@@ -208,13 +208,17 @@ def _write_providers(
     present = cloud.read_providers(connection)
     _complete_roots(merge_state, present)
     changed = select_changed(present, after)
-    wanted = {uuid: provider for uuid, provider in changed.items() if uuid in written}
-    if not wanted:
+    written_providers = {uuid: provider for uuid, provider in changed.items() if uuid in written}
+    if not written_providers:
         return {}
-    existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
-    new = [(uuid, item.name, item.parent) for uuid, item in wanted.items() if uuid not in present]
+    existing = {uuid: state for uuid, state in written_providers.items() if uuid in present}
+    new = [
+        (uuid, item.name, item.parent)
+        for uuid, item in written_providers.items()
+        if uuid not in present
+    ]
     resource_providers.create_trees(connection, new, now)
-    stored = resource_providers.map_by_uuid(connection, wanted)
+    stored = resource_providers.map_by_uuid(connection, written_providers)
     names = {uuid: state.name for uuid, state in existing.items()}
     renamed = {stored[uuid].id: name for uuid, name in names.items() if present[uuid].name != name}
     resource_providers.rename_many(connection, renamed, now)
@@ -225,7 +229,7 @@ def _write_providers(
             with _locate_errors(merge_state, "provider", uuid, f"{state.name}{below}"):
                 resource_providers.move(connection, uuid, state.parent, anywhere=True, now=now)
     resource_providers.lock(connection, [state.id for state in stored.values()])
-    by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
+    by_id = {stored[uuid].id: state for uuid, state in written_providers.items()}
     rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
     of_traits = {number: state.traits for number, state in by_id.items()}
     joined = {number: state.aggregates for number, state in by_id.items()}
