@@ -91,10 +91,10 @@ def _format_count(report: Json | None) -> str:
     return f"{after:,}{total}" if before else "not reached"
 
 
-def _format_difference(by: int) -> str:
-    if not by:
+def _format_difference(difference: int) -> str:
+    if not difference:
         return ""
-    return f"{by:,} more left" if by > 0 else f"{-by:,} fewer left"
+    return f"{difference:,} more left" if difference > 0 else f"{-difference:,} fewer left"
 
 
 def _compare_ranks(first: Sequence[Json], second: Sequence[Json]) -> Iterator[_Row]:
@@ -149,13 +149,15 @@ class Links:
     root: str
     form_request: FormRequest
     #: Fields of the comparison, which every link retains.
-    beside: Mapping[str, str]
+    comparison_fields: Mapping[str, str]
     #: The requested host, or None.
     requested_host: str | None = None
 
     def build_address(self, **more: str | None) -> str:
         """Return this page's address, with more fields, or without None fields."""
-        return f"{self.root}/ask?{self.form_request.build_query(**{**self.beside, **more})}"
+        return (
+            f"{self.root}/ask?{self.form_request.build_query(**{**self.comparison_fields, **more})}"
+        )
 
     @property
     def today(self) -> str:
@@ -174,8 +176,12 @@ def index() -> flask.Response:
         return redirect
     args, client = flask.request.args, get_api_client()
     form_request = FormRequest(args)
-    beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
-    links = Links(f"{flask.request.root_path}/console", form_request, beside, args.get("host"))
+    comparison_fields = {
+        name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)
+    }
+    links = Links(
+        f"{flask.request.root_path}/console", form_request, comparison_fields, args.get("host")
+    )
     values: dict[str, Any] = {
         "form_request": form_request,
         "share": None,
@@ -183,7 +189,7 @@ def index() -> flask.Response:
         "forms": FORMS,
         "empty_form_message": _EMPTY_FORM,
         "links": links,
-        "given": beside,
+        "comparison_fields": comparison_fields,
         **_DEFAULTS,
         **_list_choices(client, form_request),
     }
@@ -301,12 +307,12 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
             _EXPLAIN,
             body={**body, **hosts},
             command=form_request.build_command("explain", **{"host": host} if host else {}),
-            report=f"/ask/report?{form_request.build_query(**links.beside)}",
+            report=f"/ask/report?{form_request.build_query(**links.comparison_fields)}",
         ),
     }
     if stage := args.get("stage"):
         return values | _build_stage_values(view["funnel"].stages, stage, args.get("page", ""))
-    values["fates"] = _map_values(explanation, view["funnel"].stages)
+    values["map_data"] = _build_map_data(explanation, view["funnel"].stages)
     best = [item["node"] for item in explanation["hosts"][:BEST]]
     # The script adds the host. Its weights are compared with the weights of the best hosts.
     values["part"] = links.build_address(part="host", against="\n".join(best), host="")
@@ -340,7 +346,7 @@ def _compare_policies(
     return compare(with_names(answers, names), (first, second))
 
 
-def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
+def _build_map_data(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
     """Build stage and reason of each rejected node, for the map's script.
 
     Equal reasons are sent once. ``why`` has an index into ``reasons`` for each node in ``nodes``.

@@ -202,7 +202,7 @@ class CapacityForm:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CapacityChange:
     """A capacity before and after the changes of the form.
 
     ``after`` is None without changes. A capacity whose count was not finished is a lower bound, and
@@ -229,9 +229,9 @@ class FlavorRow:
     """The capacity for a flavor, per zone of the table and per other part."""
 
     name: str
-    total: Count
-    zones: Sequence[Count | None]
-    parts: Sequence[tuple[str, Count]]
+    total: CapacityChange
+    zones: Sequence[CapacityChange | None]
+    parts: Sequence[tuple[str, CapacityChange]]
     stops: Sequence[Json]
     stranded: Mapping[str, int]
     doubts: Sequence[str]
@@ -249,9 +249,9 @@ def index() -> flask.Response:
     query = CapacityForm(request.args)
     choices = _list_choices()
     values: dict[str, Any] = {
-        "given": {},
+        "failover_fields": {},
         "keys": _list_failover_keys(),
-        "wanted": query,
+        "capacity_form": query,
         "labels": LABELS,
         "empty_form_message": _EMPTY_FORM,
         "parts": _PARTS,
@@ -290,7 +290,7 @@ def plan() -> flask.Response:
     return answer_page(
         "capacity_plan.html",
         "Capacity",
-        {"wanted": query},
+        {"capacity_form": query},
         lambda: {"plan": _plan(get_api_client(), query)},
     )
 
@@ -344,7 +344,7 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     reasons = Counter(shorten_reason(entry["reason"]) for entry in document["stuck"])
     affected = len(document["stuck"]) + len(document["moves"])
     counted = [
-        (row["flavor"], Count(row["before"], row["after"], row.get("exact", True)))
+        (row["flavor"], CapacityChange(row["before"], row["after"], row.get("exact", True)))
         for row in document["capacity"]
         if row["before"] != row["after"]
     ]
@@ -425,13 +425,13 @@ def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> Flavor
     exact = all(side.get("exact", True) for side in sides)
     parts = [{part["name"]: part["capacity"] for part in side.get("per", ())} for side in sides]
     counts = {
-        part: Count(*_build_pair([capacities.get(part, 0) for capacities in parts]), exact)
+        part: CapacityChange(*_build_pair([capacities.get(part, 0) for capacities in parts]), exact)
         for part in dict.fromkeys(part for capacities in parts for part in capacities)
     }
     last = sides[-1]
     return FlavorRow(
         name=name,
-        total=Count(*_build_pair([side["capacity"] for side in sides]), exact),
+        total=CapacityChange(*_build_pair([side["capacity"] for side in sides]), exact),
         zones=[counts.get(zone) for zone in zones],
         parts=[] if zones else [(part or "-", count) for part, count in counts.items()],
         stops=last["limited_by"],
@@ -475,7 +475,7 @@ def table() -> flask.Response:
 def moves() -> flask.Response:
     """Show advice on moves towards a goal."""
     args = request.args
-    values = {"given": args, "goals": _GOALS, "advice": None, **_list_choices()}
+    values = {"fields": args, "goals": _GOALS, "advice": None, **_list_choices()}
 
     def answer() -> Mapping[str, Any]:
         if not (goal := args.get("goal", "")):
@@ -506,7 +506,7 @@ def failover() -> flask.Response:
         result = with_names(client.post(_FAILOVER, body), client.map_aggregate_names())
         return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
 
-    values = {"given": args, "answer": None, "keys": _list_failover_keys()}
+    values = {"fields": args, "answer": None, "keys": _list_failover_keys()}
     return answer_page("failover.html", "If hosts fail", values, answer)
 
 

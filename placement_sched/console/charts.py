@@ -37,31 +37,34 @@ _MIN_DIFFERENCE = 5e-4
 class StagePicture:
     """A stage of the funnel, with counts of hosts and rejected hosts.
 
-    ``stayed`` is the width of the remaining hosts, ``left`` the width of the rejected hosts.
+    ``remaining_width`` is the width of the remaining hosts, ``rejected_width`` the width of the
+    rejected hosts.
     """
 
     number: int
     name: str
     before: int
     after: int
-    stayed: float
-    left: float
+    remaining_width: float
+    rejected_width: float
     reasons: tuple[GroupedReason, ...]
     rejected: tuple[tuple[str, str], ...]
     #: The nodes of ``rejected``, in the same order.
     nodes: tuple[str, ...]
     #: Index among the stages that reject hosts.
-    place: int
+    marker_index: int
 
     @property
     def colour(self) -> int:
         """Return the number of the stage's colour."""
-        return _STAGE_COLOURS[self.place % len(_STAGE_COLOURS)]
+        return _STAGE_COLOURS[self.marker_index % len(_STAGE_COLOURS)]
 
     @property
     def letter(self) -> str:
         """Return the letter of the stage: A to Z, then AA to ZZ."""
-        return _LETTERS[self.place % len(_LETTERS)] * (self.place // len(_LETTERS) + 1)
+        return _LETTERS[self.marker_index % len(_LETTERS)] * (
+            self.marker_index // len(_LETTERS) + 1
+        )
 
     @property
     def words(self) -> str:
@@ -105,14 +108,14 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
                 name=name,
                 before=before,
                 after=after,
-                stayed=_WIDTH * after / total,
-                left=_WIDTH * (before - after) / total,
+                remaining_width=_WIDTH * after / total,
+                rejected_width=_WIDTH * (before - after) / total,
                 reasons=tuple(group_reasons(rejected)),
                 rejected=tuple(
                     (format_node(row["host"], row["node"]), row["reason"]) for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
-                place=sum(picture.removed > 0 for picture in pictures),
+                marker_index=sum(picture.removed > 0 for picture in pictures),
             )
         )
     return FunnelPicture(tuple(pictures), tuple(unreached))

@@ -114,7 +114,7 @@ def show_hosts() -> flask.Response:
     rows = [(row, [build_use(row, name) for name in COLUMNS]) for row in document["hosts"]]
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
-        "given": {name: filters.get(name, "") for name in FILTERS},
+        "filters": {name: filters.get(name, "") for name in FILTERS},
         # Links of earlier releases name the free share instead of the used share.
         "colour": args.get("colour", "used:MEMORY_MB").replace("free:", "used:"),
         "only": args.get("only", ""),

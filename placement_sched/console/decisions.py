@@ -116,7 +116,7 @@ def index() -> flask.Response:
     is_part = error is not None or request.args.get("live")
     values = {
         "server": None if is_part else _find_server(client, query),
-        "given": filters,
+        "filters": filters,
         "refusal": error,
         "kinds": KINDS,
         "ranges": _RANGES,
@@ -218,7 +218,7 @@ def _build_facet(
     """Return a value of a filter with its words and query string."""
     text: str = value["name"]
     is_chosen = filters.get(name) == text
-    others = {key: given for key, given in filters.items() if key != name}
+    others = {key: value for key, value in filters.items() if key != name}
     words = text.replace("_", " ") if name == "outcome" else text
     if name == "stage":
         words = format_stage(with_names(text, names))

@@ -284,8 +284,8 @@ def render_error_page(status: int, detail: str) -> flask.Response:
 
 def build_heading(title: str, *facts: tuple[str, str]) -> Heading:
     """Build the heading of a report by this service, with the current time."""
-    place = flask.request.url_root.rstrip("/")
-    return Heading(title=title, place=place, made=utcnow(), facts=facts)
+    source = flask.request.url_root.rstrip("/")
+    return Heading(title=title, source=source, created_at=utcnow(), facts=facts)
 
 
 def find_next_page_query(links: Iterable[Mapping[str, str]]) -> str | None:

@@ -122,11 +122,11 @@ _NO_FUNNEL: Json = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """The heading of a report: scheduler (``place``), time in UTC, facts."""
+    """The heading of a report: scheduler (``source``), time in UTC, facts."""
 
     title: str
-    place: str
-    made: datetime
+    source: str
+    created_at: datetime
     facts: Sequence[tuple[str, str]] = ()
 
 

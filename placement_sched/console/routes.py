@@ -88,7 +88,9 @@ def _is_file() -> bool:
 Home = Callable[[], flask.Response | None]
 
 #: Queries that scripts may send as a POST. They change nothing.
-_QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
+_READ_ONLY_POSTS = re.compile(
+    r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)"
+)
 #: The APIs that scripts may read.
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
@@ -110,16 +112,16 @@ class _Anything(BaseConverter):
 def blueprint_of(services: Services) -> flask.Blueprint:
     """Build the blueprint of the routes below ``/console``."""
     console = flask.Blueprint("console", __name__, static_folder="static")
-    doors = SignInViews(services.settings)
+    sign_in_views = SignInViews(services.settings)
 
-    def enter() -> flask.Response | None:
-        return _check_request(services, doors)
+    def check_request() -> flask.Response | None:
+        return _check_request(services, sign_in_views)
 
     console.record_once(_register_converter)
-    console.before_request(enter)
+    console.before_request(check_request)
     console.after_request(compress)
-    console.register_error_handler(Exception, lambda failure: _render_error(failure, doors))
-    for path, view in doors.get_views().items():
+    console.register_error_handler(Exception, lambda failure: _render_error(failure, sign_in_views))
+    for path, view in sign_in_views.get_views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
     console.add_url_rule("/api/<path:path>", view_func=forward, methods=["GET", "POST"])
     for module in _PAGES:
@@ -132,16 +134,16 @@ def blueprint_of(services: Services) -> flask.Blueprint:
 
 def make_home(services: Services) -> Home:
     """Build the view of ``/``, which shows the console to allowed browsers."""
-    doors = SignInViews(services.settings)
+    sign_in_views = SignInViews(services.settings)
 
     def show_home() -> flask.Response | None:
         kinds = request.accept_mimetypes
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
             return None
         try:
-            page = _check_request(services, doors) or cloud.show_overview()
+            page = _check_request(services, sign_in_views) or cloud.show_overview()
         except Exception as failure:  # noqa: BLE001 - rendered as an error page
-            page = _render_error(failure, doors)
+            page = _render_error(failure, sign_in_views)
         page.vary.add("Accept")
         return compress(page)
 
@@ -158,7 +160,7 @@ def forward(path: str) -> flask.Response:
     address = f"/{path}"
     if not _APIS.fullmatch(address):
         raise NotFound(f"There is no API at {address}")
-    if request.method == "POST" and not _QUESTIONS.fullmatch(address):
+    if request.method == "POST" and not _READ_ONLY_POSTS.fullmatch(address):
         raise Forbidden("The console is read-only and does not forward this request")
     query = request.query_string.decode("latin-1")
     # The APIs have no HEAD. Flask removes the body of the response.
@@ -171,11 +173,11 @@ def _register_converter(state: BlueprintSetupState) -> None:
     state.app.url_map.converters["anything"] = _Anything
 
 
-def _check_request(services: Services, doors: SignInViews) -> flask.Response | None:
+def _check_request(services: Services, sign_in_views: SignInViews) -> flask.Response | None:
     check_shown(request, services.settings)
     check_same_origin(request)
     # Set before the page is built, because all pages, also of errors, show the signed-in person.
-    flask.g.person = doors.get_person()
+    flask.g.person = sign_in_views.get_person()
     flask.g.cloud_name = services.settings.console.cloud_name
     if len(request.query_string) > services.settings.api.max_query_string_size:
         raise Invalid("The query string is longer than [api] max_query_string_size allows")
@@ -192,10 +194,10 @@ def _reject_unknown_path(rest: str) -> flask.Response:
     raise NotFound(f"The console has no page {shorten(rest, _MAX_SHOWN_PATH)}")
 
 
-def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
+def _render_error(failure: Exception, sign_in_views: SignInViews) -> flask.Response:
     """Render an error as a page, as JSON, or as a redirect to the sign-in."""
     if isinstance(failure, SignInNeeded):
-        return with_headers(doors.redirect_to_sign_in())
+        return with_headers(sign_in_views.redirect_to_sign_in())
     status, detail = _describe_error(failure)
     if request.path.startswith("/console/api/"):
         body = {"errors": [{"status": status, "detail": detail}]}

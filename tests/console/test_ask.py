@@ -205,7 +205,7 @@ def test_each_stage_that_rejects_hosts_has_a_letter_and_colour(browser):
     assert signs == ["A", "B"]
     colours = [each["class"] for each in page.html.select(".funnel .sign rect")]
     assert colours == [["part1"], ["part3"]]
-    drawn = json.loads(page.html.select_one(".fates").text)
+    drawn = json.loads(page.html.select_one(".map-data").text)
     named = {stage["name"]: stage for stage in drawn["stages"]}
     stage = named["resources MEMORY_MB:100000"]
     assert (stage["letter"], stage["words"]) == ("A", "not enough memory for 97.7 GiB")

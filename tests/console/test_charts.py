@@ -28,8 +28,10 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
     assert [(each.before, each.after) for each in picture.stages] == [p for p in pairs if p[0]]
     assert len(picture.unreached) == sum(not before for before, _ in pairs)
     for each in picture.stages:
-        assert round(each.stayed + each.left, 6) == round(100 * each.before / numbers[0], 6)
-        assert each.stayed >= 0 <= each.left
+        assert round(each.remaining_width + each.rejected_width, 6) == round(
+            100 * each.before / numbers[0], 6
+        )
+        assert each.remaining_width >= 0 <= each.rejected_width
         assert each.unlisted == each.removed
 
 

@@ -22,7 +22,7 @@ from tests.support.explanations import (
     build_weight,
 )
 
-HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
+HEADING = Heading(title="Explanation", source="sqlite", created_at=datetime(2026, 11, 23, 12, 0, 0))
 AGGREGATE_UUID = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
 MALICIOUS_NAMES = [
     "<script>alert(1)</script>",
@@ -157,7 +157,7 @@ def test_explanation_report_loads_no_other_files_and_has_no_scripts():
 def test_malicious_name_is_escaped_in_an_explanation_report(name):
     request = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}}
     request["project_id"] = name
-    heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
+    heading = Heading(title=name, source=name, created_at=HEADING.created_at, facts=[(name, name)])
     plain = ParsedPage(render_explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {}))
     page = ParsedPage(
         render_explanation_report(build_explanation(name), request, heading, {AGGREGATE_UUID: name})

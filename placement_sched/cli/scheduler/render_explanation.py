@@ -291,9 +291,9 @@ def _format_amounts(selection: Json) -> str:
     )
 
 
-def with_heading(title: str, place: str, *facts: tuple[str, str]) -> Heading:
-    """Build the heading of a report from ``place``, with the current time."""
-    return Heading(title=title, place=place, made=utcnow(), facts=facts)
+def with_heading(title: str, source: str, *facts: tuple[str, str]) -> Heading:
+    """Build the heading of a report from ``source``, with the current time."""
+    return Heading(title=title, source=source, created_at=utcnow(), facts=facts)
 
 
 def write(file: Path, report: str) -> None:

@@ -92,7 +92,7 @@ class Picture {
   constructor(place) {
     this.place = place;
     this.map = null;
-    this.fates = JSON.parse(place.querySelector(".fates").textContent);
+    this.mapData = JSON.parse(place.querySelector(".map-data").textContent);
     this.rows = [...document.querySelectorAll(".why-not [data-stage]")];
     this.here = new URL(place.dataset.here, location.href);
     this.panel = document.getElementById("why-place");
@@ -104,7 +104,7 @@ class Picture {
   }
 
   async draw() {
-    const { place, fates } = this;
+    const { place, mapData } = this;
     const pointed = place.querySelector(".pointed");
     place.hidden = false;
     this.listen();
@@ -114,9 +114,9 @@ class Picture {
       this.hosts = hosts;
       const zones = [...new Set(hosts.map((host) => host.zone))].sort();
       document.getElementById("zones").replaceChildren(...zones.map((zone) => new Option(zone)));
-      const rejected = (this.rejected = rejections(fates, hosts));
-      const ranks = new Map(fates.passed.map((node, at) => [node, at + 1]));
-      const selected = new Set(fates.selected);
+      const rejected = (this.rejected = rejections(mapData, hosts));
+      const ranks = new Map(mapData.passed.map((node, at) => [node, at + 1]));
+      const selected = new Set(mapData.selected);
       const fateOf = ({ node }) => {
         if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
         const { stage } = rejected.get(node) ?? {};
@@ -128,7 +128,7 @@ class Picture {
         return [host.host, `zone ${host.zone}, ${host.state}`, ...(stage ? [`${stage.letter}  ${stage.words}`, reason] : [fateOf(host)])].filter(Boolean);
       };
       const map = (this.map = new HostMap(place.querySelector("canvas"), { hosts, live: place.querySelector("[aria-live]"), describe, tip }));
-      const colours = new Map(fates.stages.map((stage) => [stage, { colour: `--part${stage.colour}`, mark: stage.letter }]));
+      const colours = new Map(mapData.stages.map((stage) => [stage, { colour: `--part${stage.colour}`, mark: stage.letter }]));
       map.colourBy(({ node }) => {
         if (selected.has(node)) return { colour: "--good", mark: "✓" };
         return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
