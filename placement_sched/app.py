@@ -183,7 +183,7 @@ def make_application(services: Services) -> Application:
     apis_by_prefix = {f"/{api.name}": api for api in APIS}
     home = console.make_home(services)
     application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
-    application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
+    application.register_blueprint(console.build_blueprint(services), url_prefix="/console")
     wrapped = _wrap_application(application)
     wrapped.wsgi_app = add_security_headers(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
     return wrapped

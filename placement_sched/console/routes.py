@@ -109,7 +109,7 @@ class _Anything(BaseConverter):
     part_isolating = False
 
 
-def blueprint_of(services: Services) -> flask.Blueprint:
+def build_blueprint(services: Services) -> flask.Blueprint:
     """Build the blueprint of the routes below ``/console``."""
     console = flask.Blueprint("console", __name__, static_folder="static")
     sign_in_views = SignInViews(services.settings)

@@ -125,13 +125,13 @@ class OldRowDeletion(PeriodicTask):
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         super().__init__(delay=PAUSE)
         self._database, self._clock = database, clock
-        self._kept_for = timedelta(seconds=settings.scheduler.decision_retention)
+        self._retention = timedelta(seconds=settings.scheduler.decision_retention)
         self._lease = Lease(database, "log upkeep", OLD_ROWS_LEASE)
 
     def is_due(self) -> bool:
         """Return whether there may be rows to delete."""
         database = self._database
-        return bool(self._kept_for) or database.logs_changes or database.marks_commits
+        return bool(self._retention) or database.logs_changes or database.marks_commits
 
     def run_round(self) -> None:
         """Delete old rows, unless another process holds the lease."""
@@ -144,9 +144,9 @@ class OldRowDeletion(PeriodicTask):
 
     def _delete_decisions(self) -> None:
         """Delete expired decisions and plan runs."""
-        if not self._kept_for:
+        if not self._retention:
             return
-        before = self._clock() - self._kept_for
+        before = self._clock() - self._retention
         self._database.write(partial(plan_runs.purge, before=before, limit=_MAX_RUNS))
         purge = partial(decisions.purge, before=before, limit=_BATCH)
         while self._database.write(purge) == _BATCH and self._lease.is_held():
@@ -315,7 +315,7 @@ class WaitingRequests(PeriodicTask):
             return
         if hosts:
             LOG.info("the request of decision %s would fit now on %s", uuid, ", ".join(hosts))
-            self._notify(notice or Notice(uuid), _notice_of(decision, hosts))
+            self._notify(notice or Notice(uuid), _build_notice(decision, hosts))
 
     def _notify(self, notice: Notice, body: Json) -> None:
         """Send a notice to the addresses that have not accepted it.
@@ -361,7 +361,7 @@ class WaitingRequests(PeriodicTask):
         return True
 
 
-def _notice_of(decision: Decision, hosts: tuple[str, ...]) -> Json:
+def _build_notice(decision: Decision, hosts: tuple[str, ...]) -> Json:
     """Build the body of a notice, which omits the request spec."""
     created_at = decision.created_at
     return {

@@ -246,8 +246,8 @@ class Auditor:
             row for row in rows if row.consumer.uuid not in unverified and self._is_audited(row)
         ]
         names = resource_providers.map_names(connection, {row.provider_uuid for row in audited})
-        left_over = self._find_left_over(connection, consumers)
-        return (*_group_orphans(audited, names), *left_over), tuple(unverified.values())
+        evacuated = self._find_evacuated(connection, consumers)
+        return (*_group_orphans(audited, names), *evacuated), tuple(unverified.values())
 
     def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
         """Delete the allocations that are still orphaned, in batches."""
@@ -281,7 +281,7 @@ class Auditor:
         allocations.replace(connection, claims, self.clock())
         return len(claims)
 
-    def _find_left_over(
+    def _find_evacuated(
         self, connection: Connection, uuids: Collection[str] | None = None
     ) -> tuple[OrphanAllocation, ...]:
         """Find allocations that evacuated instances left on hosts that are down.
@@ -291,16 +291,18 @@ class Auditor:
         allocations.
         """
         hosts = find_allocated_elsewhere(connection, uuids)
-        services_of = services.map_by_host(
-            connection, {host for roots_of in hosts.values() for host in roots_of}
+        services_by_host = services.map_by_host(
+            connection, {host for roots_by_host in hosts.values() for host in roots_by_host}
         )
         now = self.clock()
         down = {
-            host for host, service in services_of.items() if not service.is_up(now, self.down_time)
+            host
+            for host, service in services_by_host.items()
+            if not service.is_up(now, self.down_time)
         }
         roots = {
-            uuid: {root for host, uuids in roots_of.items() if host in down for root in uuids}
-            for uuid, roots_of in hosts.items()
+            uuid: {root for host, uuids in roots_by_host.items() if host in down for root in uuids}
+            for uuid, roots_by_host in hosts.items()
         }
         rows = allocations.list_by_consumers(
             connection, sorted(uuid for uuid, uuids in roots.items() if uuids)
