@@ -74,7 +74,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     if has_generation:
         resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     else:
-        resource_providers.keep_generation(connection, provider.id)
+        resource_providers.replicate_lock(connection, provider.id)
     return _build_response(call, uuids, provider.generation + 1)
 
 

@@ -211,7 +211,7 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     # Another writer may create a missing consumer now: delete both its allocations and its record,
     # or neither.
     consumers_with_allocations = {
-        row.consumer for row in consumers.lock_current_amounts(connection, missing)
+        row.consumer for row in consumers.lock_current_allocations(connection, missing)
     }
     created = {uuid for uuid in missing if uuid.lower() in consumers_with_allocations}
     records |= consumers.lock(connection, created)
@@ -302,7 +302,7 @@ class _Prepared:
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
-    current: Sequence[consumers.HeldAmount]
+    current: Sequence[consumers.CurrentAllocation]
 
     @property
     def released_provider_ids(self) -> set[int]:
@@ -339,7 +339,7 @@ def _prepare(
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
-    current = consumers.lock_current_amounts(connection, [claim.consumer for claim in ordered])
+    current = consumers.lock_current_allocations(connection, [claim.consumer for claim in ordered])
     # Lock the consumers that another writer has created since the lock above.
     records |= consumers.lock(connection, {row.consumer for row in current} - records.keys())
     _check_generations(ordered, records, {claim.consumer for claim in current})
@@ -407,7 +407,7 @@ def _check_generations(
 
 def _rewrite(
     connection: Connection,
-    current: Collection[consumers.HeldAmount],
+    current: Collection[consumers.CurrentAllocation],
     amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
     """Replace the current allocations by amounts with their times."""
@@ -481,7 +481,7 @@ def lock_reshape(
                 f"resource provider generation conflict for provider {uuid}: "
                 f"actual: {actual}, given: {expected}"
             )
-    current = consumers.lock_current_amounts(connection, uuids)
+    current = consumers.lock_current_allocations(connection, uuids)
     _check_generations(ordered, records, {row.consumer for row in current})
     check_names(sorted(requested), existing)
     return {uuid: existing[uuid] for uuid in generations}

@@ -21,7 +21,7 @@ from placement_sched.errors import CapacityExceeded
 from placement_sched.model.provider import Inventory, can_change_usage, matches_units
 
 
-class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
+class _round_float(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
     """The value of a FLOAT column as clients read it.
 
     On MariaDB placement's column has single precision: a client reads 1.9, but in an SQL expression
@@ -33,13 +33,13 @@ class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named
     inherit_cache = True
 
 
-@compiles(_as_read)
-def _compile_unchanged(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_round_float)
+def _compile_unchanged(element: _round_float, compiler: SQLCompiler, **options: Any) -> str:
     return str(compiler.process(element.clauses, **options))
 
 
-@compiles(_as_read, "mysql", "mariadb")
-def _compile_through_text(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_round_float, "mysql", "mariadb")
+def _compile_through_text(element: _round_float, compiler: SQLCompiler, **options: Any) -> str:
     return f"CAST(CAST({compiler.process(element.clauses, **options)} AS CHAR) AS DOUBLE)"
 
 
@@ -107,7 +107,7 @@ def build_whole_capacity(connection: Connection, owned: sa.FromClause) -> Column
 
 def _build_capacity(owned: sa.FromClause) -> ColumnElement[float]:
     columns = owned.c
-    return (columns.total - columns.reserved) * _as_read(columns.allocation_ratio)
+    return (columns.total - columns.reserved) * _round_float(columns.allocation_ratio)
 
 
 #: The fields of an inventory that are columns of its table, except times.

@@ -74,7 +74,7 @@ _FINISH = (
 )
 _DELETE = sa.delete(consumers).where(_BY_ID)
 OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
-_CURRENT_AMOUNTS = (
+_CURRENT_ALLOCATIONS = (
     select(
         _CONSUMER_ID,
         allocations.c.resource_provider_id,
@@ -257,7 +257,7 @@ def remove(connection: Connection, records: Iterable[Record]) -> None:
         connection.execute(_DELETE, {"ids": batch})
 
 
-class HeldAmount(NamedTuple):
+class CurrentAllocation(NamedTuple):
     """A current allocation of a consumer."""
 
     consumer: str
@@ -265,14 +265,16 @@ class HeldAmount(NamedTuple):
     used: int
 
 
-def lock_current_amounts(connection: Connection, uuids: Collection[str]) -> list[HeldAmount]:
+def lock_current_allocations(
+    connection: Connection, uuids: Collection[str]
+) -> list[CurrentAllocation]:
     """Lock and return the current allocations of consumers."""
     return [
-        HeldAmount(consumer.lower(), (provider_id, class_id), used)
+        CurrentAllocation(consumer.lower(), (provider_id, class_id), used)
         for batch in sql.split_batches(uuids)
         # Fetched at once, because fetching row by row takes 50 % longer.
         for consumer, provider_id, class_id, used in connection.execute(
-            _CURRENT_AMOUNTS, {"consumers": batch}
+            _CURRENT_ALLOCATIONS, {"consumers": batch}
         ).all()
     ]
 

@@ -45,7 +45,7 @@ _BY_UUID = UuidQuery.from_query(
 _CLASSES_PER_STATEMENT = 1000
 
 
-class HeldInventory(NamedTuple):
+class ExistingInventory(NamedTuple):
     """An existing inventory without timestamps, for comparison."""
 
     class_id: int
@@ -53,7 +53,7 @@ class HeldInventory(NamedTuple):
 
 
 #: Existing inventories by provider id and class name.
-HeldByPlace = Mapping[tuple[int, str], HeldInventory]
+ExistingInventories = Mapping[tuple[int, str], ExistingInventory]
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
@@ -113,7 +113,7 @@ def replace(
 def remove(
     connection: Connection,
     names_by_provider_id: Mapping[int, Collection[str]],
-    existing: HeldByPlace | None = None,
+    existing: ExistingInventories | None = None,
 ) -> frozenset[int]:
     """Delete inventories, and return the ids of the changed providers.
 
@@ -133,7 +133,7 @@ def put(
     connection: Connection,
     by_provider_id: Mapping[int, Sequence[Inventory]],
     now: datetime,
-    existing: HeldByPlace | None = None,
+    existing: ExistingInventories | None = None,
 ) -> frozenset[int]:
     """Create or update inventories, and return the ids of changed providers.
 
@@ -204,7 +204,7 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
 
 
 def _remove(
-    connection: Connection, existing: HeldByPlace, places: Collection[tuple[int, str]]
+    connection: Connection, existing: ExistingInventories, places: Collection[tuple[int, str]]
 ) -> frozenset[int]:
     """Delete existing inventories, and return the ids of their providers."""
     if not places:
@@ -252,13 +252,13 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
             )
 
 
-def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
+def find(connection: Connection, provider_ids: Iterable[int]) -> ExistingInventories:
     """Return the inventories of providers, without timestamps.
 
     Their ratios have the precision of the database.
     """
     return {
-        (row.resource_provider_id, row.name): HeldInventory(
+        (row.resource_provider_id, row.name): ExistingInventory(
             row.resource_class_id, _make_comparable(connection, _build_inventory(row))
         )
         for batch in sql.split_batches(sorted(provider_ids))

@@ -242,7 +242,7 @@ def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = Non
     return provider
 
 
-def keep_generation(connection: Connection, provider_id: int) -> None:
+def replicate_lock(connection: Connection, provider_id: int) -> None:
     """Make the lock of a provider visible to other Galera nodes."""
     make_lock_visible(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
