@@ -127,7 +127,7 @@ class ProviderCache:
         changes = self._read_log(connection, position)
         if changes.lacks_rows:
             return False
-        if not (changes.is_in_doubt or changes.providers or changes.names):
+        if not (changes.needs_full_reload or changes.providers or changes.names):
             with self._lock:
                 if self._position is position:
                     self._position = changes.position
@@ -159,7 +159,7 @@ class ProviderCache:
             now = self._clock()
             self._lacking_since = now if self._lacking_since is None else self._lacking_since
             lacks_rows = now - self._lacking_since < MAX_LAG
-            return replace(changes, lacks_rows=lacks_rows, is_in_doubt=True)
+            return replace(changes, lacks_rows=lacks_rows, needs_full_reload=True)
         self._lacking_since = None
         now = self._clock()
         elapsed = now - self._late_rows_read_at
@@ -232,7 +232,7 @@ class ProviderCache:
             # Providers that have changed since the sums were read may differ.
             changes = self._log.read(connection, self._position)
             changes = changes.merge(self._log.read_late_rows(connection, changes.position))
-            if changes.lacks_rows or changes.is_in_doubt:
+            if changes.lacks_rows or changes.needs_full_reload:
                 return frozenset()
             differing = frozenset(cloud.find_differing_providers(ids, rows) - changes.providers)
             if differing:
@@ -253,7 +253,7 @@ class ProviderCache:
         The caller holds the load lock.
         """
         if (
-            changes.is_in_doubt
+            changes.needs_full_reload
             or self._cloud is None
             or len(changes.providers) > MAX_CHANGED_PROVIDERS
         ):
@@ -321,7 +321,7 @@ class ProviderCache:
             self._load_lock.release()
 
     def _load_if_logged(self, connection: Connection) -> None:
-        # Triggers that are missing may be the reason why the log is in doubt.
+        # Triggers that are missing may be the reason for the full reload.
         if (reason := self._log.find_defect(connection)) is not None:
             self._disable(reason)
         else:
@@ -350,7 +350,7 @@ class ProviderCache:
             cloud.replace([row[0] for row in batch.providers], batch)
         # Each part was read at a different time, so providers changed since then are reloaded.
         changes = self._log.read(connection, position)
-        if changes.lacks_rows or changes.is_in_doubt:  # a reload would fail in the same way
+        if changes.lacks_rows or changes.needs_full_reload:  # a reload would fail in the same way
             self._disable("the change log lacks changes written while all providers were loaded")
             return
         if changes.names:

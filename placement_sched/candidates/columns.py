@@ -14,7 +14,7 @@ from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.provider import MAX_INT
 from placement_sched.store.placement.provider_state import (
     BATCH,
-    KnownNames,
+    NameIds,
     ProviderRows,
     ProviderSums,
     Row,
@@ -312,7 +312,7 @@ class ProviderColumns:
     its traits or aggregates change, and with new names. Threads that share the columns need a lock.
     """
 
-    def __init__(self, names: KnownNames) -> None:
+    def __init__(self, names: NameIds) -> None:
         self.names = names
         self.providers = ProviderTable()
         self.classes: dict[int, ClassColumns] = {}
@@ -324,7 +324,7 @@ class ProviderColumns:
     def __len__(self) -> int:
         return len(self.providers.ids)
 
-    def set_names(self, names: KnownNames) -> None:
+    def set_names(self, names: NameIds) -> None:
         """Replace the names of classes, traits and aggregates.
 
         Provider descriptions and tree index depend on names, and are built again when needed.

@@ -29,7 +29,7 @@ class FakeChangeLog:
     """A change log that tests fill. Its flags simulate a missing, incomplete or late log."""
 
     is_available: bool = True
-    is_in_doubt: bool = False
+    needs_full_reload: bool = False
     has_changed_names: bool = False
     changed_ids: list[int] = field(default_factory=list)
     read_count: int = 0
@@ -41,7 +41,7 @@ class FakeChangeLog:
         return None if self.is_available else "it is not"
 
     def begin(self, connection):
-        self.is_in_doubt = self.lacks_rows = False
+        self.needs_full_reload = self.lacks_rows = False
         return len(self.changed_ids)
 
     def read(self, connection, position):
@@ -54,7 +54,7 @@ class FakeChangeLog:
             len(self.changed_ids),
             providers,
             has_changed_names,
-            is_in_doubt=self.is_in_doubt,
+            needs_full_reload=self.needs_full_reload,
             has_late_rows=self.has_late_rows,
         )
 
@@ -100,10 +100,10 @@ class RandomCloudChanger:
             self._change_inventory(connection, provider.id)
         elif kind == "trait":
             name = self.random.choice((*TRAIT_NAMES, SHARING_TRAIT))
-            self._toggle_trait_or_aggregate(connection, traits.CARRIED, name, provider)
+            self._toggle_trait_or_aggregate(connection, traits.ASSOCIATIONS, name, provider)
         elif kind == "aggregate":
             name = uuid_of(self.random.choice(AGGREGATE_NAMES))
-            self._toggle_trait_or_aggregate(connection, aggregates.MEMBERS, name, provider)
+            self._toggle_trait_or_aggregate(connection, aggregates.ASSOCIATIONS, name, provider)
         elif kind == "move":
             parent = self.random.choice([None, *(each.uuid for each in providers)])
             with suppress(Invalid):  # a loop

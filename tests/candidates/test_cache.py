@@ -98,14 +98,14 @@ def test_change_log_in_doubt_reloads_the_cache(
     _add_host(database_with_hosts)
     assert cache.refresh(connection)
     assert uuid_of("new") not in _find_root_uuids(cache, settings)
-    fake_change_log.is_in_doubt = True
+    fake_change_log.needs_full_reload = True
     assert cache.refresh(connection)
     assert uuid_of("new") in _find_root_uuids(cache, settings)
     assert cache.figures.full_readings == 2
 
 
 def test_change_log_always_in_doubt_disables_the_cache(connection, fake_change_log, monkeypatch):
-    fake_change_log.is_in_doubt = True
+    fake_change_log.needs_full_reload = True
     monkeypatch.setattr(fake_change_log, "begin", lambda _connection: 0)
     cache = ProviderCache(fake_change_log)
     for _ in range(2):
@@ -185,10 +185,10 @@ def test_requests_use_the_database_during_a_cache_reload(
         assert cache.refresh(connection)
         assert cache.figures.full_readings == readings
         delayed_cache_load.may_end.clear()
-        fake_change_log.is_in_doubt = True
+        fake_change_log.needs_full_reload = True
         assert not cache.refresh(connection)
         assert len(_find_root_uuids(cache, settings)) == 3
-        fake_change_log.is_in_doubt = False
+        fake_change_log.needs_full_reload = False
     delayed_cache_load.may_end.set()
     cache.wait(60)
 
@@ -203,12 +203,12 @@ def test_requests_do_not_wait_for_a_cache_reload(
 
     monkeypatch.setattr(cache_module, "MAX_LOAD_WAIT", 0.01)
     monkeypatch.setattr(fake_change_log, "begin", lambda _connection: 0)
-    fake_change_log.is_in_doubt = True
+    fake_change_log.needs_full_reload = True
     thread = Thread(target=refresh_cache_again)
     thread.start()
     assert delayed_cache_load.begun.wait(timeout=60)
     assert not cache.refresh(connection)
-    fake_change_log.is_in_doubt = False
+    fake_change_log.needs_full_reload = False
     delayed_cache_load.may_end.set()
     thread.join(timeout=60)
     assert cache.refresh(connection)

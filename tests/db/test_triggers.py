@@ -114,7 +114,7 @@ def test_disabled_provider_cache_removes_the_change_log_triggers(database_with_c
     assert not stop_logging(without)
     insert_allocation(without)
     without.dispose()
-    assert copy.follow().is_in_doubt
+    assert copy.follow().needs_full_reload
     assert "lacks the triggers" in read_missing_log_reason(database_with_change_log)
 
 

@@ -68,7 +68,7 @@ class ChangeLogCopy:
             changes = change_log.read(connection, self.position)
             if not changes.lacks_rows:
                 changes = changes.merge(change_log.read_late_rows(connection, changes.position))
-            if changes.is_in_doubt or changes.lacks_rows:
+            if changes.needs_full_reload or changes.lacks_rows:
                 self.start()
                 return changes
             if changes.providers:

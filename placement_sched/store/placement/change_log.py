@@ -97,15 +97,15 @@ class Changes:
 
     ``providers`` are the ids of the providers to load again, including deleted providers. The other
     attributes are flags. ``names``: traits, resource classes or aggregates were written.
-    ``is_in_doubt``: all providers must be loaded again. ``lacks_rows``: rows that an earlier call
-    read are missing. ``has_late_rows``: a long transaction has ended, whose rows
+    ``needs_full_reload``: all providers must be loaded again. ``lacks_rows``: rows that an earlier
+    call read are missing. ``has_late_rows``: a long transaction has ended, whose rows
     :func:`read_late_rows` finds.
     """
 
     position: LogPosition
     providers: frozenset[int] = frozenset()
     names: bool = False
-    is_in_doubt: bool = False
+    needs_full_reload: bool = False
     lacks_rows: bool = False
     has_late_rows: bool = False
 
@@ -118,7 +118,7 @@ class Changes:
             late,
             providers=self.providers | late.providers,
             names=self.names or late.names,
-            is_in_doubt=self.is_in_doubt or late.is_in_doubt,
+            needs_full_reload=self.needs_full_reload or late.needs_full_reload,
             lacks_rows=self.lacks_rows or late.lacks_rows,
         )
 
@@ -159,7 +159,7 @@ def read(connection: Connection, position: LogPosition) -> Changes:
     """Return the changes after a position, except late rows."""
     rows = _read_rows(connection, position.after + 1)
     if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
-        return Changes(position, is_in_doubt=True)
+        return Changes(position, needs_full_reload=True)
     new = {row: _parse_id(row) for row in rows if row not in position.rows}
     if len(rows) - len(new) < len(position.rows):
         return Changes(position, lacks_rows=True)
@@ -187,7 +187,7 @@ def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
 def _build_changes(position: LogPosition, providers: Iterable[int]) -> Changes:
     written = frozenset(providers)
     if EVERYTHING in written:
-        return Changes(position, is_in_doubt=True)
+        return Changes(position, needs_full_reload=True)
     return Changes(
         position,
         providers=written - {NAMES, LONG},

@@ -58,7 +58,7 @@ class ProviderSums(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNames:
+class NameIds:
     """The ids of all resource classes, traits and aggregates by name or uuid.
 
     ``ignores_case`` is true if the database ignores the case of texts.
@@ -130,16 +130,16 @@ def list_ids_in_batches(connection: Connection, numbers: Collection[int]) -> set
     return set(select_scalars_in_batches(connection, sa.select(key), key // BATCH, numbers))
 
 
-def build_empty_names(connection: Connection) -> KnownNames:
+def build_empty_names(connection: Connection) -> NameIds:
     """Return empty mappings, for callers that need no names."""
-    return KnownNames({}, {}, {}, ignores_case=_ignores_case(connection))
+    return NameIds({}, {}, {}, ignores_case=_ignores_case(connection))
 
 
 def _ignores_case(connection: Connection) -> bool:
     return connection.dialect.name in {"mysql", "mariadb"}
 
 
-def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
+def read_names(connection: Connection, *, with_aggregates: bool = True) -> NameIds:
     """Read the ids of all names in a single statement."""
     columns = (
         tables.resource_classes.c.name,
@@ -154,7 +154,7 @@ def read_names(connection: Connection, *, with_aggregates: bool = True) -> Known
     for kind, key, name in connection.execute(sa.union_all(*parts)).all():
         ids_by_kind[kind][name] = key
     classes, traits, aggregates = ids_by_kind
-    return KnownNames(classes, traits, aggregates, ignores_case=_ignores_case(connection))
+    return NameIds(classes, traits, aggregates, ignores_case=_ignores_case(connection))
 
 
 def _read_into(
