@@ -61,7 +61,7 @@ from placement_sched.operations.repair import (
 )
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policies.registry import get_policies
-from placement_sched.store.checks import Verified, Violation
+from placement_sched.store.checks import VerificationResult, Violation
 
 #: Exit status of nova-manage for an unexpected failure.
 _UNEXPECTED = 255
@@ -304,13 +304,13 @@ def verify_database(arguments: argparse.Namespace) -> bool:
     return not checks.violations
 
 
-def _build_invariants_document(result: Verified) -> dict[str, object]:
+def _build_invariants_document(result: VerificationResult) -> dict[str, object]:
     return {
         "code": 7 if result.violations else 0,
         "checked": dict(result.checked),
         "violations": _build_violation_documents(result.violations),
         "allowed": _build_violation_documents(result.allowed),
-        "more_of": sorted(result.cut),
+        "more_of": sorted(result.truncated),
     }
 
 
@@ -318,7 +318,7 @@ def _build_violation_documents(violations: Sequence[Violation]) -> list[dict[str
     return [{"invariant": row.invariant.value, "detail": row.detail} for row in violations]
 
 
-def _format_invariants(result: Verified, *, verbose: bool) -> Iterator[str]:
+def _format_invariants(result: VerificationResult, *, verbose: bool) -> Iterator[str]:
     if verbose:
         counts = (f"{number} {name}" for name, number in result.checked.items())
         yield f"checked in a single snapshot: {', '.join(counts)}"
@@ -326,13 +326,13 @@ def _format_invariants(result: Verified, *, verbose: bool) -> Iterator[str]:
         yield f"{violation.invariant}: {violation.detail}"
     for violation in result.allowed:
         yield f"allowed: {violation.invariant}: {violation.detail}"
-    for invariant in sorted(result.cut):
+    for invariant in sorted(result.truncated):
         yield f"{invariant}: more violations exist, but only the first {MAX_VIOLATIONS} are listed"
     if not result.violations:
         yield "all invariants hold"
         return
     number = len(result.violations)
-    plus = "+" * bool(result.cut)
+    plus = "+" * bool(result.truncated)
     kinds = len({violation.invariant for violation in result.violations})
     yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds} invariant{'s'[: kinds != 1]}"
 

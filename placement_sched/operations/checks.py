@@ -33,7 +33,7 @@ from placement_sched.model.provider import SHARES, compute_capacity
 from placement_sched.operations.adopt import find_missing_standard_names
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 from placement_sched.store import checks, figures
-from placement_sched.store.checks import Invariant, Verified, Violation
+from placement_sched.store.checks import Invariant, VerificationResult, Violation
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
@@ -75,7 +75,7 @@ _ALLOWED = ": allowed, if that reduced the inventory afterwards"
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 
 
-def verify_invariants(database: Database) -> Verified:
+def verify_invariants(database: Database) -> VerificationResult:
     """Check all invariants in a snapshot and return the violations.
 
     Raises :class:`~placement_sched.errors.Unavailable` if the database is unavailable, and
@@ -97,11 +97,13 @@ def verify_invariants(database: Database) -> Verified:
     )
     by_invariant = groupby(violations, key=attrgetter("invariant"))
     named = [violation for _, same in by_invariant for violation in islice(same, MAX_VIOLATIONS)]
-    return Verified(
+    return VerificationResult(
         violations=tuple(item for item in named if not item.allowed),
         allowed=tuple(item for item in named if item.allowed),
         checked={name: getattr(counted, name) for name in _CHECKED},
-        cut=frozenset(invariant for invariant in order if numbers[invariant] > MAX_VIOLATIONS),
+        truncated=frozenset(
+            invariant for invariant in order if numbers[invariant] > MAX_VIOLATIONS
+        ),
     )
 
 

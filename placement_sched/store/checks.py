@@ -67,17 +67,17 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class VerificationResult:
     """The violations that a check of the whole database found.
 
-    ``checked`` maps kinds of rows to their numbers. ``cut`` has the invariants with further
+    ``checked`` maps kinds of rows to their numbers. ``truncated`` has the invariants with further
     violations that are not listed.
     """
 
     violations: tuple[Violation, ...]
     allowed: tuple[Violation, ...]
     checked: Mapping[str, int]
-    cut: frozenset[Invariant] = frozenset()
+    truncated: frozenset[Invariant] = frozenset()
 
 
 #: Changes that nova made within this time before the last read of a cell may be missing in the

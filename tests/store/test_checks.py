@@ -430,7 +430,7 @@ def list_violated_invariants(violations):
 def test_cloud_written_by_the_apis_has_no_violations(database_copy):
     assert_invariants(database_copy)
     verified = verify(database_copy)
-    assert (verified.violations, verified.allowed, verified.cut) == ((), (), frozenset())
+    assert (verified.violations, verified.allowed, verified.truncated) == ((), (), frozenset())
     assert dict(verified.checked) == {
         "providers": 3,
         "inventories": 7,
@@ -762,6 +762,6 @@ def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch)
     change = [build_allocation_insert(ABSENT_ID, class_id("VCPU"), VM_3) for _ in range(5)]
     execute_without_foreign_keys(sqlite_database, *change)
     verified = verify(sqlite_database)
-    assert verified.cut == {Invariant.NO_PROVIDER}
+    assert verified.truncated == {Invariant.NO_PROVIDER}
     kinds = [violation.invariant for violation in verified.violations]
     assert kinds.count(Invariant.NO_PROVIDER) == 3

@@ -7,7 +7,7 @@ from typing import Any
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.operations import checks
 from placement_sched.operations.checks import CloudFault, compare_aggregates
-from placement_sched.store.checks import Verified, Violation
+from placement_sched.store.checks import VerificationResult, Violation
 from tests.verifier import decisions, hardware, references
 from tests.verifier.model import Fault, FaultsWithValues, describe_values
 
@@ -18,15 +18,15 @@ _AGGREGATE_FAULTS = {
 }
 
 
-def verify(database: Database) -> Verified:
+def verify(database: Database) -> VerificationResult:
     audit = checks.verify_invariants(database)
     with database.open_snapshot() as connection:
         more = [_build_violation(*fault) for fault in _find_all_faults(connection)]
-    return Verified(
+    return VerificationResult(
         violations=(*audit.violations, *(fault for fault in more if not fault.allowed)),
         allowed=(*audit.allowed, *(fault for fault in more if fault.allowed)),
         checked=audit.checked,
-        cut=audit.cut,
+        truncated=audit.truncated,
     )
 
 
