@@ -344,7 +344,7 @@ def add_hosts(
     zone, has another policy, or would change zone while it has instances.
     """
     change_counters.bump(connection, host_aggregates.SUBJECT)
-    if unknown := sorted(set(hosts) - host_aggregates.find_known_hosts(connection, hosts)):
+    if unknown := sorted(set(hosts) - host_aggregates.find_compute_hosts(connection, hosts)):
         raise NotFound(f"Compute host {', '.join(unknown)} could not be found.")
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):

@@ -305,7 +305,7 @@ class WaitingRequests(PeriodicTask):
         database = self._scheduler.database
         with database.read() as connection:
             decision = decisions.get_by_uuid(connection, uuid)
-            notice = decisions.notice_of(connection, uuid)
+            notice = decisions.find_notice(connection, uuid)
         if decision.conditions and decision.conditions.together:
             return  # alone, it may fit although the requests together do not
         try:

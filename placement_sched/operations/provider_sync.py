@@ -40,7 +40,7 @@ from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
-_ASSOCIATIONS = {"aggregates": aggregates.MEMBERS, "traits": traits.CARRIED}
+_ASSOCIATIONS = {"aggregates": aggregates.ASSOCIATIONS, "traits": traits.ASSOCIATIONS}
 #: Callback that returns the host aggregates and hosts of nova or of this service.
 ReadHosts = Callable[[], HostMap]
 #: Callback for a line of output about each change.

@@ -160,7 +160,7 @@ def mark_disabled(
     if not uuids:
         return
     ids = [provider.id for provider in resource_providers.map_by_uuid(connection, uuids).values()]
-    change = traits.put_on if disabled else traits.take_off
+    change = traits.add_to_providers if disabled else traits.remove_from_providers
     change(connection, DISABLED_TRAIT, ids, now)
 
 

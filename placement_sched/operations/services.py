@@ -125,7 +125,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
     services.set_disabled(connection, [service.id], disabled=disabled, reason=change.reason)
     if service.is_compute:
         providers = host_aggregates.find_provider_ids(connection, [service.host])
-        mark = traits.put_on if disabled else traits.take_off
+        mark = traits.add_to_providers if disabled else traits.remove_from_providers
         mark(connection, DISABLED_TRAIT, providers, now)
 
 
@@ -135,7 +135,7 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
     Raises :class:`Invalid` if it cannot join its server group.
     """
     if instance.server_group is not None:
-        server_groups.join(connection, instance.server_group, "$.server_group")
+        server_groups.lock_existing(connection, instance.server_group, "$.server_group")
     instances.record(connection, [instance], now)
     return instances.get_by_uuid(connection, instance.uuid)
 

@@ -389,6 +389,6 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     group = spec.instance_group
     if group is None or group.uuid is None:
         return
-    server_groups.join(connection, group.uuid, "$.request_spec.instance_group")
+    server_groups.lock_existing(connection, group.uuid, "$.request_spec.instance_group")
     if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

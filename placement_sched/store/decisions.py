@@ -463,7 +463,7 @@ def list_waiting_for_notice(
     return list(connection.scalars(query.order_by(decisions.c.id.desc()).limit(limit)))
 
 
-def notice_of(connection: Connection, uuid: str) -> Notice | None:
+def find_notice(connection: Connection, uuid: str) -> Notice | None:
     """Return the notice of a decision, or None before the first attempt."""
     row = connection.execute(select(decision_notices).where(_NOTICES.decision_uuid == uuid)).first()
     if row is None:

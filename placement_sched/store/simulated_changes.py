@@ -32,7 +32,7 @@ def disable(
     compute_services = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     statement = compute_services.values(disabled=1, disabled_reason=reason)
     sql.change_in_batches(connection, statement, _SERVICES.host, sorted(hosts))
-    trait_id = traits.CARRIED.ensure(connection, [trait], now)[trait]
+    trait_id = traits.ASSOCIATIONS.ensure(connection, [trait], now)[trait]
     roots = sorted(host_aggregates.find_provider_ids(connection, hosts))
     rows = [{"resource_provider_id": r, "trait_id": trait_id, "created_at": now} for r in roots]
     sql.insert_missing(connection, tables.resource_provider_traits, rows)
@@ -90,23 +90,23 @@ def change_nodes(connection: Connection, nodes: Iterable[ComputeNode]) -> None:
 
 def add_trees(
     connection: Connection,
-    like: Sequence[Provider],
-    named: Sequence[Mapping[str, tuple[str, str]]],
+    tree: Sequence[Provider],
+    name_maps: Sequence[Mapping[str, tuple[str, str]]],
     without: str,
     now: datetime,
 ) -> None:
     """Add copies of a provider tree, with inventories, traits and aggregates.
 
-    ``like`` is the tree. ``named`` has a mapping for each copy, from the uuid of each provider to
-    the uuid and name of the new provider. The trait ``without`` is not copied.
+    ``tree`` has the providers to copy. ``name_maps`` has a mapping for each copy, from the uuid of
+    each provider to the uuid and name of the new provider. The trait ``without`` is not copied.
     """
     rows = [
         (*names[node.uuid], node.parent_uuid and names[node.parent_uuid][0])
-        for names in named
-        for node in like
+        for names in name_maps
+        for node in tree
     ]
     created = resource_providers.create_trees(connection, rows, now)
-    ids = {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
+    ids = {node.id: [created[names[node.uuid][0]].id for names in name_maps] for node in tree}
     inventories_by_id = inventories.map_by_provider_id(connection, ids)
     inventories.put(
         connection,
@@ -154,7 +154,7 @@ def change_members(
     now: datetime,
 ) -> None:
     """Add providers to the aggregate with a uuid, and remove providers."""
-    aggregate_id = aggregates.MEMBERS.ensure(connection, [aggregate], now)[aggregate]
+    aggregate_id = aggregates.ASSOCIATIONS.ensure(connection, [aggregate], now)[aggregate]
     table = tables.resource_provider_aggregates
     rows = [
         {"resource_provider_id": provider_id, "aggregate_id": aggregate_id, "created_at": now}

@@ -235,7 +235,7 @@ REMOVED_TRAIT_METADATA = {f"trait:{LICENSED_TRAIT}": None}
 def remove_trait_as_operator(database, provider, trait=LICENSED_TRAIT):
     def write_rows(connection):
         number = resource_providers.get_by_uuid(connection, provider).id
-        traits.take_off(connection, trait, [number], NOW)
+        traits.remove_from_providers(connection, trait, [number], NOW)
 
     database.write(write_rows)
 

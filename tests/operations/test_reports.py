@@ -259,7 +259,9 @@ def test_lost_disabled_trait_is_restored_by_the_next_report(database, send_repor
     send_reports(build_report())
     database.write(lambda connection: disable_service(connection, "cn1"))
     number = read_provider(database).id
-    database.write(lambda connection: traits.take_off(connection, DISABLED_TRAIT, [number], NOW))
+    database.write(
+        lambda connection: traits.remove_from_providers(connection, DISABLED_TRAIT, [number], NOW)
+    )
     send_reports(build_report())
     assert read_traits(database) == {DISABLED_TRAIT}
     before = read_provider(database)

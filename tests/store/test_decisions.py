@@ -124,14 +124,14 @@ def test_failed_decision_with_a_delivered_notice_is_not_found(database):
             lambda connection, each=current: decisions.record_notice(connection, each, NOW)
         )
         with database.read() as connection:
-            assert decisions.notice_of(connection, uuid) == current
+            assert decisions.find_notice(connection, uuid) == current
         assert find_failed_decisions_to_notify(database) == [uuid]
     ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
     database.write(lambda connection: decisions.record_notice(connection, ended, NOW))
     assert find_failed_decisions_to_notify(database) == []
     database.write(lambda connection: decisions.purge(connection, NOW, 10))
     with database.read() as connection:
-        assert decisions.notice_of(connection, uuid) is None
+        assert decisions.find_notice(connection, uuid) is None
 
 
 RESULT_TIME = datetime(2026, 11, 22, 12, 0, 0)

@@ -67,7 +67,7 @@ def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSE
 
     def write_rows(connection):
         number = resource_providers.get_by_uuid(connection, provider).id
-        traits.put_on(connection, trait, [number], NOW)
+        traits.add_to_providers(connection, trait, [number], NOW)
 
     database.write(write_rows)
 

@@ -469,7 +469,7 @@ class InstanceSync:
             # A group that was deleted after it was read must not get members.
             if groups != server_groups.lock_many(connection, groups):
                 raise _RecordChanged
-            flavor_store.keep_embedded(connection, texts)
+            flavor_store.store_embedded(connection, texts)
             # Another writer may record a new instance now. Its row is locked and compared, too.
             instances.add(connection, new)
             if places != instances.lock_by_uuid(connection, uuids):

@@ -297,7 +297,7 @@ def compute_digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
+def store_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
     """Store flavors, given as JSON by digest, unless already stored."""
     # Existing rows are excluded first: an insert would lock them, and writers of the same flavor
     # would wait until this transaction ends.

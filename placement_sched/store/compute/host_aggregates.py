@@ -173,39 +173,39 @@ def bump_version(connection: Connection) -> None:
 
 def replace(
     connection: Connection,
-    here: Mapping[int, HostAggregate],
-    wanted: Collection[HostAggregate],
-    gone: Collection[int],
+    recorded: Mapping[int, HostAggregate],
+    aggregates: Collection[HostAggregate],
+    removed_ids: Collection[int],
     now: datetime,
 ) -> None:
-    """Create or replace the ``wanted`` aggregates, and delete ``gone``.
+    """Create or replace the given aggregates, and delete ``removed_ids``.
 
-    The aggregates get the ids, uuids and names in ``wanted``. ``gone`` are ids. ``here`` contains
-    all recorded aggregates by id. A recorded aggregate whose name or uuid is used by a wanted
-    aggregate is deleted too.
+    The aggregates get the ids, uuids and names in ``aggregates``. ``recorded`` contains all
+    recorded aggregates by id. A recorded aggregate whose name or uuid is used by a new aggregate is
+    deleted too.
     """
-    ids = {entry.id for entry in wanted}
-    names, uuids = {entry.name for entry in wanted}, {entry.uuid for entry in wanted}
+    ids = {entry.id for entry in aggregates}
+    names, uuids = {entry.name for entry in aggregates}, {entry.uuid for entry in aggregates}
     conflicting = {
         entry.id
-        for entry in here.values()
+        for entry in recorded.values()
         if entry.id not in ids and (entry.name in names or entry.uuid in uuids)
     }
     # Renamed aggregates are deleted and created again, as two may have swapped their names.
     recreated = {
         entry.id
-        for entry in wanted
-        if entry.id in here
-        and (entry.name, entry.uuid) != (here[entry.id].name, here[entry.id].uuid)
+        for entry in aggregates
+        if entry.id in recorded
+        and (entry.name, entry.uuid) != (recorded[entry.id].name, recorded[entry.id].uuid)
     }
-    deleted = sorted({*gone, *conflicting, *recreated})
+    deleted = sorted({*removed_ids, *conflicting, *recreated})
     for table, key in (
         (host_aggregate_hosts, _HOSTS.aggregate_id),
         (host_aggregate_metadata, _METADATA.aggregate_id),
         (host_aggregates, _AGGREGATES.id),
     ):
         sql.change_in_batches(connection, delete(table), key, deleted)
-    created = [entry for entry in wanted if entry.id in recreated or entry.id not in here]
+    created = [entry for entry in aggregates if entry.id in recreated or entry.id not in recorded]
     rows = [
         {
             "id": entry.id,
@@ -220,8 +220,8 @@ def replace(
     if created and connection.dialect.name == "postgresql":
         # Inserting explicit ids does not advance the sequence.
         connection.execute(_ADVANCE_SEQUENCE)
-    for entry in wanted:
-        old_aggregate = None if entry.id in recreated else here.get(entry.id)
+    for entry in aggregates:
+        old_aggregate = None if entry.id in recreated else recorded.get(entry.id)
         _change_members(connection, old_aggregate, entry, now)
 
 
@@ -240,7 +240,7 @@ def _change_members(
         change(connection, new.id, updated_at=new.updated_at)
 
 
-def find_known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
+def find_compute_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     """Return the hosts that have a compute node or a nova-compute service."""
     serving = select(services.c.host).where(services.c.binary == COMPUTE_BINARY)
     return frozenset(

@@ -36,7 +36,7 @@ from placement_sched.store.placement import traits as placement_traits
 from placement_sched.store.placement.capacity import build_used_sum, build_whole_capacity
 
 _NODES, _SERVICES, _PROVIDERS = compute_nodes.c, services.c, resource_providers.c
-_CARRIED = resource_provider_traits.c
+_PROVIDER_TRAITS = resource_provider_traits.c
 #: Providers created before nested providers have no root and are their own root.
 _ROOT = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id)
 
@@ -106,8 +106,8 @@ def find_roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
     """Return the root ids of all trees with a provider that has this trait."""
     query = (
         select(_ROOT, traits.c.name)
-        .join(resource_provider_traits, _CARRIED.resource_provider_id == _PROVIDERS.id)
-        .join(traits, traits.c.id == _CARRIED.trait_id)
+        .join(resource_provider_traits, _PROVIDER_TRAITS.resource_provider_id == _PROVIDERS.id)
+        .join(traits, traits.c.id == _PROVIDER_TRAITS.trait_id)
         .where(traits.c.name == name)
     )
     # MariaDB ignores the case of names.
@@ -158,13 +158,13 @@ def map_trait_names(connection: Connection) -> dict[int, str]:
 
 def map_traits(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
     """Map root ids to the distinct trait ids of the providers of each tree."""
-    ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
-    carried = select(_CARRIED.resource_provider_id, ids)
+    ids = func.aggregate_strings(sa.cast(_PROVIDER_TRAITS.trait_id, sa.String), ",")
+    carried = select(_PROVIDER_TRAITS.resource_provider_id, ids)
     if roots is not None:
         within = _limit_to_roots(connection, select(_PROVIDERS.id), roots)
-        carried = carried.where(_CARRIED.resource_provider_id.in_(within))
+        carried = carried.where(_PROVIDER_TRAITS.resource_provider_id.in_(within))
     # Grouped by provider first, in index order: sorting the traits of whole trees takes longer.
-    by_provider = carried.group_by(_CARRIED.resource_provider_id).subquery()
+    by_provider = carried.group_by(_PROVIDER_TRAITS.resource_provider_id).subquery()
     provider, texts = by_provider.c
     query = (
         select(_ROOT, func.aggregate_strings(texts, ","))
@@ -192,7 +192,7 @@ def map_trees(
     uuids = [provider.uuid for provider in tree_providers]
     inventories_by_id = inventory_store.map_by_provider_id(connection, ids)
     used = _sum_used(connection, ids)
-    carried = placement_traits.CARRIED.map_by_provider_uuid(connection, uuids)
+    carried = placement_traits.ASSOCIATIONS.map_by_provider_uuid(connection, uuids)
     joined = aggregates.map_by_provider_uuid(connection, uuids)
     by_root: dict[int, list[ProviderInTree]] = defaultdict(list)
     for provider in tree_providers:
@@ -224,18 +224,23 @@ def _limit_to_roots(connection: Connection, query: Select[Any], roots: Roots) ->
 
 
 _TRAIT_ID = select(traits.c.id).where(traits.c.name == bindparam("trait")).scalar_subquery()
-_CARRIERS = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _TRAIT_ID)
+_PROVIDERS_WITH_TRAIT = select(_PROVIDER_TRAITS.resource_provider_id).where(
+    _PROVIDER_TRAITS.trait_id == _TRAIT_ID
+)
 _LACKING = (
     select_enabled_nodes()
     .outerjoin(resource_providers, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid))
     .where(
         ~exists().where(
-            _CARRIED.trait_id == _TRAIT_ID, _CARRIED.resource_provider_id == resource_providers.c.id
+            _PROVIDER_TRAITS.trait_id == _TRAIT_ID,
+            _PROVIDER_TRAITS.resource_provider_id == resource_providers.c.id,
         )
     )
 )
 # First whether any provider has the trait: the test is cheap, and false in most clouds.
-_ALL_HAVE = select(and_(_CARRIERS.exists(), select_enabled_nodes().exists(), ~_LACKING.exists()))
+_ALL_HAVE = select(
+    and_(_PROVIDERS_WITH_TRAIT.exists(), select_enabled_nodes().exists(), ~_LACKING.exists())
+)
 
 
 def is_trait_of_all_nodes(connection: Connection, trait: str) -> bool:

@@ -305,17 +305,17 @@ def list_records_between(
     connection: Connection, first: str, last: str | None
 ) -> list[InstanceRecord]:
     """Return records with ``first`` <= uuid < ``last`` (None: no upper limit)."""
-    query = _select_kept(connection).where(_COLUMNS.uuid >= first)
+    query = _select_records(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
-    return [_parse_kept(row[0]) for row in connection.execute(query).all()]
+    return [_parse_record(row[0]) for row in connection.execute(query).all()]
 
 
 def read_records(connection: Connection, uuids: Iterable[str]) -> list[InstanceRecord]:
     """Return the records of the existing instances with these uuids."""
     rows = sql.select_in_batches(
-        connection, _select_kept(connection), _COLUMNS.uuid, sorted(set(uuids))
+        connection, _select_records(connection), _COLUMNS.uuid, sorted(set(uuids))
     )
-    return [_parse_kept(row[0]) for row in rows]
+    return [_parse_record(row[0]) for row in rows]
 
 
 class PlaceAndState(NamedTuple):
@@ -346,12 +346,12 @@ def lock_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, Plac
     return {uuid: PlaceAndState(*place) for uuid, *place in rows}
 
 
-def _select_kept(connection: Connection) -> Select[Any]:
+def _select_records(connection: Connection) -> Select[Any]:
     names = (*InstanceRecord._fields[:-1], "flavor")
     return select(sql.build_json_row(connection, [_COLUMNS[name] for name in names]))
 
 
-def _parse_kept(text: str) -> InstanceRecord:
+def _parse_record(text: str) -> InstanceRecord:
     *values, flavor = orjson.loads(text)
     record = InstanceRecord(*values)
     if flavor is None:

@@ -152,13 +152,13 @@ def find_existing_uuids(connection: Connection, uuids: Collection[str]) -> froze
     return frozenset(sql.select_scalars_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
-def join(connection: Connection, uuid: str, place: str) -> None:
+def lock_existing(connection: Connection, uuid: str, json_path: str) -> None:
     """Lock a group, so that instances can be recorded as its members.
 
-    Raises :class:`Invalid` with the JSON path ``place`` if the group does not exist.
+    Raises :class:`Invalid` with ``json_path`` if the group does not exist.
     """
     if not lock(connection, uuid):
-        raise Invalid(f"There is no server group {uuid}", json_path=place)
+        raise Invalid(f"There is no server group {uuid}", json_path=json_path)
 
 
 def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:

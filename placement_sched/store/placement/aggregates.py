@@ -215,16 +215,16 @@ class Associations:
 
 
 #: The aggregate memberships of providers.
-MEMBERS = Associations(
+ASSOCIATIONS = Associations(
     "an aggregate", resource_provider_aggregates, _MEMBERS.aggregate_id, _AGGREGATES.uuid
 )
-map_ids = MEMBERS.map_ids
-replace_many = MEMBERS.replace_many
-add_members = MEMBERS.add
-remove_members = MEMBERS.remove
-map_providers = MEMBERS.map_providers
-map_by_provider_uuid = MEMBERS.map_by_provider_uuid
-map_by_provider_id = MEMBERS.map_by_provider_id
+map_ids = ASSOCIATIONS.map_ids
+replace_many = ASSOCIATIONS.replace_many
+add_members = ASSOCIATIONS.add
+remove_members = ASSOCIATIONS.remove
+map_providers = ASSOCIATIONS.map_providers
+map_by_provider_uuid = ASSOCIATIONS.map_by_provider_uuid
+map_by_provider_id = ASSOCIATIONS.map_by_provider_id
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
@@ -254,7 +254,7 @@ def replace(
     generation if the microversion requires it.
     """
     wanted, current = set(uuids), set(list_by_provider(connection, provider_id))
-    removed = MEMBERS.map_ids(connection, current - wanted).values()
-    added = MEMBERS.ensure(connection, wanted - current, now).values()
-    MEMBERS.change(connection, provider_id, removed, added, now)
+    removed = ASSOCIATIONS.map_ids(connection, current - wanted).values()
+    added = ASSOCIATIONS.ensure(connection, wanted - current, now).values()
+    ASSOCIATIONS.change(connection, provider_id, removed, added, now)
     return wanted != current

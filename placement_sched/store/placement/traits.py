@@ -38,13 +38,15 @@ _WITH_TRAITS = resource_providers.UuidQuery.from_query(
     .order_by(traits.c.id)
 )
 #: The traits of providers.
-CARRIED = Associations("a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name)
-map_ids = CARRIED.map_ids
-replace_many = CARRIED.replace_many
-put_on = CARRIED.add
-take_off = CARRIED.remove
-map_providers = CARRIED.map_providers
-map_by_provider_id = CARRIED.map_by_provider_id
+ASSOCIATIONS = Associations(
+    "a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name
+)
+map_ids = ASSOCIATIONS.map_ids
+replace_many = ASSOCIATIONS.replace_many
+add_to_providers = ASSOCIATIONS.add
+remove_from_providers = ASSOCIATIONS.remove
+map_providers = ASSOCIATIONS.map_providers
+map_by_provider_id = ASSOCIATIONS.map_by_provider_id
 
 
 class ProviderTraits(NamedTuple):
@@ -155,7 +157,7 @@ def replace(
     Returns whether they differ. The caller has locked the provider and increments its generation.
     """
     removed, added = set(current_ids).difference(wanted), set(wanted).difference(current_ids)
-    CARRIED.change(connection, provider_id, removed, added, now)
+    ASSOCIATIONS.change(connection, provider_id, removed, added, now)
     return bool(removed or added)
 
 
@@ -168,7 +170,7 @@ _SYNCED = synced_traits.c
 _OF_PAIR = (_SYNCED.provider_uuid == bindparam("provider"), _SYNCED.trait == bindparam("name"))
 _FORGET = delete(synced_traits).where(*_OF_PAIR)
 # Provider ids are never reused: if the id is gone, a provider with the same uuid is a new provider.
-_IS_OUTLIVED = _SYNCED.provider_id.is_not(None) & ~exists().where(
+_IS_PROVIDER_DELETED = _SYNCED.provider_id.is_not(None) & ~exists().where(
     tables.resource_providers.c.id == _SYNCED.provider_id
 )
 _REBIND = (
@@ -181,7 +183,7 @@ _REBIND = (
 def read_synced(connection: Connection) -> dict[ProviderTrait, str]:
     """Map recorded pairs of provider and trait to the requiring aggregates."""
     query = select(_SYNCED.provider_uuid, _SYNCED.trait, _SYNCED.aggregate_uuid)
-    rows = connection.execute(query.where(~_IS_OUTLIVED))
+    rows = connection.execute(query.where(~_IS_PROVIDER_DELETED))
     return {(provider, trait): aggregate for provider, trait, aggregate in rows}
 
 
@@ -228,12 +230,12 @@ def forget_synced(connection: Connection, pairs: Collection[ProviderTrait]) -> N
     _delete_synced(connection, _FORGET, pairs)
 
 
-def forget_outlived(connection: Connection) -> None:
+def forget_deleted_providers(connection: Connection) -> None:
     """Remove the pairs of deleted providers from the record."""
     # The query locks no providers.
-    query = select(_SYNCED.provider_uuid, _SYNCED.trait).where(_IS_OUTLIVED)
+    query = select(_SYNCED.provider_uuid, _SYNCED.trait).where(_IS_PROVIDER_DELETED)
     pairs = [(provider, trait) for provider, trait in connection.execute(query)]
-    _delete_synced(connection, _FORGET.where(_IS_OUTLIVED), pairs)
+    _delete_synced(connection, _FORGET.where(_IS_PROVIDER_DELETED), pairs)
 
 
 def _delete_synced(

@@ -415,14 +415,14 @@ def test_group_deletion_waits_for_recording_of_members(
     group = nova.add_group("pair")
     uuid = nova.add_instance("cn1", group=group)
     deletion = Thread(target=remove_group, args=(database, group))
-    keep = flavors.keep_embedded
+    store = flavors.store_embedded
 
-    def keep_during_deletion(connection, texts):
+    def store_during_deletion(connection, texts):
         deletion.start()
         deletion.join(0.3)  # without a lock the deletion would have ended
-        keep(connection, texts)
+        store(connection, texts)
 
-    monkeypatch.setattr(flavors, "keep_embedded", keep_during_deletion)
+    monkeypatch.setattr(flavors, "store_embedded", store_during_deletion)
     follower.sync_all()
     deletion.join(60)
     assert read_instances()[uuid].server_group is None

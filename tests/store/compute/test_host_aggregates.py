@@ -61,7 +61,7 @@ def test_hosts_with_a_node_or_a_compute_service_are_returned(database):
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
     names = ["node", "service", "controller", "Node", "nothing"]
-    assert run_query(database, store.find_known_hosts, names) == {"node", "service"}
+    assert run_query(database, store.find_compute_hosts, names) == {"node", "service"}
 
 
 def test_availability_zones_are_returned_by_host_and_aggregate(database, add_aggregate):

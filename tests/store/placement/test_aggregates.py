@@ -32,7 +32,8 @@ def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
 HOUR_LATER = NOW + timedelta(hours=1)
 GOLD_TRAIT, RACK_AGGREGATE = "CUSTOM_GOLD", str(UUID(int=1))
 for_traits_and_aggregates = pytest.mark.parametrize(
-    ("associations", "name"), [(traits.CARRIED, GOLD_TRAIT), (aggregates.MEMBERS, RACK_AGGREGATE)]
+    ("associations", "name"),
+    [(traits.ASSOCIATIONS, GOLD_TRAIT), (aggregates.ASSOCIATIONS, RACK_AGGREGATE)],
 )
 
 
