@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     logs.log_stacks_on_signal()
     workers = service.count_workers(settings, arguments.workers)
     announcement = format_announcement(settings, workers)
-    with start_monitoring(settings) as (figures, monitor):
+    with start_monitoring(settings) as (call_metrics, monitor):
         if monitor is not None:
             announcement += f", metrics at {monitor.listens}"
-        service.run(settings, workers, announcement, check_policy_hint, figures, monitor)
+        service.run(settings, workers, announcement, check_policy_hint, call_metrics, monitor)
     return 0
 
 
@@ -91,12 +91,12 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
         return
     with metrics.share_numbers():
         # Each process, also a forked process, writes its numbers to its own files.
-        figures = Metrics()
+        call_metrics = Metrics()
         with suppress(ConfigurationError):  # not RabbitMQ: the queue length is not available
             bus = read_transport(settings.conf.config_file or ())
-            figures.show(WaitingRequests(partial(find_queue_length, bus)))
-        with closing(Monitor(listen, figures.scrape)) as monitor:
-            yield figures, monitor
+            call_metrics.show(WaitingRequests(partial(find_queue_length, bus)))
+        with closing(Monitor(listen, call_metrics.scrape)) as monitor:
+            yield call_metrics, monitor
 
 
 def format_announcement(settings: Settings, workers: int) -> str:

@@ -146,7 +146,7 @@ def limit_connection_silence(connection: Connection, within: float | None) -> It
         driver.limit_silence(previous)
 
 
-def leave_faulty_connections(engine: Engine) -> None:
+def drop_faulty_connections(engine: Engine) -> None:
     """Drop connections to a faulty Galera node.
 
     A node is faulty if it has no quorum, or if it sends the end of an answer twice, as it may do
@@ -180,7 +180,7 @@ def count_statements(engines: Iterable[Engine]) -> None:
         event.listen(engine, "connect", lambda *_, engine=engine: listen(engine), once=True)
 
 
-def sign_statements(engine: Engine) -> None:
+def append_sender_comments(engine: Engine) -> None:
     """Append a comment with the sending function and line to each statement."""
 
     def sign(
@@ -241,7 +241,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             _roll_back_on_return(engine)
         if is_mysql:
             _set_session_variables(engine, options, read_timeout)
-            leave_faulty_connections(engine)
+            drop_faulty_connections(engine)
         else:
             # Insert several rows with each statement. The driver would send row by row.
             engine.dialect.use_insertmanyvalues_wo_returning = True
@@ -249,7 +249,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             _begin_with(engine, begin_statement(url, settings, "READ COMMITTED", read_timeout=0))
     close_replaced_connections(engine)
     if options.connection_trace:
-        sign_statements(engine)
+        append_sender_comments(engine)
     return engine
 
 
@@ -449,29 +449,29 @@ def build_database_url(settings: Settings) -> URL:
     return url
 
 
-def parse_url(text: str, place: str) -> URL:
+def parse_url(text: str, option: str) -> URL:
     """Parse a database URL and set the driver that this service uses.
 
     ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and
-    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError`, naming ``place``, for an
+    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError`, naming ``option``, for an
     unsupported or malformed URL and for parameters that the driver does not accept.
     """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigurationError(f"{place}: not an SQLAlchemy database URL") from None
+        raise ConfigurationError(f"{option}: not an SQLAlchemy database URL") from None
     url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
     if url.drivername not in _SUPPORTED:
         raise ConfigurationError(
-            f"{place}: {url.drivername!r} is not supported: use sqlite, postgresql or mysql"
+            f"{option}: {url.drivername!r} is not supported: use sqlite, postgresql or mysql"
         )
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
-    _check_parameters(url, place)
+    _check_parameters(url, option)
     return url
 
 
-def _check_parameters(url: URL, place: str) -> None:
+def _check_parameters(url: URL, option: str) -> None:
     """Reject URL parameters that the driver does not accept.
 
     Raises :class:`ConfigurationError`.
@@ -479,7 +479,7 @@ def _check_parameters(url: URL, place: str) -> None:
     for name in _FILE_PARAMETERS & url.query.keys():
         file = str(url.query[name])
         if not Path(file).is_file():
-            raise ConfigurationError(f"{place}: there is no file {file} ({name})")
+            raise ConfigurationError(f"{option}: there is no file {file} ({name})")
     kind = url.get_backend_name()
     check = _check_sqlite if kind == "sqlite" else _import_driver(kind).check_parameters
     try:
@@ -488,7 +488,7 @@ def _check_parameters(url: URL, place: str) -> None:
         check(options)
     except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
         raise ConfigurationError(
-            f"{place}: the driver does not accept the parameters: {format_one_line(failure)}"
+            f"{option}: the driver does not accept the parameters: {format_one_line(failure)}"
         ) from None
 
 

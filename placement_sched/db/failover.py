@@ -31,7 +31,7 @@ LOG = log.getLogger(__name__)
 ServerEpoch = Hashable | None
 
 #: The key of a connection's ``info`` for its epoch.
-HISTORY = "placement_sched.history"
+EPOCH_KEY = "placement_sched.epoch"
 
 _POSTGRESQL_QUERY = (
     "SELECT extract(epoch FROM pg_postmaster_start_time())::text, "
@@ -52,7 +52,7 @@ _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 def get_epoch(connection: Connection) -> ServerEpoch:
     """Return the epoch that was read last on a connection."""
-    epoch: ServerEpoch = connection.info.get(HISTORY)
+    epoch: ServerEpoch = connection.info.get(EPOCH_KEY)
     return epoch
 
 
@@ -63,7 +63,7 @@ def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
         )
 
 
-class Histories:
+class EpochTracker:
     """Tracker of the current epoch that closes connections of earlier epochs.
 
     A server that was declared dead may still answer. Connections to it must not be used once
@@ -87,7 +87,7 @@ class Histories:
 
         @event.listens_for(engine, "checkout")
         def check_epoch(_connection: Any, record: Any, _proxy: object) -> None:
-            if record.info.get(HISTORY, self.current) != self.current:
+            if record.info.get(EPOCH_KEY, self.current) != self.current:
                 raise DisconnectionError
 
     def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
@@ -98,7 +98,7 @@ class Histories:
         self._record_epoch(info, _read_epoch(kind, driver))
 
     def _record_epoch(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
-        info[HISTORY] = epoch
+        info[EPOCH_KEY] = epoch
         previous, self.current = self.current, epoch
         if previous not in {None, epoch}:
             LOG.warning(

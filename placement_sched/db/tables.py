@@ -46,9 +46,11 @@ def make_integer_columns(*names: str, default: str | None = None) -> tuple[Colum
     return tuple(Column(name, Integer, nullable=False, server_default=default) for name in names)
 
 
-def make_indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
-    """Define an index for each column, with ``then`` as second column."""
-    return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
+def make_indexes(table: str, *columns: str, second_column: str | None = None) -> tuple[Index, ...]:
+    """Define an index for each column, followed by ``second_column``."""
+    return tuple(
+        Index(f"{table}_{name}_idx", *filter(None, (name, second_column))) for name in columns
+    )
 
 
 def make_time_columns() -> tuple[Column[datetime], Column[datetime]]:
@@ -76,7 +78,7 @@ def define_numbered_table(name: str, *items: SchemaItem, **options: Any) -> Tabl
     return define_table(name, *make_time_columns(), key, *items, **options)
 
 
-def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
+def define_uuid_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Define a numbered table with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return define_numbered_table(
@@ -98,7 +100,7 @@ def get_max_length(column: Column[str]) -> int:
     return int(getattr(column.type, "length", 0) or 0)
 
 
-resource_providers = with_uuid(
+resource_providers = define_uuid_table(
     "resource_providers",
     Column("name", String(200)),
     Column("generation", Integer),
@@ -143,7 +145,7 @@ allocations = define_numbered_table(
 
 consumer_types = define_unique_text_table("consumer_types", "name")
 
-consumers = with_uuid(
+consumers = define_uuid_table(
     "consumers",
     *make_integer_columns("project_id", "user_id"),
     *make_integer_columns("generation", default="0"),
@@ -189,7 +191,7 @@ PLACEMENT_TABLES = tuple(
     table for table in metadata.sorted_tables if not table.name.startswith("sched_")
 )
 
-compute_nodes = with_uuid(
+compute_nodes = define_uuid_table(
     "sched_compute_nodes",
     *make_text_columns("host", "hypervisor_hostname"),
     Column("cell_uuid", String(36)),
@@ -203,7 +205,7 @@ compute_nodes = with_uuid(
     ),
 )
 
-services = with_uuid(
+services = define_uuid_table(
     "sched_services",
     Column("host", make_exact_text(255), nullable=False),
     Column("binary", make_exact_text(64), nullable=False),
@@ -214,7 +216,7 @@ services = with_uuid(
     UniqueConstraint("host", "binary", name="uniq_sched_services0host0binary"),
 )
 
-host_aggregates = with_uuid(
+host_aggregates = define_uuid_table(
     "sched_aggregates",
     Column("name", make_exact_text(255), nullable=False),
     UniqueConstraint("name", name="uniq_sched_aggregates0name"),
@@ -250,7 +252,7 @@ embedded_flavors = define_table(
     Column("flavor", LongText, nullable=False),
 )
 
-instances = with_uuid(
+instances = define_uuid_table(
     "sched_instances",
     *make_text_columns("host", "node", "project_id", "user_id", nullable=True),
     Column("display_name", String(255), nullable=False),
@@ -301,7 +303,7 @@ flavor_projects = define_table(
     Index("sched_flavor_projects_project_id_idx", "project_id"),
 )
 
-images = with_uuid(
+images = define_uuid_table(
     "sched_images",
     Column("name", make_exact_text(255)),
     *make_text_columns("status", "visibility", length=32),
@@ -327,7 +329,7 @@ image_tags = define_table(
     Index("sched_image_tags_tag_idx", "tag"),
 )
 
-server_groups = with_uuid(
+server_groups = define_uuid_table(
     "sched_server_groups",
     Column("name", make_exact_text(255), nullable=False),
     Column("policy", String(32), nullable=False),
@@ -351,7 +353,7 @@ synced_traits = define_table(
     Index("sched_synced_traits_aggregate_uuid_idx", "aggregate_uuid"),
 )
 
-decisions = with_uuid(
+decisions = define_uuid_table(
     "sched_decisions",
     Column("outcome", String(32), nullable=False),
     # The kind of request: select, no_claim, explain, shadow or move.
@@ -374,7 +376,14 @@ decisions = with_uuid(
     Column("conditions", LongText),
     *make_indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
     *make_indexes(
-        "sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", "stage", then="id"
+        "sched_decisions",
+        "project_id",
+        "outcome",
+        "kind",
+        "policy",
+        "flavor",
+        "stage",
+        second_column="id",
     ),
 )
 
@@ -392,7 +401,7 @@ decision_places = define_table(
 
 #: Runs of plans, whose moves a command carries out. ``executor`` identifies the process of the
 #: command.
-plan_runs = with_uuid(
+plan_runs = define_uuid_table(
     "sched_plan_runs",
     # plan, rebalance or drain.
     Column("kind", String(16), nullable=False),
@@ -426,7 +435,7 @@ plan_moves = define_table(
 
 #: The cells of nova. ``read_at`` is the time when a cell's database last answered. ``away_since``
 #: and ``failure`` are the begin of and the reason for its unavailability.
-cells = with_uuid(
+cells = define_uuid_table(
     "sched_cells",
     Column("name", make_exact_text(255)),
     *make_integer_columns("disabled", default="0"),

@@ -42,7 +42,7 @@ from placement_sched.db.errors import (
     rejects_writes,
     translate_errors,
 )
-from placement_sched.db.failover import Histories, ServerEpoch
+from placement_sched.db.failover import EpochTracker, ServerEpoch
 from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Overtaken, Unavailable
 from placement_sched.model.request_stats import get_request_stats
@@ -226,18 +226,18 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
-        self._histories = Histories()
+        self._epoch_tracker = EpochTracker()
         for database_engine in (self.reader, self.writer):
-            self._histories.follow(database_engine)
+            self._epoch_tracker.follow(database_engine)
         self._gate: AbstractContextManager[None] = (
             WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
         )
         #: Whether transactions write commit marks, which need the schema of this release.
         self.marks_commits = False
         count_statements((self.reader, self.writer))
-        self._may_leave = 0.0
+        self._next_reader_dispose = 0.0
         #: Whether read connections may lead to a read-only database.
-        self._rejected = False
+        self._has_stale_readers = False
         read_timeout: int = settings.placement_database.read_timeout
         isolation = "REPEATABLE READ READ ONLY"
         self._snapshot = _SNAPSHOT | {
@@ -256,9 +256,9 @@ class Database:
         self.dispose()
 
     @property
-    def history(self) -> ServerEpoch:
+    def epoch(self) -> ServerEpoch:
         """Return the epoch of the database server (``db/failover.py``)."""
-        return self._histories.current
+        return self._epoch_tracker.current
 
     def check(self) -> None:
         """Do nothing.
@@ -311,10 +311,10 @@ class Database:
         try:
             with closing(driver.cursor()) as cursor:
                 cursor.execute(str(_EMPTY_WRITE))
-            self._histories.read_again(self.reader.dialect.name, driver, record.info)
+            self._epoch_tracker.read_again(self.reader.dialect.name, driver, record.info)
         except self.reader.dialect.loaded_dbapi.Error as failure:
             if rejects_writes(failure):
-                self._rejected = True
+                self._has_stale_readers = True
                 self.writer.dispose()
                 raise InvalidatePoolError from failure
             # Another reason may be a missing schema.
@@ -357,9 +357,9 @@ class Database:
             if is_read_only(failure):
                 self._close_read_only_connections()
             raise
-        if self._rejected:
+        if self._has_stale_readers:
             # Read connections may still lead to the read-only server.
-            self._rejected = False
+            self._has_stale_readers = False
             self.reader.dispose()
         return result
 
@@ -414,11 +414,11 @@ class Database:
         Write connections are closed each time, read connections at most once in :data:`PAUSE`
         seconds.
         """
-        self._rejected = True
+        self._has_stale_readers = True
         self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.
-        if time.monotonic() >= self._may_leave:
-            self._may_leave = time.monotonic() + PAUSE
+        if time.monotonic() >= self._next_reader_dispose:
+            self._next_reader_dispose = time.monotonic() + PAUSE
             self.reader.dispose()
 
     def _wait_before_retry(self, number: int) -> None:

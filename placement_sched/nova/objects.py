@@ -89,62 +89,62 @@ class UnknownVersion(UnreadableObject):
     ``supported`` is the newest supported version of objects with this ``name``.
     """
 
-    def __init__(self, name: str, version: str, place: str) -> None:
+    def __init__(self, name: str, version: str, path: str) -> None:
         self.name, self.version, self.supported = name, version, NEWEST[name]
         super().__init__(
-            f"{place}: version {version} of {name} is not supported, the newest supported version "
+            f"{path}: version {version} of {name} is not supported, the newest supported version "
             f"is {self.supported}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A type of versioned objects, with the fields to read and to require."""
+    """A type of versioned objects, with the fields to read and the required fields."""
 
     name: str
     fields: Mapping[str, FieldReader]
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
-    def __call__(self, primitive: Any, place: str) -> Json | None:
+    def __call__(self, primitive: Any, path: str) -> Json | None:
         """Read the primitive like :meth:`read`, or return None for null."""
-        return None if primitive is None else self.read(primitive, place)
+        return None if primitive is None else self.read(primitive, path)
 
-    def read(self, primitive: Any, place: str) -> Json:
+    def read(self, primitive: Any, path: str) -> Json:
         """Read the supported fields that are set in a primitive.
 
-        Raises :class:`UnreadableObject`. Its message begins with ``place``, the path of the object.
+        Raises :class:`UnreadableObject`. Its message begins with ``path``, the path of the object.
         """
-        data = self._get_data(primitive, place)
+        data = self._get_data(primitive, path)
         result = {
-            name: reader(data[name], f"{place}.{name}")
+            name: reader(data[name], f"{path}.{name}")
             for name, reader in self.fields.items()
             if name in data
         }
-        for name in self.needed:
+        for name in self.required:
             if result.get(name) is None:
-                raise UnreadableObject(f"{place}: {self.name} has no {name}")
+                raise UnreadableObject(f"{path}: {self.name} has no {name}")
         return result
 
     def is_newer(self, primitive: Mapping[str, Any]) -> bool:
         """Return whether a readable primitive has a newer version than in nova 34."""
         return _parse_version(primitive[_VERSION]) > _parse_version(NEWEST[self.name])
 
-    def _get_data(self, primitive: Any, place: str) -> Mapping[str, Any]:
+    def _get_data(self, primitive: Any, path: str) -> Mapping[str, Any]:
         """Check the name and major version of a primitive, and return its data."""
         if not isinstance(primitive, dict):
-            raise UnreadableObject(f"{place} must be {self.name}, not {_get_noun(primitive)}")
+            raise UnreadableObject(f"{path} must be {self.name}, not {_get_noun(primitive)}")
         name, namespace, version, data = (
             primitive.get(key) for key in (_NAME, _NAMESPACE, _VERSION, _DATA)
         )
         if not isinstance(name, str) or not isinstance(version, str) or not isinstance(data, dict):
-            raise UnreadableObject(f"{place} must be {self.name}, not an object without a version")
+            raise UnreadableObject(f"{path} must be {self.name}, not an object without a version")
         if namespace != NAMESPACE or name not in NEWEST:
-            raise UnknownObject(f"{place}: unsupported object type {namespace}.{name}")
+            raise UnknownObject(f"{path}: unsupported object type {namespace}.{name}")
         if name != self.name:
-            raise UnreadableObject(f"{place} must be {self.name}, not {name}")
+            raise UnreadableObject(f"{path} must be {self.name}, not {name}")
         numbers, newest = _parse_version(version), _parse_version(NEWEST[name])
         if len(numbers) < 2 or numbers[0] != newest[0]:
-            raise UnknownVersion(name, version, place)
+            raise UnknownVersion(name, version, path)
         return data
 
 
@@ -162,14 +162,14 @@ def build_primitive(name: str, data: Json) -> Json:
 def make_list_reader(item: FieldReader) -> FieldReader:
     """Return a reader for null, or for a list whose items are not null."""
 
-    def read(value: Any, place: str) -> list[Any] | None:
+    def read(value: Any, path: str) -> list[Any] | None:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise _build_type_error(value, "a list", place)
-        result = [item(each, f"{place}[{position}]") for position, each in enumerate(value)]
+            raise _build_type_error(value, "a list", path)
+        result = [item(each, f"{path}[{position}]") for position, each in enumerate(value)]
         if None in result:
-            raise UnreadableObject(f"{place}[{result.index(None)}] must not be null")
+            raise UnreadableObject(f"{path}[{result.index(None)}] must not be null")
         return result
 
     return read
@@ -179,8 +179,8 @@ def make_set_reader(item: FieldReader) -> FieldReader:
     """Return a reader that converts a set to a sorted list and keeps null."""
     read_list = make_list_reader(item)
 
-    def read(value: Any, place: str) -> list[Any] | None:
-        result = read_list(value, place)
+    def read(value: Any, path: str) -> list[Any] | None:
+        result = read_list(value, path)
         return None if result is None else sorted(result)
 
     return read
@@ -189,14 +189,14 @@ def make_set_reader(item: FieldReader) -> FieldReader:
 def make_dict_reader(values: FieldReader, *, nulls: bool = False) -> FieldReader:
     """Return a reader for null, or a dictionary with nulls if ``nulls``."""
 
-    def read(value: Any, place: str) -> Json | None:
+    def read(value: Any, path: str) -> Json | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise _build_type_error(value, "an object", place)
-        result = {key: values(item, f"{place}.{key}") for key, item in value.items()}
+            raise _build_type_error(value, "an object", path)
+        result = {key: values(item, f"{path}.{key}") for key, item in value.items()}
         if not nulls and (empty := next((key for key in result if result[key] is None), None)):
-            raise UnreadableObject(f"{place}.{empty} must not be null")
+            raise UnreadableObject(f"{path}.{empty} must not be null")
         return result
 
     return read
@@ -206,8 +206,8 @@ def make_list_object_reader(name: str, item: ObjectType) -> FieldReader:
     """Return a reader that converts nova's list object to a list of items."""
     whole = ObjectType(name, {"objects": make_list_reader(item.read)})
 
-    def read(value: Any, place: str) -> list[Any] | None:
-        result = whole(value, place)
+    def read(value: Any, path: str) -> list[Any] | None:
+        result = whole(value, path)
         return None if result is None else result.get("objects") or []
 
     return read
@@ -219,10 +219,10 @@ def _make_reader(noun: str, *types: type) -> FieldReader:
     Readers of numbers reject booleans.
     """
 
-    def read(value: Any, place: str) -> Any:
+    def read(value: Any, path: str) -> Any:
         is_fitting = isinstance(value, types) and isinstance(value, bool) == (bool in types)
         if value is not None and not is_fitting:
-            raise _build_type_error(value, noun, place)
+            raise _build_type_error(value, noun, path)
         return value
 
     return read
@@ -234,25 +234,25 @@ boolean = _make_reader("a boolean", bool)
 _any_integer = _make_reader("an integer", int)
 
 
-def read_short_text(value: Any, place: str) -> str | None:
+def read_short_text(value: Any, path: str) -> str | None:
     """Read a string that fits a column of nova, or null."""
-    checked: str | None = text(value, place)
+    checked: str | None = text(value, path)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
         raise UnreadableObject(
-            f"{place} has {len(checked)} characters, but at most {MAX_SHORT_TEXT} are allowed"
+            f"{path} has {len(checked)} characters, but at most {MAX_SHORT_TEXT} are allowed"
         )
     return checked
 
 
-def read_integer(value: Any, place: str) -> int | None:
+def read_integer(value: Any, path: str) -> int | None:
     """Read an integer of 64 bits at most, or null."""
-    checked: int | None = _any_integer(value, place)
+    checked: int | None = _any_integer(value, path)
     if checked is not None and not -_INTEGER_LIMIT <= checked < _INTEGER_LIMIT:
-        raise UnreadableObject(f"{place} must be an integer of 64 bits at most")
+        raise UnreadableObject(f"{path} must be an integer of 64 bits at most")
     return checked
 
 
-def read_anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
+def read_anything(value: Any, path: str) -> Any:  # noqa: ARG001 - as every reader
     """Return the value unchanged."""
     return value
 
@@ -269,8 +269,8 @@ def _get_noun(value: Any) -> str:
     return _NOUNS.get(type(value), type(value).__name__)
 
 
-def _build_type_error(value: Any, expected: str, place: str) -> UnreadableObject:
-    return UnreadableObject(f"{place} must be {expected}, not {_get_noun(value)}")
+def _build_type_error(value: Any, expected: str, path: str) -> UnreadableObject:
+    return UnreadableObject(f"{path} must be {expected}, not {_get_noun(value)}")
 
 
 class RemoteFailure(Exception):

@@ -34,7 +34,7 @@ from placement_sched.schemas import formats
 LOG = log.getLogger(__name__)
 
 #: The path of the request spec in error messages: the argument of ``select_destinations``.
-PLACE = "spec_obj"
+SPEC_PATH = "spec_obj"
 
 _PROPERTIES = ObjectType(
     "ImageMetaProps",
@@ -47,7 +47,7 @@ _PROPERTIES = ObjectType(
 )
 
 
-def read_raw_properties(primitive: Any, place: str) -> Json | None:
+def read_raw_properties(primitive: Any, path: str) -> Json | None:
     """Convert an ImageMetaProps, or null, to image properties of glance.
 
     If the object is newer than nova 34, properties with unsupported values are left out. Raises
@@ -55,7 +55,7 @@ def read_raw_properties(primitive: Any, place: str) -> Json | None:
     """
     if primitive is None:
         return None
-    typed = _PROPERTIES.read(primitive, place)
+    typed = _PROPERTIES.read(primitive, path)
     if _PROPERTIES.is_newer(primitive):
         typed = dict(_select_supported_properties(typed))
     raw: Json = {}
@@ -119,9 +119,9 @@ FLAVOR = ObjectType(
         "vcpu_weight": read_integer,
         **dict.fromkeys(("disabled", "is_public"), boolean),
     },
-    needed=("vcpus", "memory_mb"),
+    required=("vcpus", "memory_mb"),
 )
-_CELL = ObjectType("CellMapping", {"uuid": text}, needed=("uuid",))
+_CELL = ObjectType("CellMapping", {"uuid": text}, required=("uuid",))
 _NETWORK_METADATA = ObjectType(
     "NetworkMetadata", {"physnets": make_set_reader(text), "tunneled": boolean}
 )
@@ -132,39 +132,39 @@ _NUMA_CELL = ObjectType(
         **dict.fromkeys(("cpuset", "pcpuset"), make_set_reader(read_integer)),
         **dict.fromkeys(("cpu_policy", "cpu_thread_policy"), text),
     },
-    needed=("memory",),
+    required=("memory",),
 )
 _COMPUTE_NODE = ObjectType("ComputeNode", dict.fromkeys(("host", "hypervisor_hostname"), text))
 _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), text))
 
 
-def _read_cell_uuid(primitive: Any, place: str) -> str | None:
+def _read_cell_uuid(primitive: Any, path: str) -> str | None:
     """Read only the uuid of a CellMapping, not the cell's passwords."""
-    cell = _CELL(primitive, place)
+    cell = _CELL(primitive, path)
     return None if cell is None else cell["uuid"]
 
 
-def _read_numa_cell(primitive: Any, place: str) -> Json:
+def _read_numa_cell(primitive: Any, path: str) -> Json:
     """Read an InstanceNUMACell.
 
     Before version 1.5, ``cpuset`` included the pinned CPUs. They become ``pcpuset``.
     """
-    cell = _NUMA_CELL.read(primitive, place)
+    cell = _NUMA_CELL.read(primitive, path)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
     return cell if cell.get("cpuset") is not None else {**cell, "cpuset": []}
 
 
-def _read_hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
-    nodes = _NODES(primitive, place)
+def _read_hosts_tried(primitive: Any, path: str) -> list[list[str | None]] | None:
+    nodes = _NODES(primitive, path)
     if nodes is None:
         return None
     return [[node.get("host"), node.get("hypervisor_hostname")] for node in nodes]
 
 
-def _read_security_groups(primitive: Any, place: str) -> list[str] | None:
+def _read_security_groups(primitive: Any, path: str) -> list[str] | None:
     """Read security groups as uuids, or as names if nova has no uuid for them."""
-    groups = _GROUPS(primitive, place)
+    groups = _GROUPS(primitive, path)
     if groups is None:
         return None
     named = (group.get("uuid") or group.get("name") for group in groups)
@@ -231,7 +231,7 @@ _NETWORK = ObjectType(
 _NUMA_TOPOLOGY = ObjectType(
     "InstanceNUMATopology",
     {"cells": make_list_reader(_read_numa_cell), "emulator_threads_policy": text},
-    needed=("cells",),
+    required=("cells",),
 )
 _PCI_REQUEST = ObjectType(
     "InstancePCIRequest",
@@ -240,34 +240,34 @@ _PCI_REQUEST = ObjectType(
         "spec": make_list_reader(make_dict_reader(read_anything, nulls=True)),
         **dict.fromkeys(("alias_name", "request_id", "requester_id", "numa_policy"), text),
     },
-    needed=("count",),
+    required=("count",),
 )
 _PCI_REQUESTS = ObjectType(
-    "InstancePCIRequests", {"requests": make_list_reader(_PCI_REQUEST.read)}, needed=("requests",)
+    "InstancePCIRequests", {"requests": make_list_reader(_PCI_REQUEST.read)}, required=("requests",)
 )
 
 
-def _read_server_group(primitive: Any, place: str) -> Json | None:
+def _read_server_group(primitive: Any, path: str) -> Json | None:
     """Read an InstanceGroup, and convert its rules to integers.
 
     Before version 1.11, an InstanceGroup had a list of policies and no rules.
     """
-    group = _SERVER_GROUP(primitive, place)
+    group = _SERVER_GROUP(primitive, path)
     if group is None:
         return None
     policies = group.pop("policies", None)
     policy = group.get("policy") or (policies[0] if policies else None)
     if policy is None:
-        raise UnreadableObject(f"{place}: InstanceGroup has no policy")
+        raise UnreadableObject(f"{path}: InstanceGroup has no policy")
     if policy not in POLICIES:
         allowed = ", ".join(POLICIES)
         raise UnreadableObject(
-            f"{place}.policy: unknown server group policy {policy!r}. Valid policies: {allowed}"
+            f"{path}.policy: unknown server group policy {policy!r}. Valid policies: {allowed}"
         )
     try:
         rules = {name: int(value) for name, value in (group.pop("_rules", None) or {}).items()}
     except (TypeError, ValueError):
-        raise UnreadableObject(f"{place}._rules: a rule is not an integer") from None
+        raise UnreadableObject(f"{path}._rules: a rule is not an integer") from None
     return {**group, "policy": policy, "rules": rules}
 
 
@@ -294,7 +294,7 @@ _SPEC = ObjectType(
         "numa_topology": _NUMA_TOPOLOGY,
         "pci_requests": _PCI_REQUESTS,
     },
-    needed=("flavor",),
+    required=("flavor",),
 )
 
 
@@ -323,7 +323,7 @@ def build_document(primitive: Any, instance_uuids: Sequence[str] | None = None) 
             "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported. "
             "Unset [upgrade_levels] scheduler of nova-conductor, or set it to 4.5"
         )
-    document = _SPEC.read(primitive, PLACE)
+    document = _SPEC.read(primitive, SPEC_PATH)
     if document.get("instance_group") is None:
         # nova-conductor did not find the group: it was deleted, and its hint has no effect.
         (document.get("scheduler_hints") or {}).pop("group", None)

@@ -65,9 +65,9 @@ _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio")
 _AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
 
 _UUIDS = make_list_reader(text)
-_AGGREGATE = ObjectType("Aggregate", {"id": read_integer}, needed=("id",))
+_AGGREGATE = ObjectType("Aggregate", {"id": read_integer}, required=("id",))
 _INSTANCES = make_list_object_reader(
-    "InstanceList", ObjectType("Instance", {"uuid": text}, needed=("uuid",))
+    "InstanceList", ObjectType("Instance", {"uuid": text}, required=("uuid",))
 )
 
 
@@ -75,9 +75,9 @@ class SchedulerRpc:
     """The methods of nova's scheduler, thread-safe.
 
     An announcement is a call without an answer that nova sends to every worker of every scheduler,
-    such as ``update_aggregates``. Only a worker with ``announced`` handles announcements.
+    such as ``update_aggregates``. It is ignored without ``handles_announcements``.
     ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give the hint
-    ``sched_policy``. ``until_known`` waits until nova's databases have been read, and raises
+    ``sched_policy``. ``wait_until_ready`` waits until nova's databases have been read, and raises
     :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before then.
     """
 
@@ -89,11 +89,12 @@ class SchedulerRpc:
         follower: Follower,
         *,
         check_policy_hint: Callable[[Context], None],
-        announced: bool = True,
-        until_known: Callable[[], None] = lambda: None,
+        handles_announcements: bool = True,
+        wait_until_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self._scheduler, self._follower, self._announced = scheduler, follower, announced
-        self._until_known, self._check_policy_hint = until_known, check_policy_hint
+        self._scheduler, self._follower = scheduler, follower
+        self._handles_announcements = handles_announcements
+        self._wait_until_ready, self._check_policy_hint = wait_until_ready, check_policy_hint
 
     @expose
     def select_destinations(self, context: Context, **sent: Any) -> Any:
@@ -103,7 +104,7 @@ class SchedulerRpc:
         ``return_alternates`` (from 4.5). Without ``return_objects``, returns a dictionary for each
         instance. Raises nova's exceptions.
         """
-        self._until_known()
+        self._wait_until_ready()
         began = time.perf_counter()
         try:
             return self._select(sent, context, began)
@@ -149,13 +150,13 @@ class SchedulerRpc:
     @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
         """Sync host aggregates that nova-api changed."""
-        if self._announced:
+        if self._handles_announcements:
             self._follower.read_aggregates(read_aggregate_ids(aggregates))
 
     @expose
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
         """Delete a host aggregate that nova-api deleted."""
-        if self._announced:
+        if self._handles_announcements:
             self._follower.read_aggregates(read_aggregate_ids(aggregate))
 
     @expose
@@ -167,7 +168,7 @@ class SchedulerRpc:
         instance_info: Any,
     ) -> None:
         """Sync instances of a host."""
-        if self._announced:
+        if self._handles_announcements:
             self._follower.read_instances(read_object_uuids(instance_info))
 
     @expose
@@ -179,13 +180,13 @@ class SchedulerRpc:
         instance_uuid: Any,
     ) -> None:
         """Sync an instance that left a host."""
-        if self._announced:
+        if self._handles_announcements:
             self._follower.read_instances([read_instance_uuid(instance_uuid)])
 
     @expose
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare the instances of a host with the records."""
-        if self._announced:
+        if self._handles_announcements:
             self._follower.compare_instances(
                 read_host_name(host_name), read_instance_uuids(instance_uuids)
             )
@@ -292,8 +293,8 @@ def read_aggregate_ids(primitives: Any) -> set[int]:
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the error.
     """
     listed = primitives if isinstance(primitives, list) else [primitives]
-    places = (f"aggregates[{index}]" for index in range(len(listed)))
-    return {_AGGREGATE.read(*pair)["id"] for pair in zip(listed, places, strict=True)}
+    paths = (f"aggregates[{index}]" for index in range(len(listed)))
+    return {_AGGREGATE.read(*pair)["id"] for pair in zip(listed, paths, strict=True)}
 
 
 def read_object_uuids(primitive: Any) -> list[str]:
@@ -320,10 +321,10 @@ def read_instance_uuid(instance_uuid: Any) -> str:
     return canonicalize_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 
-def _read_required(value: Any, place: str) -> str:
-    result: str | None = text(value, place)
+def _read_required(value: Any, path: str) -> str:
+    result: str | None = text(value, path)
     if not result:
-        raise UnreadableObject(f"{place} is missing")
+        raise UnreadableObject(f"{path} is missing")
     return result
 
 

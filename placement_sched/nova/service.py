@@ -45,7 +45,7 @@ from placement_sched.nova.databases.service_record import (
 from placement_sched.nova.messaging import Context, build_log_fields, log_slow_call
 from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
-from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
+from placement_sched.nova.sync.follower import RETRY_INTERVAL, Follower, repeat_steps
 from placement_sched.operations.aggregates import list_policies_in_use
 from placement_sched.operations.config_check import check_parts
 from placement_sched.operations.periodic import OldRowDeletion
@@ -181,7 +181,7 @@ class SharedState:
     #: For each worker, whether it has begun to answer requests.
     listening: Any
     #: The counters of answered calls, if they are enabled.
-    figures: CallMetrics | None = None
+    call_metrics: CallMetrics | None = None
     #: Whether nova's databases have been read once.
     read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
 
@@ -196,21 +196,21 @@ def run(
     workers: int,
     announcement: str,
     check_policy_hint: Callable[[Context], None],
-    figures: CallMetrics | None = None,
+    call_metrics: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
     """Run the workers and the sync process until SIGTERM or SIGINT.
 
-    Prints ``announcement`` once all workers answer requests. ``figures`` counts the answered calls,
-    and ``monitor`` serves the counters over HTTP. On SIGTERM, running requests are finished. SIGINT
-    ends at once: RabbitMQ delivers unanswered requests to another scheduler. Raises
+    Prints ``announcement`` once all workers answer requests. ``call_metrics`` counts the answered
+    calls, and ``monitor`` serves the counters over HTTP. On SIGTERM, running requests are finished.
+    SIGINT ends at once: RabbitMQ delivers unanswered requests to another scheduler. Raises
     :class:`SystemExit`.
     """
     _reduce_logging()
     notifier = Notifier()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: list_policies_in_use(live.configured))
-    shared = SharedState(live, check_policy_hint, listening, figures)
+    shared = SharedState(live, check_policy_hint, listening, call_metrics)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
@@ -289,7 +289,7 @@ class SyncService(cotyledon.Service):
                 repeat_steps([self._follower.read_all], self._stopping, _NOT_YET)
             self._follow()
             self._delete_old_rows()
-            self._stopping.wait(AGAIN)
+            self._stopping.wait(RETRY_INTERVAL)
 
     def _follow(self) -> None:
         """Run a background sync if it is due and this process has the lease.
@@ -306,8 +306,8 @@ class SyncService(cotyledon.Service):
         else:
             self._next_attempt = time.monotonic() + LEASE / 3
             left_out = 0
-        if self._shared.figures is not None:
-            self._shared.figures.set_left_out(left_out)
+        if self._shared.call_metrics is not None:
+            self._shared.call_metrics.set_left_out(left_out)
 
     def reload(self) -> None:
         """Request a full sync, as SIGHUP makes nova-scheduler reload its cells."""
@@ -353,13 +353,13 @@ class Worker(cotyledon.Service):
             scheduler,
             self._follower,
             check_policy_hint=shared.check_policy_hint,
-            announced=first,
-            until_known=self._wait_until_ready,
+            handles_announcements=first,
+            wait_until_ready=self._wait_until_ready,
         )
         endpoints = [rpc, BaseRpc()]
         host: str = settings.DEFAULT.host
         slow = settings.api.slow_request_seconds
-        count = partial(_count, shared.figures, slow)
+        count = partial(_count, shared.call_metrics, slow)
         self._server = messaging.create_server(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
@@ -408,13 +408,13 @@ class Worker(cotyledon.Service):
         self._database.dispose()
 
 
-def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCall) -> None:
+def _count(call_metrics: CallMetrics | None, slow: float, call: messaging.AnsweredCall) -> None:
     """Count a call, log it if it is slow, and reset its statistics.
 
     A call is slow if it takes ``slow`` seconds or more. With 0, no call is logged.
     """
-    if figures is not None:
-        figures.count_call(call.method, call.outcome, call.seconds)
+    if call_metrics is not None:
+        call_metrics.count_call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:
         log_slow_call(build_log_fields(call.context, call.method, call.outcome, call.seconds))
     begin_stats()

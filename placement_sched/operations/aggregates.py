@@ -221,7 +221,7 @@ class RatioUpdater(PeriodicTask):
         super().__init__()
         self._database, self._settings, self._clock = database, settings, clock
         self._done: Settings | None = None
-        self._history: ServerEpoch = None
+        self._epoch: ServerEpoch = None
 
     def __call__(self) -> None:
         """Apply the ratios of the current settings if they are outdated."""
@@ -235,20 +235,20 @@ class RatioUpdater(PeriodicTask):
 
     def is_due(self) -> bool:
         """Return whether settings or database have changed since the last round."""
-        return self._settings() is not self._done or self._database.history != self._history
+        return self._settings() is not self._done or self._database.epoch != self._epoch
 
     def run_round(self) -> None:
         """Apply the ratios, and log unknown and conflicting policies."""
         settings = self._settings()
         policies = get_policies(settings, self._clock)
         with self._database.read() as connection:
-            history = get_epoch(connection)
+            epoch = get_epoch(connection)
             aggregates = host_aggregates.read_snapshot(connection) if policies.can_exist else ()
         # A host without a usable policy uses the default policy.
         for fault in find_faults(aggregates, policies):
             LOG.warning("%s", fault)
         hosts, changed = apply(self._database, policies, self._clock)
-        self._done, self._history = settings, history
+        self._done, self._epoch = settings, epoch
         if changed:
             LOG.info(
                 "allocation ratios of policies: the inventories of %d providers were updated, and "

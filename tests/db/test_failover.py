@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 from placement_sched.db.engine import build_database_url as url_of
 from placement_sched.db.engine import make_engine
-from placement_sched.db.failover import HISTORY, Histories, get_epoch
+from placement_sched.db.failover import EPOCH_KEY, EpochTracker, get_epoch
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, get_request_stats
@@ -149,46 +149,46 @@ def engine(request, server_settings):
 
 
 @pytest.fixture
-def database_histories(engine):
-    database_histories = Histories()
-    database_histories.follow(engine)
-    return database_histories
+def epoch_tracker(engine):
+    epoch_tracker = EpochTracker()
+    epoch_tracker.follow(engine)
+    return epoch_tracker
 
 
 def test_connections_identify_their_server_without_a_statement(server_settings, sqlite_database):
     database = Database(server_settings)
     begin_stats()
-    assert database.history is None
+    assert database.epoch is None
     with database.read() as first, database.read() as second:
-        assert get_epoch(first) == get_epoch(second) == database.history is not None
-    assert database.write(get_epoch) == database.history
+        assert get_epoch(first) == get_epoch(second) == database.epoch is not None
+    assert database.write(get_epoch) == database.epoch
     assert get_request_stats().statements == 0
     database.dispose()
     with sqlite_database.read() as connection:
         assert get_epoch(connection) is None
 
 
-def test_connection_from_before_a_database_failover_is_replaced(engine, database_histories, caplog):
+def test_connection_from_before_a_database_failover_is_replaced(engine, epoch_tracker, caplog):
     with engine.connect() as connection:
-        old, current = get_driver_connection(connection), database_histories.current
+        old, current = get_driver_connection(connection), epoch_tracker.current
         assert current == get_epoch(connection)
         if engine.dialect.name == "postgresql":
             assert old.info.transaction_status.name == "IDLE"
-    database_histories.current = ("another server",)
+    epoch_tracker.current = ("another server",)
     with engine.connect() as connection:
         assert get_driver_connection(connection) is not old
-        assert get_epoch(connection) == database_histories.current == current
+        assert get_epoch(connection) == epoch_tracker.current == current
         assert "another server has taken over" in caplog.text
         # A pooler may change the server of an open connection.
-        connection.info[HISTORY] = database_histories.current = ("former server",)
-        database_histories.read_again(
+        connection.info[EPOCH_KEY] = epoch_tracker.current = ("former server",)
+        epoch_tracker.read_again(
             engine.dialect.name, get_driver_connection(connection), connection.info
         )
-        assert get_epoch(connection) == database_histories.current == current
+        assert get_epoch(connection) == epoch_tracker.current == current
 
 
 def test_recreated_postgresql_database_is_identified_as_another(postgresql_server):
-    name, histories = f"ps_restored_{uuid4().hex[:8]}", set()
+    name, epochs = f"ps_restored_{uuid4().hex[:8]}", set()
     readable = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
     engine = create_engine(postgresql_server, isolation_level="AUTOCOMMIT")
     restored = engine.url.set(database=name).render_as_string(hide_password=False)
@@ -198,8 +198,8 @@ def test_recreated_postgresql_database_is_identified_as_another(postgresql_serve
             connection.execute(text(f"CREATE DATABASE {name}"))
             database = Database(make_settings(restored))
             with database.read() as opened:
-                histories.add(get_epoch(opened))
+                epochs.add(get_epoch(opened))
             database.dispose()
             connection.execute(text(f"DROP DATABASE {name}"))
     engine.dispose()
-    assert len(histories) == 2
+    assert len(epochs) == 2

@@ -56,14 +56,14 @@ def test_transaction_aborted_by_another_node_is_retried(
     assert cluster.nodes[2].query("SELECT n FROM seen WHERE id = 1", database_name) == [(11,)]
 
 
-def test_database_history_of_each_node_is_the_cluster_state_uuid(cluster):
-    histories = []
+def test_database_epoch_of_each_node_is_the_cluster_state_uuid(cluster):
+    epochs = []
     for node in cluster.nodes:
         database = Database(make_settings(node.url("mysql")))
         with database.read():
-            histories.append(database.history)
+            epochs.append(database.epoch)
         database.dispose()
-    assert len(histories) > 1
-    assert set(histories) == {
+    assert len(epochs) > 1
+    assert set(epochs) == {
         ("wsrep_cluster_state_uuid", cluster.nodes[0].read_status_variable("cluster_state_uuid"))
     }

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from placement_sched.db.failover import HISTORY
+from placement_sched.db.failover import EPOCH_KEY
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations import aggregates, flavors_images
 from placement_sched.scheduler.caches import (
@@ -238,13 +238,13 @@ class DatabaseWithStandby:
 
     def __init__(self, database, folder):
         self.database = database
-        self.history = "first"
+        self.epoch = "first"
         self._path, self._standby = database.url.database, str(folder / "standby.db")
 
     @contextmanager
     def read(self):
         with self.database.read() as connection:
-            connection.info[HISTORY] = self.history
+            connection.info[EPOCH_KEY] = self.epoch
             yield connection
 
     def stop_replication(self):
@@ -254,7 +254,7 @@ class DatabaseWithStandby:
         """Let the standby take over. Processes detect that if ``is_known``."""
         self.database.dispose()
         self._copy_database(self._standby, self._path)
-        self.history = "second" if is_known else self.history
+        self.epoch = "second" if is_known else self.epoch
 
     @staticmethod
     def _copy_database(source, target):
@@ -326,15 +326,15 @@ def test_cache_drops_rows_that_a_database_failover_lost(database_with_standby, k
     database_with_standby.promote_standby(is_known=False)
     write_other(database_with_standby.database)
     with database_with_standby.read() as connection:
-        # Both histories have the same versions.
+        # Both epochs have the same versions.
         assert make_reader(other_cache)(connection) == lost
-        database_with_standby.history = connection.info[HISTORY] = "second"
+        database_with_standby.epoch = connection.info[EPOCH_KEY] = "second"
         assert make_reader(cache)(connection) == make_reader(make())(connection) != lost
         # A read that began before the failover and ends after it does not restore old
         # values.
-        connection.info[HISTORY] = "first"
+        connection.info[EPOCH_KEY] = "first"
         make_reader(cache)(connection)
-        connection.info[HISTORY] = "second"
+        connection.info[EPOCH_KEY] = "second"
         assert make_reader(cache)(connection) == make_reader(make())(connection)
 
 
@@ -344,7 +344,7 @@ def test_node_history_is_dropped_after_a_database_failover(database_with_standby
 
     def read_vcpus():
         with database_with_standby.read() as connection:
-            history_cache.refresh(NOW, 3600, database_with_standby.history)
+            history_cache.refresh(NOW, 3600, database_with_standby.epoch)
             return make_compute_nodes_reader(history_cache)(connection)
 
     database_with_standby.stop_replication()
@@ -353,6 +353,6 @@ def test_node_history_is_dropped_after_a_database_failover(database_with_standby
     history_cache.record_placements([(node_uuid(1), object())])
     database_with_standby.promote_standby(is_known=False)
     assert read_vcpus() == [5]
-    database_with_standby.history = "second"
+    database_with_standby.epoch = "second"
     assert read_vcpus() == [4]
     assert not history_cache.list_placed_requests(node_uuid(1))

@@ -127,14 +127,14 @@ class NovaMove:
 class NovaRecord:
     """Nova's records about an instance since a scheduler request.
 
-    ``is_buried`` is true if the instance is in cell0. ``events`` are the events of the instance
+    ``is_in_cell0`` is true if the instance is in cell0. ``events`` are the events of the instance
     action of the request, oldest first. ``migration`` is the newest migration that the request can
     have caused. ``fault`` is the message of the newest fault since the request.
     """
 
     host: str | None = None
     node: str | None = None
-    is_buried: bool = False
+    is_in_cell0: bool = False
     migration: NovaMove | None = None
     events: tuple[ActionEvent, ...] = ()
     fault: str | None = None
@@ -156,7 +156,7 @@ def read_records(
     query = sa.select(c.uuid, c.host, c.node).order_by(c.deleted.desc(), c.id)
     # Living rows come last and overwrite deleted rows of the same instance.
     records = {
-        uuid: NovaRecord(host=host, node=node, is_buried=is_cell0)
+        uuid: NovaRecord(host=host, node=node, is_in_cell0=is_cell0)
         for uuid, host, node in sql.select_in_batches(connection, query, c.uuid, by_uuid)
     }
     moves = _read_moves(connection, by_uuid)

@@ -458,7 +458,7 @@ def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> l
     return rows
 
 
-def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
+def add_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
     """Add the digests of flavors to instances.
 
     This is a separate query, because flavors are larger than the other data of instances.
@@ -470,7 +470,7 @@ def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[N
     return [instance._replace(flavor=flavors.get(instance.uuid)) for instance in rows]
 
 
-def with_metadata(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
+def add_metadata(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
     """Add the metadata and system metadata of living instances."""
     uuids = [instance.uuid for instance in rows if instance.lives]
     by_user = _read_metadata(connection, instance_metadata, uuids)

@@ -53,7 +53,7 @@ from placement_sched.nova.shadow.evaluator import (
     read_call,
 )
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
-from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
+from placement_sched.nova.sync.follower import RETRY_INTERVAL, Follower, repeat_steps
 from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.caches import ProcessCaches
@@ -99,7 +99,7 @@ def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome
     """Return the outcome of an instance, or None if it is still open."""
     if any(event.is_no_valid_host for event in record.events):
         return NovaOutcome(None)
-    if record.is_buried:
+    if record.is_in_cell0:
         is_no_valid_host = record.fault is None or record.fault.startswith(_NO_VALID_HOST)
         return NovaOutcome(None) if is_no_valid_host else None
     if is_rebuild:
@@ -504,7 +504,7 @@ class Shadow:
                 self._read_again.clear()
                 self._live.reload()
                 repeat_steps([self.follower.sync_all], self._stopped, _NOT_YET)
-            self._stopped.wait(min(self.follower.sync_due(), AGAIN))
+            self._stopped.wait(min(self.follower.sync_due(), RETRY_INTERVAL))
 
     def _await(self) -> None:
         last_summary = monotonic()

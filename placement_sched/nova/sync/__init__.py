@@ -111,7 +111,7 @@ class SyncTotals:
         noun: str,
         recorded: Mapping[K, R],
         differing: Mapping[K, R],
-        gone: Iterable[K],
+        deleted: Iterable[K],
         names: Iterable[str],
         title: Callable[[R], str],
     ) -> None:
@@ -119,7 +119,7 @@ class SyncTotals:
         for key, row in differing.items():
             fields = diff_fields(recorded.get(key), row, names)
             self.add_difference(noun, title(row), fields, new=key not in recorded)
-        for key in gone:
+        for key in deleted:
             self.add_deleted(noun, title(recorded[key]))
 
     def _add_change(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:

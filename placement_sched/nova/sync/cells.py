@@ -192,7 +192,7 @@ class NovaCells:
         return tuple(self._by_uuid.values())
 
     @property
-    def are_known(self) -> bool:
+    def is_loaded(self) -> bool:
         """Return whether the cells have been read from nova's API database."""
         return self.cell0 is not None or bool(self._by_uuid)
 
@@ -243,8 +243,8 @@ class NovaCells:
                 self.cell0 = self._open_cell(self.cell0, mapped)
             else:
                 followed[mapped.uuid] = self._open_cell(self._by_uuid.get(mapped.uuid), mapped)
-        for gone in self._by_uuid.keys() - followed.keys():
-            self._by_uuid[gone].database.close()
+        for uuid in self._by_uuid.keys() - followed.keys():
+            self._by_uuid[uuid].database.close()
         self._by_uuid = followed
         if hosts != self.mapped_hosts:
             previous, self.mapped_hosts = self.mapped_hosts, hosts
@@ -255,14 +255,14 @@ class NovaCells:
 
     def load_new(self) -> None:
         """Call :meth:`load` on first use, or if nova has mapped hosts since."""
-        if self.are_known:
+        if self.is_loaded:
             with self.read_api() as connection:
                 is_multi_cell = len(self._by_uuid) > 1
                 if read_mappings_mark(connection, changing=is_multi_cell) == self._mark_of_mappings:
                     return
         self.load()
 
-    def find_failure(self, cell: FollowedCell, host: str | None) -> str | None:
+    def find_ignore_reason(self, cell: FollowedCell, host: str | None) -> str | None:
         """Return why the rows of a host in a cell are ignored, or None.
 
         Rows are ignored if the host's name cannot be stored, or if nova maps the host to another
@@ -298,13 +298,13 @@ class NovaCells:
             recorded = {cell.uuid: cell for cell in cells.list_cells(connection)}
         totals.add_read_count("cells", len(current))
         changed = find_differing(recorded, current, _FIELDS)
-        gone = recorded.keys() - current.keys()
-        totals.add_all("cells", recorded, changed, gone, _FIELDS, lambda cell: cell.title)
-        if dry or not (changed or gone):
+        deleted = recorded.keys() - current.keys()
+        totals.add_all("cells", recorded, changed, deleted, _FIELDS, lambda cell: cell.title)
+        if dry or not (changed or deleted):
             return
 
         def write(connection: Connection) -> None:
-            cells.remove(connection, gone)
+            cells.remove(connection, deleted)
             cells.put(connection, list(changed.values()), self.clock())
 
         self.database.write(write)

@@ -32,16 +32,16 @@ REFRESH_OVERLAP = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
-class MovedNodes:
+class ChangedNodes:
     """The nodes of a cell that were written recently.
 
-    ``moving`` maps their uuids to the columns that nova changes. ``everyone`` has the uuids of all
-    nodes if any were added or deleted, else None. ``at`` is when the reading began.
+    ``columns_by_uuid`` maps their uuids to the columns that nova changes. ``all_uuids`` has the
+    uuids of all nodes if any were added or deleted, else None. ``at`` is when the reading began.
     """
 
     at: datetime
-    moving: Mapping[str, tuple[object, ...]]
-    everyone: frozenset[str] | None
+    columns_by_uuid: Mapping[str, tuple[object, ...]]
+    all_uuids: frozenset[str] | None
 
 
 class NodeSync:
@@ -55,7 +55,7 @@ class NodeSync:
         # While both are unchanged, the JSON of the row need not be parsed, which is slow.
         self._synced: dict[str, tuple[int, int]] = {}
         # The epoch of this service's database in which these versions are valid.
-        self._history: ServerEpoch = None
+        self._epoch: ServerEpoch = None
 
     def reconcile_all(
         self, cell: FollowedCell, totals: SyncTotals, done: Callable[[int], None], *, dry: bool
@@ -87,20 +87,20 @@ class NodeSync:
         with self._database.read() as connection:
             recorded = compute_nodes.map_uuids_by_cell(connection)
         valid = {cell.uuid for cell in self._cells.every}
-        gone = [uuid for cell, uuids in recorded.items() if cell not in valid for uuid in uuids]
-        for uuid in gone:
+        deleted = [uuid for cell, uuids in recorded.items() if cell not in valid for uuid in uuids]
+        for uuid in deleted:
             totals.add_deleted(_NOUN, uuid)
-        if gone and not dry:
-            self._database.write(lambda connection: compute_nodes.remove_many(connection, gone))
+        if deleted and not dry:
+            self._database.write(lambda connection: compute_nodes.remove_many(connection, deleted))
 
-    def find_moved(
+    def find_changed(
         self,
         cell: FollowedCell,
         connection: Connection,
         row_counts: CellRowCounts,
         *,
         is_round: bool,
-    ) -> MovedNodes:
+    ) -> ChangedNodes:
         """Return the nodes of a cell that were written since the last call.
 
         If nodes were added or deleted, the result also has the uuids of all nodes.
@@ -112,28 +112,30 @@ class NodeSync:
         are_row_counts_unchanged = (
             cell.row_counts is not None and cell.row_counts[2:] == row_counts[2:]
         )
-        everyone = None if are_row_counts_unchanged else readers.list_node_uuids(connection)
-        return MovedNodes(now, changed, everyone)
+        all_uuids = None if are_row_counts_unchanged else readers.list_node_uuids(connection)
+        return ChangedNodes(now, changed, all_uuids)
 
     def follow(
-        self, cell: FollowedCell, moved: MovedNodes, totals: SyncTotals, *, is_round: bool
+        self, cell: FollowedCell, changed: ChangedNodes, totals: SyncTotals, *, is_round: bool
     ) -> None:
-        """Read the nodes in ``moved`` again, and record the differences.
+        """Read the nodes in ``changed`` again, and record the differences.
 
         With ``is_round``, also reads nodes that may have changed again within a second.
         """
-        keys = dict.fromkeys(cell.nodes.to_read(moved.moving, is_round=is_round))
+        keys = dict.fromkeys(cell.nodes.to_read(changed.columns_by_uuid, is_round=is_round))
         remapped = set(cell.remapped)
-        if moved.everyone is not None:
+        if changed.all_uuids is not None:
             with self._database.read() as connection:
                 recorded = set(compute_nodes.map_uuids_by_cell(connection).get(cell.uuid, ()))
                 names = compute_nodes.map_uuids_by_name(connection, remapped, cell.uuid)
-            keys |= dict.fromkeys((recorded ^ moved.everyone) | set(names.values()))
+            keys |= dict.fromkeys((recorded ^ changed.all_uuids) | set(names.values()))
         for chunk in split_batches(keys, CHUNK):
             self.reconcile(cell, chunk, totals)
-            cell.nodes.record_rows(moved.moving, moved.moving.keys() & set(chunk), moved.at)
+            cell.nodes.record_rows(
+                changed.columns_by_uuid, changed.columns_by_uuid.keys() & set(chunk), changed.at
+            )
             totals.add_read_count(_NOUN, len(chunk))
-        cell.nodes_read = moved.at
+        cell.nodes_read = changed.at
         cell.remapped -= remapped
 
     def reconcile(
@@ -145,8 +147,8 @@ class NodeSync:
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                if (history := get_epoch(connection)) != self._history:
-                    self._history, self._synced = history, {}
+                if (epoch := get_epoch(connection)) != self._epoch:
+                    self._epoch, self._synced = epoch, {}
                 recorded = compute_nodes.read_records(connection, uuids)
             living, nodes = self._read(cell, uuids, recorded, totals)
             nodes = self._drop_name_conflicts(cell, nodes, totals)
@@ -155,18 +157,18 @@ class NodeSync:
             for node in nodes:
                 if node.uuid in recorded and node.uuid not in differences:
                     self._synced[node.uuid] = (living[node.uuid], recorded[node.uuid].version)
-            gone = [
+            deleted = [
                 uuid
                 for uuid in uuids
                 if uuid in recorded and uuid not in living and recorded[uuid].cell_uuid == cell.uuid
             ]
             differing = [node for node in nodes if node.uuid in differences]
-            if dry or self._write(differing, gone, recorded):
+            if dry or self._write(differing, deleted, recorded):
                 break
         for node in differing:
             new, fields = node.uuid not in recorded, differences[node.uuid]
             totals.add_difference(_NOUN, node.hypervisor_hostname, fields, new=new)
-        for uuid in gone:
+        for uuid in deleted:
             totals.add_deleted(_NOUN, uuid)
 
     def _read(
@@ -186,7 +188,7 @@ class NodeSync:
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
-            reason = self._cells.find_failure(cell, row.host)
+            reason = self._cells.find_ignore_reason(cell, row.host)
             if title := self._find_owning_cell(cell, old.get(row.uuid)):
                 reason = reason or f"{title} has a node of the same uuid"
             if reason:
@@ -260,11 +262,11 @@ class NodeSync:
     def _write(
         self,
         nodes: Sequence[ComputeNode],
-        gone: Collection[str],
+        deleted: Collection[str],
         recorded: Mapping[str, RecordedNode],
     ) -> bool:
         """Write the differences, or return False after a concurrent change."""
-        if not nodes and not gone:
+        if not nodes and not deleted:
             return True
         now = self._cells.clock()
 
@@ -272,7 +274,7 @@ class NodeSync:
             names = compute_nodes.map_uuids_by_name(connection, {node.host for node in nodes})
             # A node may come back with another uuid, and two nodes may swap their names.
             replaced = {uuid for node in nodes if (uuid := _find_name_owner(node, names))}
-            compute_nodes.remove_many(connection, [*gone, *replaced])
+            compute_nodes.remove_many(connection, [*deleted, *replaced])
             after = {
                 node.uuid: recorded[node.uuid].version
                 for node in nodes

@@ -28,7 +28,7 @@ LOG = log.getLogger(__name__)
 #: Maximum number of issues that a process logs.
 MAX_LOGGED = 1000
 #: Seconds between two attempts after a failure of a database.
-AGAIN = 1.0
+RETRY_INTERVAL = 1.0
 
 
 class Follower:
@@ -58,7 +58,7 @@ class Follower:
         self._turn = Lock()
         self._refreshing = SharedSync(self._refresh)
         self._full_due = self._round_due = monotonic()
-        self._history = database.history
+        self._epoch = database.epoch
         self._logged_issues: set[SyncIssue] = set()
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
@@ -178,8 +178,8 @@ class Follower:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 row_counts = scan.read_cell(cell, connection)
-                moved = self._nodes.find_moved(cell, connection, row_counts, is_round=is_round)
-            self._nodes.follow(cell, moved, totals, is_round=is_round)
+                changed = self._nodes.find_changed(cell, connection, row_counts, is_round=is_round)
+            self._nodes.follow(cell, changed, totals, is_round=is_round)
             cell.row_counts = row_counts
 
         self._cells.run_for_each_cell(read, patient=is_round, totals=totals)
@@ -199,8 +199,8 @@ class Follower:
         """
         options = self.settings.scheduler
         now = monotonic()
-        previous, self._history = self._history, self.database.history
-        if previous not in {None, self._history}:
+        previous, self._epoch = self._epoch, self.database.epoch
+        if previous not in {None, self._epoch}:
             # Records may be lost in a failover, although nothing has changed in nova since.
             self._full_due = now
         if now >= self._full_due:
@@ -246,7 +246,7 @@ class Follower:
     def read_instances(self, uuids: Collection[str]) -> None:
         """Sync the instances with these uuids, except in cells that are away."""
         with suppress(NovaDatabaseUnavailable):
-            if not self._cells.are_known:
+            if not self._cells.is_loaded:
                 self._cells.load()
             self._instances.reconcile(uuids, SyncTotals())
 
@@ -299,7 +299,7 @@ def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message
             if failure != last_failure:  # logged outside the handler
                 LOG.warning("%s: %s", message, failure)
             last_failure = failure
-            stopping.wait(AGAIN)
+            stopping.wait(RETRY_INTERVAL)
     return not stopping.is_set()
 
 

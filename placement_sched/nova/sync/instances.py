@@ -288,11 +288,11 @@ class InstanceSync:
                 if find_changed_columns(recorded.get(record.uuid), record)
             ]
             missing = [record for uuid, record in recorded.items() if uuid not in result.living]
-            gone = self._find_deleted(missing, result)
-            if dry or self._write(recorded, differing, gone):
+            deleted = self._find_deleted(missing, result)
+            if dry or self._write(recorded, differing, deleted):
                 break
         _add_differences(differing, recorded, totals)
-        for uuid in gone:
+        for uuid in deleted:
             totals.add_deleted(_NOUN, uuid)
 
     def _look_up(
@@ -312,9 +312,9 @@ class InstanceSync:
                 searched.append(cell)
                 with cell.database.read() as connection:
                     rows = readers.list_instances_by_uuids(connection, missing)
-                    rows = readers.with_metadata(connection, rows)
+                    rows = readers.add_metadata(connection, rows)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
-                    complete = readers.with_flavors(connection, lacking)
+                    complete = readers.add_flavors(connection, lacking)
                     self._flavors.read(connection, complete)
                 result.add(cell, (*complete, *rows))
 
@@ -348,7 +348,7 @@ class InstanceSync:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 rows = readers.list_instances_between(connection, first, last)
-                by_cell[cell.uuid] = readers.with_metadata(connection, rows)
+                by_cell[cell.uuid] = readers.add_metadata(connection, rows)
                 self._flavors.read(connection, rows)
 
         self._cells.run_for_each_cell(read, totals=totals)
@@ -445,10 +445,10 @@ class InstanceSync:
         self,
         recorded: Mapping[str, InstanceRecord],
         differing: Sequence[NewRecord],
-        gone: Collection[str],
+        deleted: Collection[str],
     ) -> bool:
         """Write the differences, or return False after a concurrent change."""
-        uuids = [*(record.uuid for record in differing), *gone]
+        uuids = [*(record.uuid for record in differing), *deleted]
         if not uuids:
             return True
         groups = {record.values[-1] for record in differing} - {None}
@@ -475,7 +475,7 @@ class InstanceSync:
             if places != instances.lock_by_uuid(connection, uuids):
                 raise _RecordChanged
             instances.change(connection, [record.select_columns(fields) for record in existing])
-            instances.remove(connection, gone)
+            instances.remove(connection, deleted)
 
         try:
             self._database.write(write)

@@ -61,7 +61,7 @@ class ServiceScan:
         if cell.row_counts is None or row_counts[:2] != cell.row_counts[:2]:
             self.has_other_hosts = True
         for service in readers.list_disabled_services(connection):
-            if not self.cells.find_failure(cell, service.host):
+            if not self.cells.find_ignore_reason(cell, service.host):
                 self.closed[service.host] = _make_storable(service, self.cells.characters)
         outdated = [
             host
@@ -70,7 +70,7 @@ class ServiceScan:
                 service.last_seen_up is None
                 or not self.due_before <= service.last_seen_up <= self.now
             )
-            and not self.cells.find_failure(cell, host)
+            and not self.cells.find_ignore_reason(cell, host)
         ]
         for host, last_seen in readers.map_heartbeats(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
@@ -130,13 +130,18 @@ class ServiceSync:
             with self._database.read() as connection:
                 recorded = _read_recorded_services(connection, hosts)
             current = self._read(totals, hosts)
-            gone = self._select_hosts_of_available_cells(recorded.keys() - current.keys())
+            deleted = self._select_hosts_of_available_cells(recorded.keys() - current.keys())
             differing = find_differing(recorded, current, _SERVICE_FIELDS)
-            if dry or self._write(recorded, differing, gone):
+            if dry or self._write(recorded, differing, deleted):
                 break
         totals.add_read_count(_SERVICE_NOUN, len(current))
         totals.add_all(
-            _SERVICE_NOUN, recorded, differing, gone, _SERVICE_FIELDS, lambda service: service.host
+            _SERVICE_NOUN,
+            recorded,
+            differing,
+            deleted,
+            _SERVICE_FIELDS,
+            lambda service: service.host,
         )
         if not dry:
             self._record_all_heartbeats(recorded, current)
@@ -148,7 +153,7 @@ class ServiceSync:
             with cell.database.read() as connection:
                 rows = readers.list_services(connection, hosts)
             for service in rows:
-                reason = self._cells.find_failure(cell, service.host) or _find_issue(
+                reason = self._cells.find_ignore_reason(cell, service.host) or _find_issue(
                     service, accepted
                 )
                 if reason:
@@ -175,10 +180,10 @@ class ServiceSync:
         self,
         recorded: Mapping[str, Service],
         differing: Mapping[str, Service],
-        gone: Collection[str],
+        deleted: Collection[str],
     ) -> bool:
         """Write the differences, and return False after a concurrent change."""
-        hosts = sorted({*differing, *gone})
+        hosts = sorted({*differing, *deleted})
         if not hosts:
             return True
         now = self._cells.clock()
@@ -190,7 +195,7 @@ class ServiceSync:
                 for host in hosts
                 if not has_changed(recorded.get(host), locked.get(host), _SERVICE_FIELDS)
             }
-            ids = [locked[host].id for host in gone if host in same]
+            ids = [locked[host].id for host in deleted if host in same]
             if ids:
                 services.remove(connection, ids)
             rows = [_build_row(differing[host]) for host in differing if host in same]
@@ -231,7 +236,7 @@ class ServiceSync:
             all_heartbeats.update(
                 (host, at)
                 for host, at in heartbeats.items()
-                if not self._cells.find_failure(cell, host)
+                if not self._cells.find_ignore_reason(cell, host)
             )
 
         self._cells.run_for_each_cell(read, totals=totals)
@@ -333,16 +338,16 @@ class GroupSync:
             groups = readers.map_server_groups(connection)
         storable = self._select_storable(groups, totals)
         differing = find_differing(recorded, storable, _GROUP_FIELDS)
-        gone = recorded.keys() - groups.keys()
+        deleted = recorded.keys() - groups.keys()
         totals.add_read_count(_GROUP_NOUN, len(groups))
-        totals.add_all(_GROUP_NOUN, recorded, differing, gone, _GROUP_FIELDS, _get_group_title)
-        if dry or not (differing or gone):
+        totals.add_all(_GROUP_NOUN, recorded, differing, deleted, _GROUP_FIELDS, _get_group_title)
+        if dry or not (differing or deleted):
             return
         now = self._cells.clock()
 
         def write(connection: Connection) -> None:
-            server_groups.lock_many(connection, [*gone, *differing])
-            for uuid in sorted(gone):
+            server_groups.lock_many(connection, [*deleted, *differing])
+            for uuid in sorted(deleted):
                 server_groups.remove(connection, uuid)
             server_groups.put(connection, list(differing.values()), now)
 
@@ -413,15 +418,15 @@ class AggregateSync:
             }
             aggregates = {key: row for key, row in aggregates.items() if key not in unstorable}
             differing = find_differing(recorded, aggregates, _AGGREGATE_FIELDS)
-            gone = recorded.keys() - aggregates.keys() - unstorable
-            if dry or not (differing or gone) or self._write(recorded, differing, gone):
+            deleted = recorded.keys() - aggregates.keys() - unstorable
+            if dry or not (differing or deleted) or self._write(recorded, differing, deleted):
                 break
         totals.add_read_count(_AGGREGATE_NOUN, len(aggregates))
         totals.add_all(
             _AGGREGATE_NOUN,
             recorded,
             differing,
-            gone,
+            deleted,
             _AGGREGATE_FIELDS,
             lambda aggregate: aggregate.name,
         )
@@ -450,13 +455,13 @@ class AggregateSync:
         self,
         recorded: Mapping[int, HostAggregate],
         differing: Mapping[int, HostAggregate],
-        gone: Collection[int],
+        deleted: Collection[int],
     ) -> bool:
         """Write the differences, or return False after a concurrent change."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:
-            ids = {*differing, *gone}
+            ids = {*differing, *deleted}
             # From here on, no other process changes an aggregate until this transaction ends.
             host_aggregates.bump_version(connection)
             current = _read_recorded_aggregates(connection, None)
@@ -465,7 +470,7 @@ class AggregateSync:
             ):
                 return False
             # This also deletes other aggregates with the new names or uuids. They are synced next.
-            host_aggregates.replace(connection, current, list(differing.values()), gone, now)
+            host_aggregates.replace(connection, current, list(differing.values()), deleted, now)
             return True
 
         return self._database.write(write)

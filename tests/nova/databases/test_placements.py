@@ -65,7 +65,7 @@ def test_instance_in_cell0_is_read_with_its_fault(nova, read_nova_record):
     nova.cell0.add("instance_faults", instance_uuid=uuid, message="No valid host was found. ")
     nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
     record = read_nova_record(uuid)
-    assert (record.is_buried, record.fault) == (True, "No valid host was found. ")
+    assert (record.is_in_cell0, record.fault) == (True, "No valid host was found. ")
 
 
 def test_newest_migration_is_read(read_nova_record, instance_uuid, first_cell):

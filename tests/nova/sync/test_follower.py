@@ -122,14 +122,14 @@ def test_background_sync_raises_no_error_for_an_unreadable_api_database(make_fol
 
 
 def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, monkeypatch):
-    history = ["first"]
-    monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
+    epoch = ["first"]
+    monkeypatch.setattr(Database, "epoch", property(lambda _database: epoch[0]))
     nova.add_host("cn1")
     follower.sync_due()
     with database.read() as connection:
         uuids = [node.uuid for node in compute_nodes.search(connection)]
     database.write(lambda connection: compute_nodes.remove_many(connection, uuids))
-    history[0] = "second"
+    epoch[0] = "second"
     follower.sync_due()
     with database.read() as connection:
         assert [node.uuid for node in compute_nodes.search(connection)] == uuids
