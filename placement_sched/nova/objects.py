@@ -99,7 +99,7 @@ class UnknownVersion(UnreadableObject):
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A type of versioned objects, with the fields to read and the required fields."""
+    """A type of versioned objects, with its fields and required fields."""
 
     name: str
     fields: Mapping[str, FieldReader]

@@ -248,16 +248,16 @@ def find_worst_verdict(verdicts: Iterable[str]) -> str:
 class _HostSwaps:
     """Hosts that swap roles after nova chose another host of equal weight."""
 
-    of: dict[HostName, HostName] = field(default_factory=dict)
+    counterparts: dict[HostName, HostName] = field(default_factory=dict)
 
     def get_counterpart(self, nova: HostName) -> HostName:
-        return self.of.get(nova, nova)
+        return self.counterparts.get(nova, nova)
 
     def swap(self, nova: HostName, ours: HostName) -> None:
         """Swap the roles of nova's host and of our host."""
         previous = self.get_counterpart(nova)
-        replaced = next((host for host, part in self.of.items() if part == ours), ours)
-        self.of[nova], self.of[replaced] = ours, previous
+        replaced = next((host for host, part in self.counterparts.items() if part == ours), ours)
+        self.counterparts[nova], self.counterparts[replaced] = ours, previous
 
 
 #: A verdict, its reason or None, and the weight of nova's host here or None.
@@ -283,13 +283,13 @@ def _judge(
         return shadow_result.ONLY_OURS, why, None
     ended = f". The attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
-    here = swaps.get_counterpart(nova)
-    if ours is not None and (here == ours or here in step.best):
+    counterpart = swaps.get_counterpart(nova)
+    if ours is not None and (counterpart == ours or counterpart in step.best):
         swaps.swap(nova, ours)
         if nova == ours:
             return shadow_result.SAME_HOST, more.removeprefix(". ") or None, None
         return shadow_result.EQUAL_WEIGHT, f"{nova} weighs the same as {ours}{more}", None
-    if ours is not None and step.more and _can_be_equal(notes, step, here):
+    if ours is not None and step.more and _can_be_equal(notes, step, counterpart):
         why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
         return shadow_result.UNKNOWN, why, None
     return _explain_disagreement(notes, step, nova, late=late, more=more)

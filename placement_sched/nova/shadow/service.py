@@ -278,11 +278,11 @@ class OutcomeTracker:
         ]
         if not unclaimed:
             return
-        wanted = [
+        record_keys = [
             RecordKey(uuid, entry.request.request_id, entry.request.since)
             for entry, uuid in unclaimed
         ]
-        records = self.records(wanted)
+        records = self.records(record_keys)
         for entry, uuid in unclaimed:
             record = records.get(uuid)
             if record is None:

@@ -87,18 +87,18 @@ class Associations:
         self,
         connection: Connection,
         provider_id: int,
-        gone: Collection[int],
-        new: Collection[int],
+        removed: Collection[int],
+        added: Collection[int],
         now: datetime,
     ) -> None:
         """Remove members from a locked provider, and add other members.
 
         Raises :class:`ConcurrentUpdate` if another request has deleted or added a member.
         """
-        if gone:
-            parameters = {"provider": provider_id, "members": sorted(gone)}
+        if removed:
+            parameters = {"provider": provider_id, "members": sorted(removed)}
             connection.execute(self._delete, parameters)
-        self._add(connection, [(provider_id, number) for number in sorted(new)], now)
+        self._add(connection, [(provider_id, number) for number in sorted(added)], now)
 
     def replace_many(
         self,
@@ -114,7 +114,7 @@ class Associations:
         """
         names = {name for members in names_by_provider_id.values() for name in members}
         ids = self.ensure(connection, names, now)
-        wanted = {
+        new_pairs = {
             (provider, ids[name])
             for provider, members in names_by_provider_id.items()
             for name in members
@@ -122,11 +122,11 @@ class Associations:
         query = select(self._provider, self._member)
         numbers = sorted(names_by_provider_id)
         current = set(map(tuple, sql.select_in_batches(connection, query, self._provider, numbers)))
-        removed = sql.group_rows((member, provider) for provider, member in current - wanted)
+        removed = sql.group_rows((member, provider) for provider, member in current - new_pairs)
         for member in sorted(removed):
             self._remove(connection, member, removed[member])
-        self._add(connection, sorted(wanted - current), now)
-        return frozenset(provider for provider, _ in wanted ^ current)
+        self._add(connection, sorted(new_pairs - current), now)
+        return frozenset(provider for provider, _ in new_pairs ^ current)
 
     def add(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
@@ -136,12 +136,12 @@ class Associations:
         A missing member is created. Locks the providers, and increments the generations of the
         changed providers.
         """
-        wanted = set(provider_ids)
-        if not wanted:
+        ids = set(provider_ids)
+        if not ids:
             return frozenset()
-        present = provider_store.lock(connection, wanted)
+        present = provider_store.lock(connection, ids)
         member_id = self.ensure(connection, [name], now)[name]
-        lacking = frozenset(present) - self._find_associated(connection, member_id, wanted)
+        lacking = frozenset(present) - self._find_associated(connection, member_id, ids)
         self._add(connection, [(provider, member_id) for provider in sorted(lacking)], now)
         provider_store.bump_generations(connection, lacking, now)
         return lacking
@@ -153,12 +153,12 @@ class Associations:
 
         Locks the providers, and increments the generations of the changed providers.
         """
-        wanted = set(provider_ids)
+        ids = set(provider_ids)
         member_id = self.map_ids(connection, [name]).get(name)
-        if member_id is None or not wanted:
+        if member_id is None or not ids:
             return frozenset()
-        provider_store.lock(connection, wanted)
-        changed = self._find_associated(connection, member_id, wanted)
+        provider_store.lock(connection, ids)
+        changed = self._find_associated(connection, member_id, ids)
         self._remove(connection, member_id, changed)
         provider_store.bump_generations(connection, changed, now)
         return changed
@@ -253,8 +253,8 @@ def replace(
     Missing aggregates are created. The caller has locked the provider, and increments its
     generation if the microversion requires it.
     """
-    wanted, current = set(uuids), set(list_by_provider(connection, provider_id))
-    removed = ASSOCIATIONS.map_ids(connection, current - wanted).values()
-    added = ASSOCIATIONS.ensure(connection, wanted - current, now).values()
+    new_uuids, current = set(uuids), set(list_by_provider(connection, provider_id))
+    removed = ASSOCIATIONS.map_ids(connection, current - new_uuids).values()
+    added = ASSOCIATIONS.ensure(connection, new_uuids - current, now).values()
     ASSOCIATIONS.change(connection, provider_id, removed, added, now)
-    return wanted != current
+    return new_uuids != current

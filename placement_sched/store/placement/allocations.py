@@ -147,13 +147,14 @@ def find_first_with_capacity(
         for number, claim in claims_by_number.items()
     }
     used_inventories = capacity.read(
-        connection, {entry.place for requested in amounts_of.values() for entry in requested}
+        connection,
+        {entry.inventory_ids for requested in amounts_of.values() for entry in requested},
     )
     locked_ids = set(locked)
     for number, requested in amounts_of.items():
         if not capacity.fits(used_inventories, requested, current_amounts):
             continue
-        provider_ids = {entry.place[0] for entry in requested} - locked_ids
+        provider_ids = {entry.inventory_ids[0] for entry in requested} - locked_ids
         may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)
         if may_deadlock and not has_skip_locked(connection):
             continue
@@ -261,8 +262,10 @@ def replace(
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
         capacity.check_inventories(connection, amounts)
-        changed_at = inventories.map_change_times(connection, {entry.place[0] for entry in amounts})
-        times = {place: min(now, time - _RESOLUTION) for place, time in changed_at.items()}
+        changed_at = inventories.map_change_times(
+            connection, {entry.inventory_ids[0] for entry in amounts}
+        )
+        times = {ids: min(now, time - _RESOLUTION) for ids, time in changed_at.items()}
     else:
         capacity.check(connection, amounts, prepared.own_amounts)
     _write(connection, prepared, amounts, now, times)
@@ -307,14 +310,14 @@ class _Prepared:
     @property
     def released_provider_ids(self) -> set[int]:
         """Return the providers of consumers that give up all allocations."""
-        return {row.place[0] for row in self.current if row.consumer not in self.owners}
+        return {row.inventory_ids[0] for row in self.current if row.consumer not in self.owners}
 
     @property
     def own_amounts(self) -> dict[InventoryIds, int]:
         """Sum the consumers' current allocations in each inventory."""
         sums: dict[InventoryIds, int] = defaultdict(int)
         for row in self.current:
-            sums[row.place] += row.used
+            sums[row.inventory_ids] += row.used
         return sums
 
 
@@ -352,7 +355,7 @@ def _lock(
     connection: Connection, prepared: _Prepared, amounts: Collection[RequestedAmount]
 ) -> set[int]:
     """Lock the requested and released providers, and return their ids."""
-    requested = {entry.place[0]: entry.provider_uuid for entry in amounts}
+    requested = {entry.inventory_ids[0]: entry.provider_uuid for entry in amounts}
     locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
     check_names(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
     return locked
@@ -371,11 +374,13 @@ def _write(
     """
     owners, records = prepared.owners, prepared.records
     _rewrite(
-        connection, prepared.current, [(entry, times.get(entry.place, now)) for entry in amounts]
+        connection,
+        prepared.current,
+        [(entry, times.get(entry.inventory_ids, now)) for entry in amounts],
     )
     consumers.finish_records(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     consumers.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
-    bumped = prepared.released_provider_ids | {entry.place[0] for entry in amounts}
+    bumped = prepared.released_provider_ids | {entry.inventory_ids[0] for entry in amounts}
     providers.bump_generations(connection, bumped, now)
 
 
@@ -415,8 +420,8 @@ def _rewrite(
         connection.execute(_DELETE, {"consumers": batch})
     rows = [
         {
-            "resource_provider_id": entry.place[0],
-            "resource_class_id": entry.place[1],
+            "resource_provider_id": entry.inventory_ids[0],
+            "resource_class_id": entry.inventory_ids[1],
             "consumer_id": entry.consumer,
             "used": entry.amount,
             "created_at": time,
@@ -489,7 +494,7 @@ def lock_reshape(
 
 def reshape(
     connection: Connection,
-    wanted: Mapping[int, Sequence[Inventory]],
+    new_inventories: Mapping[int, Sequence[Inventory]],
     claims: Sequence[ConsumerClaim],
     now: datetime,
 ) -> None:
@@ -500,14 +505,14 @@ def reshape(
     :class:`InUse` if a removed inventory still has allocations.
     """
     # Read once, as no other transaction changes the inventories of a locked provider.
-    existing = inventories.find(connection, wanted)
-    inventories.put(connection, wanted, now, existing)
-    filled = [provider_id for provider_id, rows in wanted.items() if rows]
+    existing = inventories.find(connection, new_inventories)
+    inventories.put(connection, new_inventories, now, existing)
+    filled = [provider_id for provider_id, rows in new_inventories.items() if rows]
     resource_providers.bump_generations(connection, filled, now)
     replace(connection, claims, now)
-    remaining = {(key, row.resource_class) for key, rows in wanted.items() for row in rows}
-    gone = sql.group_rows(existing.keys() - remaining)
+    remaining = {(key, row.resource_class) for key, rows in new_inventories.items() for row in rows}
+    removed_names = sql.group_rows(existing.keys() - remaining)
     # In the order of the request: the error names the first inventory in use.
-    to_remove = {key: set(gone[key]) for key in wanted if key in gone}
+    to_remove = {key: set(removed_names[key]) for key in new_inventories if key in removed_names}
     inventories.remove(connection, to_remove, existing)
-    resource_providers.bump_generations(connection, wanted, now)
+    resource_providers.bump_generations(connection, new_inventories, now)

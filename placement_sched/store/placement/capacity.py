@@ -143,7 +143,7 @@ class RequestedAmount:
     """An amount of a resource class that a consumer requests from a provider."""
 
     consumer: str
-    place: InventoryIds
+    inventory_ids: InventoryIds
     provider_uuid: str
     resource_class: str
     amount: int
@@ -177,7 +177,7 @@ def fits(
     current_amounts: Mapping[InventoryIds, int],
 ) -> bool:
     """Return whether :func:`check` would pass, with inventories already read."""
-    if any(entry.place not in used_inventories for entry in amounts):
+    if any(entry.inventory_ids not in used_inventories for entry in amounts):
         return False
     try:
         _check_amounts(used_inventories, amounts, current_amounts)
@@ -193,7 +193,7 @@ def _check_amounts(
 ) -> None:
     requested: dict[InventoryIds, int] = defaultdict(int)
     for entry in amounts:
-        inventory = used_inventories[entry.place].inventory
+        inventory = used_inventories[entry.inventory_ids].inventory
         if not matches_units(inventory, entry.amount):
             raise _build_exceeded_error(
                 entry,
@@ -201,11 +201,11 @@ def _check_amounts(
                 f"{inventory.min_unit}, max_unit {inventory.max_unit}, "
                 f"step_size {inventory.step_size}.",
             )
-        requested[entry.place] += entry.amount
+        requested[entry.inventory_ids] += entry.amount
     for entry in amounts:
-        current = used_inventories[entry.place]
+        current = used_inventories[entry.inventory_ids]
         inventory, used = current.inventory, current.used
-        own, amount = current_amounts.get(entry.place, 0), requested[entry.place]
+        own, amount = current_amounts.get(entry.inventory_ids, 0), requested[entry.inventory_ids]
         if not can_change_usage(inventory, used - own, own, amount):
             raise _build_exceeded_error(
                 entry,
@@ -221,9 +221,9 @@ def check_inventories(
 
     Raises :class:`CapacityExceeded` if a provider has no inventory of a requested class.
     """
-    used_inventories = read(connection, {entry.place for entry in amounts})
+    used_inventories = read(connection, {entry.inventory_ids for entry in amounts})
     for entry in amounts:
-        if entry.place not in used_inventories:
+        if entry.inventory_ids not in used_inventories:
             raise CapacityExceeded(
                 f"Unable to allocate inventory: Inventory for '{entry.resource_class}' on resource "
                 f"provider '{entry.provider_uuid}' invalid: the provider has no inventory of this "

@@ -87,12 +87,14 @@ _CURRENT_ALLOCATIONS = (
 )
 
 
-def map_ids(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
+def map_ids(connection: Connection, names_by_kind: Mapping[str, Collection[str]]) -> Ids:
     """Map pairs of kind and name to the ids of existing rows.
 
-    ``wanted`` maps kinds to names. Some thousand names are read with a single statement.
+    ``names_by_kind`` maps kinds to names. Some thousand names are read with a single statement.
     """
-    parts = [sql.split_batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
+    parts = [
+        sql.split_batches(names_by_kind.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS
+    ]
     return {
         (kind, name): number
         for batches in zip_longest(*parts, fillvalue=())
@@ -261,7 +263,7 @@ class CurrentAllocation(NamedTuple):
     """A current allocation of a consumer."""
 
     consumer: str
-    place: InventoryIds
+    inventory_ids: InventoryIds
     used: int
 
 
@@ -279,11 +281,13 @@ def lock_current_allocations(
     ]
 
 
-def _map_ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
+def _map_ids_ignoring_case(
+    connection: Connection, names_by_kind: Mapping[str, Sequence[str]]
+) -> Ids:
     """Map names to the ids of rows that the database treats as equal."""
     queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
-        for kind, names in wanted.items()
+        for kind, names in names_by_kind.items()
         for name in names
     ]
     return {
@@ -293,8 +297,10 @@ def _map_ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence
     }
 
 
-def _select_missing(wanted: Mapping[str, Sequence[str]], existing: Ids) -> dict[str, list[str]]:
+def _select_missing(
+    names_by_kind: Mapping[str, Sequence[str]], existing: Ids
+) -> dict[str, list[str]]:
     return {
         kind: [name for name in names if (kind, name) not in existing]
-        for kind, names in wanted.items()
+        for kind, names in names_by_kind.items()
     }

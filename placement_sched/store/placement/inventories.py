@@ -88,8 +88,8 @@ def map_change_times(
     connection: Connection, provider_ids: Iterable[int]
 ) -> dict[InventoryIds, datetime]:
     """Map inventories of providers to the times of their last changes."""
-    place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
-    query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
+    key = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+    query = select(*key, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
     rows = sql.select_in_batches(connection, query, _COLUMNS.resource_provider_id, provider_ids)
     return {
         (provider_id, class_id): time for provider_id, class_id, time in rows if time is not None
@@ -97,7 +97,7 @@ def map_change_times(
 
 
 def replace(
-    connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
+    connection: Connection, provider: Provider, new_inventories: Sequence[Inventory], now: datetime
 ) -> None:
     """Replace the inventories of a provider that the caller has locked.
 
@@ -105,9 +105,9 @@ def replace(
     compares with their allocations. Raises :class:`InUse` if a removed inventory has allocations.
     """
     existing = find(connection, [provider.id])
-    remaining = {(provider.id, inventory.resource_class) for inventory in wanted}
-    _remove(connection, existing, [place for place in existing if place not in remaining])
-    put(connection, {provider.id: wanted}, now, existing)
+    remaining = {(provider.id, inventory.resource_class) for inventory in new_inventories}
+    _remove(connection, existing, [key for key in existing if key not in remaining])
+    put(connection, {provider.id: new_inventories}, now, existing)
 
 
 def remove(
@@ -123,10 +123,10 @@ def remove(
     """
     if existing is None:
         existing = find(connection, names_by_provider_id)
-    wanted = [
+    keys = [
         (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
     ]
-    return _remove(connection, existing, [place for place in wanted if place in existing])
+    return _remove(connection, existing, [key for key in keys if key in existing])
 
 
 def put(
@@ -166,7 +166,7 @@ def set_ratios(
     not depend on the number of providers.
     """
     existing = find(connection, by_provider_id)
-    wanted = {
+    changed = {
         provider_id: [
             dataclasses.replace(old.inventory, allocation_ratio=ratio)
             for name, ratio in ratios.items()
@@ -174,7 +174,7 @@ def set_ratios(
         ]
         for provider_id, ratios in by_provider_id.items()
     }
-    return put(connection, wanted, now, existing)
+    return put(connection, changed, now, existing)
 
 
 def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:
@@ -204,22 +204,26 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
 
 
 def _remove(
-    connection: Connection, existing: ExistingInventories, places: Collection[tuple[int, str]]
+    connection: Connection, existing: ExistingInventories, keys: Collection[tuple[int, str]]
 ) -> frozenset[int]:
     """Delete existing inventories, and return the ids of their providers."""
-    if not places:
+    if not keys:
         return frozenset()
     # The class ids were read before: until microversion 1.7 classes can be renamed concurrently.
-    names = {(provider, existing[provider, name].class_id): name for provider, name in places}
+    names = {(provider, existing[provider, name].class_id): name for provider, name in keys}
     _check_unused(connection, names)
     # One statement for all classes that are removed from the same providers.
     providers = sql.group_rows((class_id, provider) for provider, class_id in sorted(names))
-    class_ids = sql.group_rows((tuple(keys), class_id) for class_id, keys in providers.items())
-    for keys, ids in class_ids.items():
+    class_ids = sql.group_rows(
+        (tuple(provider_ids), class_id) for class_id, provider_ids in providers.items()
+    )
+    for provider_ids, ids in class_ids.items():
         for batch in sql.split_batches(ids, _CLASSES_PER_STATEMENT):
             statement = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
-            sql.change_in_batches(connection, statement, _COLUMNS.resource_provider_id, keys)
-    return frozenset(provider for provider, _ in places)
+            sql.change_in_batches(
+                connection, statement, _COLUMNS.resource_provider_id, provider_ids
+            )
+    return frozenset(provider for provider, _ in keys)
 
 
 def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:

@@ -206,12 +206,12 @@ def is_member(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
 
 
 @lru_cache(maxsize=1024)
-def _is_owner(provider: ColumnElement[Any], of: Column[int], ids: tuple[int, ...]) -> Condition:
-    return provider.in_(_select_owners(of, ids))
+def _is_owner(provider: ColumnElement[Any], member: Column[int], ids: tuple[int, ...]) -> Condition:
+    return provider.in_(_select_owners(member, ids))
 
 
-def _select_owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
-    return select(of.table.c.resource_provider_id).where(of.in_(sorted(ids)))
+def _select_owners(member: Column[int], ids: Iterable[int]) -> Select[int]:
+    return select(member.table.c.resource_provider_id).where(member.in_(sorted(ids)))
 
 
 def limit_planned(conditions: Iterable[Condition]) -> Iterator[Condition]:

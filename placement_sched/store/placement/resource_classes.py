@@ -65,9 +65,9 @@ def lock_ids(connection: Connection, names: Iterable[str]) -> dict[str, int]:
 def _map_ids(
     connection: Connection, statement: Select[*tuple[Any, ...]], names: Iterable[str]
 ) -> dict[str, int]:
-    wanted = set(names)
-    ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
-    for batch in sql.split_batches(wanted - ids.keys()):
+    unique_names = set(names)
+    ids = {name: _STANDARD_IDS[name] for name in unique_names & _STANDARD_IDS.keys()}
+    for batch in sql.split_batches(unique_names - ids.keys()):
         ids |= {row.name: row.id for row in connection.execute(statement, {"names": batch})}
     return ids
 
@@ -111,22 +111,26 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
         connection.execute(statement.values(name=name, updated_at=now))
 
 
-def remove(connection: Connection, gone: ResourceClass) -> None:
+def remove(connection: Connection, resource_class: ResourceClass) -> None:
     """Delete a resource class.
 
     Raises :class:`InUse` if an inventory has the class, and :class:`NotFound` if it was deleted.
     """
     change_counters.prevent_remote_access(connection, [SUBJECT])
-    query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
+    query = select(_COLUMNS.id).where(_COLUMNS.id == resource_class.id)
     if connection.scalar(query.with_for_update()) is None:
-        raise NotFound(f"No such resource class {gone.name}.")
-    users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
+        raise NotFound(f"No such resource class {resource_class.name}.")
+    users = (
+        select(inventories.c.id)
+        .where(inventories.c.resource_class_id == resource_class.id)
+        .limit(1)
+    )
     if connection.scalar(users) is not None:
         raise InUse(
-            f"Error in delete resource class: Cannot delete resource class {gone.name}. "
+            f"Error in delete resource class: Cannot delete resource class {resource_class.name}. "
             "Class is in use in inventory."
         )
-    connection.execute(delete(resource_classes).where(_COLUMNS.id == gone.id))
+    connection.execute(delete(resource_classes).where(_COLUMNS.id == resource_class.id))
 
 
 def _build_duplicate_error(detail: str) -> Duplicate:

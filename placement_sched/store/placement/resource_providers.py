@@ -188,9 +188,9 @@ def get_stored_uuid(uuid: str, stored: Collection[str]) -> str:
     """
     if uuid in stored:
         return uuid
-    wanted = canonicalize_uuid(uuid)
+    canonical = canonicalize_uuid(uuid)
     for candidate in sorted(stored):
-        if canonicalize_uuid(candidate) == wanted:
+        if canonicalize_uuid(candidate) == canonical:
             return candidate
     raise NotFound(f"No resource provider with uuid {uuid} found")
 

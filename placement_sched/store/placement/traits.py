@@ -64,13 +64,13 @@ def list_names(connection: Connection) -> frozenset[str]:
 
 def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
     """Return the existing traits with these names, sorted by id."""
-    wanted = set(names)
+    unique_names = set(names)
     rows = [
         Trait._make(row)
-        for batch in sql.split_batches(wanted)
+        for batch in sql.split_batches(unique_names)
         for row in connection.execute(_OF_NAMES, {"names": batch})
         # MariaDB ignores the case of names.
-        if row.name in wanted
+        if row.name in unique_names
     ]
     return tuple(sorted(rows, key=lambda trait: trait.id))
 
@@ -149,14 +149,14 @@ def replace(
     connection: Connection,
     provider_id: int,
     current_ids: Collection[int],
-    wanted: Collection[int],
+    new_ids: Collection[int],
     now: datetime,
 ) -> bool:
-    """Replace the trait ids ``current_ids`` of a provider by ``wanted``.
+    """Replace the trait ids ``current_ids`` of a provider by ``new_ids``.
 
     Returns whether they differ. The caller has locked the provider and increments its generation.
     """
-    removed, added = set(current_ids).difference(wanted), set(wanted).difference(current_ids)
+    removed, added = set(current_ids).difference(new_ids), set(new_ids).difference(current_ids)
     ASSOCIATIONS.change(connection, provider_id, removed, added, now)
     return bool(removed or added)
 
