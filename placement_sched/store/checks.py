@@ -152,13 +152,13 @@ def _select_without_inventory() -> Select[Any]:
     return with_names(query, _ALLOCATIONS).where(_OWNED.id.is_(None))
 
 
-def with_names(query: Select[Any], of: Any) -> Select[Any]:
+def with_names(query: Select[Any], columns: Any) -> Select[Any]:
     """Join the provider and the resource class to each row of a query.
 
     Rows without a provider or resource class are dropped, because they violate other invariants.
     """
-    query = query.join(resource_providers, _PROVIDERS.id == of.resource_provider_id)
-    return query.join(resource_classes, resource_classes.c.id == of.resource_class_id)
+    query = query.join(resource_providers, _PROVIDERS.id == columns.resource_provider_id)
+    return query.join(resource_classes, resource_classes.c.id == columns.resource_class_id)
 
 
 def select_rows_without(

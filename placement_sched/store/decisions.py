@@ -206,7 +206,7 @@ def get_by_uuid(connection: Connection, uuid: str) -> Decision:
 
 def search(
     connection: Connection,
-    wanted: DecisionQuery,
+    filters: DecisionQuery,
     *,
     marker: str | None = None,
     limit: int | None = None,
@@ -216,7 +216,7 @@ def search(
     The list begins after the decision ``marker``. After a deleted marker the list is empty, as only
     the oldest decisions are deleted.
     """
-    query = _filter(select(*_SUMMARY), wanted)
+    query = _filter(select(*_SUMMARY), filters)
     marker_id = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [marker_id]
     query = sql.select_page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
@@ -225,26 +225,26 @@ def search(
     return tuple(DecisionSummary(**_build_summary(row, places.get(row.uuid, ()))) for row in rows)
 
 
-def count(connection: Connection, wanted: DecisionQuery) -> int:
+def count(connection: Connection, filters: DecisionQuery) -> int:
     """Return the number of decisions that match the filters."""
-    return connection.scalar(_filter(select(func.count()), wanted)) or 0
+    return connection.scalar(_filter(select(func.count()), filters)) or 0
 
 
-def find_oldest_time(connection: Connection, wanted: DecisionQuery) -> datetime | None:
+def find_oldest_time(connection: Connection, filters: DecisionQuery) -> datetime | None:
     """Return the time of the oldest matching decision, or None."""
     time: datetime | None = connection.scalar(
-        _filter(select(func.min(_COLUMNS.created_at)), wanted)
+        _filter(select(func.min(_COLUMNS.created_at)), filters)
     )
     return time
 
 
 def count_by_value(
-    connection: Connection, wanted: DecisionQuery, column: str, limit: int
+    connection: Connection, filters: DecisionQuery, column: str, limit: int
 ) -> tuple[DecisionCount, ...]:
     """Count matching decisions by the most frequent values of a column."""
     value, count = _COLUMNS[column], func.count().label("count")
     failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
-    query = _filter(select(value, count, failed).where(value.is_not(None)), wanted)
+    query = _filter(select(value, count, failed).where(value.is_not(None)), filters)
     query = query.group_by(value).order_by(count.desc(), value).limit(limit)
     return tuple(
         DecisionCount(name, number, int(failures))
@@ -253,7 +253,7 @@ def count_by_value(
 
 
 def count_by_time(
-    connection: Connection, wanted: DecisionQuery, unit: str
+    connection: Connection, filters: DecisionQuery, unit: str
 ) -> list[tuple[datetime, str, int]]:
     """Count decisions per unit of time and outcome.
 
@@ -262,7 +262,7 @@ def count_by_time(
     names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
     parts = [extract(name, _COLUMNS.created_at) for name in names]
     columns: list[ColumnElement[Any]] = [*parts, _COLUMNS.outcome, func.count()]
-    query = _filter(select(*columns), wanted).group_by(*parts, _COLUMNS.outcome)
+    query = _filter(select(*columns), filters).group_by(*parts, _COLUMNS.outcome)
     rows = connection.execute(query)
     return [(_read_time(time), outcome, number) for *time, outcome, number in rows]
 
@@ -296,20 +296,20 @@ def map_funnels(connection: Connection, uuids: Collection[str]) -> dict[str, Rec
     }
 
 
-def _filter(query: Select[Any], wanted: DecisionQuery) -> Select[Any]:
+def _filter(query: Select[Any], filters: DecisionQuery) -> Select[Any]:
     conditions: list[sql.Condition] = [
-        _COLUMNS[name] == value for name in _EQUAL if (value := getattr(wanted, name)) is not None
+        _COLUMNS[name] == value for name in _EQUAL if (value := getattr(filters, name)) is not None
     ]
-    if wanted.request_id is not None:
-        ids = (_COLUMNS[name] == wanted.request_id for name in _IDS)
+    if filters.request_id is not None:
+        ids = (_COLUMNS[name] == filters.request_id for name in _IDS)
         # A union, because MariaDB does not use the two indexes for an OR.
         matching = union(*(select(_COLUMNS.uuid).where(column) for column in ids)).subquery()
         conditions.append(_COLUMNS.uuid.in_(select(matching.c.uuid)))
-    if wanted.since is not None:
-        conditions.append(_COLUMNS.created_at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(_COLUMNS.created_at < wanted.until)
-    for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
+    if filters.since is not None:
+        conditions.append(_COLUMNS.created_at >= filters.since)
+    if filters.until is not None:
+        conditions.append(_COLUMNS.created_at < filters.until)
+    for column, place in ((_PLACES.instance_uuid, filters.instance), (_PLACES.host, filters.host)):
         if place is not None:
             with_place = select(_PLACES.decision_uuid).where(column == place)
             conditions.append(_COLUMNS.uuid.in_(with_place))
@@ -347,22 +347,22 @@ def _map_decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[
 
 
 def purge(
-    connection: Connection, before: datetime, limit: int, wanted: DecisionQuery | None = None
+    connection: Connection, before: datetime, limit: int, filters: DecisionQuery | None = None
 ) -> int:
     """Delete the ``limit`` oldest decisions before a time.
 
-    Returns the number of deleted decisions. ``wanted`` restricts the deletion to matching
+    Returns the number of deleted decisions. ``filters`` restricts the deletion to matching
     decisions. The places, notices and shadow results of the deleted decisions are also deleted.
-    Without ``wanted``, all failed shadow results before the time are deleted too.
+    Without ``filters``, all failed shadow results before the time are deleted too.
     """
-    expired = replace(wanted or DecisionQuery(), until=before)
+    expired = replace(filters or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     # Deleted after the decision, because record_notice locks the decision.
     for table in (decision_places, shadow_results, decision_notices):
         sql.change_in_batches(connection, delete(table), table.c.decision_uuid, oldest)
-    if wanted is None:
+    if filters is None:
         is_failed = (_SHADOW_COLUMNS.verdict == FAILED, _SHADOW_COLUMNS.created_at < before)
         connection.execute(delete(shadow_results).where(*is_failed))
     return len(oldest)

@@ -31,7 +31,7 @@ def list_closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
     )
 
 
-def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
+def put(connection: Connection, nova_cells: Collection[NovaCell], now: datetime) -> None:
     """Create cells, or update their names and disabled flags."""
     rows = [
         {
@@ -41,7 +41,7 @@ def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> N
             "created_at": now,
             "updated_at": now,
         }
-        for cell in found
+        for cell in nova_cells
     ]
     changing = ("name", "disabled", "updated_at")
     sql.insert_or_update(connection, cells, rows, key=("uuid",), changing=changing)

@@ -188,10 +188,12 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
-    wanted = sorted(uuids)
+    sorted_uuids = sorted(uuids)
     # Without a lock, a node could move after this read, and caches would keep it on its new host.
-    hosts = set(sql.select_scalars_in_batches(connection, _LOCKED_HOSTS, _COLUMNS.uuid, wanted))
-    deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
+    hosts = set(
+        sql.select_scalars_in_batches(connection, _LOCKED_HOSTS, _COLUMNS.uuid, sorted_uuids)
+    )
+    deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, sorted_uuids)
     if deleted:
         change_counters.bump_hosts(connection, hosts)
         services.bump_enabled_nodes(connection)
