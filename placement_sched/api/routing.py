@@ -276,7 +276,7 @@ class Blueprint(flask.Blueprint):
     delete: Callable[Concatenate[str, ...], Callable[[H], H]]  # type: ignore[assignment]
 
     def __init__(
-        self, name: str, import_name: str, *, changes: NovaNoun | None = None, **fields: Any
+        self, name: str, import_name: str, *, changes: NovaObjectKind | None = None, **fields: Any
     ) -> None:
         super().__init__(name, import_name)
         self.routes: list[Route] = []

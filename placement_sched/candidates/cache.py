@@ -329,7 +329,11 @@ class ProviderCache:
 
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
         cloud = self._cloud
-        if cloud is None or changes.is_in_doubt or len(changes.providers) > MAX_CHANGED_PROVIDERS:
+        if (
+            cloud is None
+            or changes.needs_full_reload
+            or len(changes.providers) > MAX_CHANGED_PROVIDERS
+        ):
             LOG.info("loading all providers: %s", _describe_reload(changes))
             return self._start_full_load(connection)
         names = provider_state.read_names(connection) if changes.names else cloud.names
@@ -411,6 +415,6 @@ def _describe_failure(failure: Exception) -> str:
 
 
 def _describe_reload(changes: Changes) -> str:
-    if changes.is_in_doubt:
+    if changes.needs_full_reload:
         return "the change log lacks rows that were read before, or all providers changed"
     return f"{len(changes.providers)} providers may have changed"

@@ -177,7 +177,7 @@ def purge_decisions(
         return number
     # Without further conditions, failed shadow results, which have no decision, are also deleted.
     narrower = None if query == DecisionQuery(until=until) else query
-    purge = partial(decisions.purge, before=until, limit=_BATCH, wanted=narrower)
+    purge = partial(decisions.purge, before=until, limit=_BATCH, filters=narrower)
     deleted = 0
     while True:
         progress(deleted, max(number, deleted))

@@ -159,7 +159,7 @@ class LocalPlacement:
         """
 
         def write_record(connection: Connection) -> None:
-            traits.forget_outlived(connection)
+            traits.forget_deleted_providers(connection)
             traits.rebind_synced(connection, new_aggregates, self._clock())
             traits.forget_synced(connection, removed_pairs)
 
