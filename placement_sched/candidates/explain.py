@@ -356,9 +356,9 @@ class TreeAdvice:
     def _estimate_free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return a lower bound of the free capacity after the changes.
+        """Return a lower bound of free capacity after the suggested changes.
 
-        Each key is a pair of a use and a class id.
+        Each key is a pair of the index of a use and a class id.
         """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):

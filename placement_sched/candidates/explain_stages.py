@@ -132,7 +132,7 @@ class TreeUses:
         return values
 
     def get_slice(self, tree: int) -> slice:
-        """Return the uses of a tree."""
+        """Return the slice of a tree's uses in arrays with a value per use."""
         starts = self.starts
         end = int(starts[tree + 1]) if tree + 1 < len(starts) else len(self.ids)
         return slice(int(starts[tree]), end)

@@ -140,8 +140,9 @@ class ProviderTrees:
     def _limits(self) -> Mapping[int, _Numbers]:
         """Map each resource class to the limit of each provider.
 
-        A limit of 0 means that the provider has capacity for all slots together that it can serve.
-        Any other limit is the capacity plus 1.
+        A limit of 0 means that the capacity need not be checked: the slots that the provider can
+        serve at the same time fit together. Any other limit is the capacity plus 1, so that a
+        capacity of 0 differs from no limit.
         """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)

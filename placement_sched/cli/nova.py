@@ -171,7 +171,7 @@ def _add_adopt(group: Commands) -> None:
 
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
-    """Read nova's databases and print the counts and mismatches."""
+    """Record the cloud of nova's databases, and print counts and mismatches."""
     with follow_nova(arguments) as (settings, database, follower):
         place = hide_password(database)
         with show_progress("reading nova's databases") as progress:

@@ -526,7 +526,10 @@ def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
 
 
 class HealCode(IntEnum):
-    """Exit status as in nova-manage, without 5 to 8 (neutron ports), plus 9."""
+    """Exit status as in nova-manage, without 5 to 8 (neutron ports).
+
+    9 is added: nova may have deleted instances whose allocations would be healed.
+    """
 
     HEALED = 0
     MORE = 1

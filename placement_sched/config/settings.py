@@ -215,7 +215,7 @@ class HttpAddress(types.URI):
         address = super().__call__(value)
         parts = urlsplit(address)
         if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
-            raise ValueError("the address has no host, or port 0")
+            raise ValueError("the address must have a host, and its port must not be 0")
         return address
 
 

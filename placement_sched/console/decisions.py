@@ -138,7 +138,7 @@ def index() -> flask.Response:
 
 
 def table() -> flask.Response:
-    """Send the decisions that match as CSV."""
+    """Send the matching decisions as a CSV file."""
     client = get_api_client()
     query = _build_query(client, _read_filters())
     decisions = client.get(_DECISIONS, query)["decisions"]

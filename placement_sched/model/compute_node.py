@@ -74,7 +74,7 @@ class ComputeNode(_Derived):
     updated_at: datetime | None = None
 
     def with_heartbeat(self, moment: datetime) -> Self:
-        """Return the node with a new heartbeat, and with its cached values."""
+        """Return a copy with a new heartbeat and the cached values of this node."""
         if moment == self.last_seen_up:
             return self
         node = replace(self, last_seen_up=moment)

@@ -610,7 +610,7 @@ class HostReport(NamedTuple):
 def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
     """Return the entries of the key ``hosts``, in the order of ``hosts``.
 
-    Hosts with the same weight share its JSON object, because there are few distinct weights.
+    Hosts with the same report of a weigher share its JSON object, because few reports differ.
     """
     reports = [host for host in hosts if view.shows(host.host, host.node)]
     weights = {id(weight): weight for host in reports for weight in host.weights.values()}

@@ -140,12 +140,12 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
-        """Return the user's metadata, empty for an instance of this request."""
+        """Return the user's metadata, empty if the current request places it."""
         return self._all_metadata.metadata
 
     @property
     def system_metadata(self) -> Mapping[str, str | None]:
-        """Return nova's system metadata, empty for an instance of this request."""
+        """Return system metadata, empty if the current request places it."""
         return self._all_metadata.system_metadata
 
     @property

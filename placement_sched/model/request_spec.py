@@ -428,7 +428,7 @@ class RequestSpec(SizedByFlavor):
         }
 
     def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
-        """Return the keys of ``filter_properties`` that current nova has."""
+        """Return ``filter_properties`` with only the keys that current nova has."""
         values = {name: make(self) for name, make in _NOVA_FILTER_PROPERTIES.items()}
         return {name: value for name, value in values.items() if value is not None}
 

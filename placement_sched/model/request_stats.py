@@ -15,8 +15,8 @@ class RequestStats:
     ``statements`` counts SQL statements, and ``retries`` the transactions that were restarted
     because of a concurrent writer. ``claims_won`` counts claims that allocated, and ``claims_lost``
     claims that failed because of a faster claim or missing capacity. ``claims_retried`` counts
-    repetitions of claims, ``conflicts`` the conflicts of writes by kind, such as missing capacity,
-    and ``pool_timeouts`` how often no database connection was free.
+    repeated claims. ``conflicts`` counts conflicting writes by kind, such as missing capacity.
+    ``pool_timeouts`` counts how often no database connection was free.
 
     ``candidates`` is the number of allocation candidates, or None without a search. ``stages`` has
     the seconds of each stage of scheduling, also if the request failed. The handler of the request

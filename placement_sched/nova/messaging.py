@@ -348,7 +348,7 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
     project = document.get("project_id")
     log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
     LOG.info(
-        "selected hosts for %s instances: %s, and %s more (project %r, request %s) %.1f ms",
+        "selected hosts for %s instances: %s and %s other hosts (project %r, request %s) %.1f ms",
         len(hosts),
         hosts[0],
         len(set(hosts)) - 1,

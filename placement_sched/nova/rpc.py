@@ -231,7 +231,7 @@ def build_primitives(answer: Document) -> list[list[Json]]:
 
 
 def build_dictionaries(answer: Document) -> list[Json]:
-    """Convert an answer to a dictionary with the chosen host of each instance."""
+    """Return a list of dictionaries with the chosen host of each instance."""
     return [_build_dictionary(best) for best, *_ in answer["selections"]]
 
 

@@ -203,13 +203,14 @@ class _Requirements:
 class _Topology:
     """Host aggregates, and the providers in them.
 
-    A compute node offers the resources of its provider tree and of sharing providers. A provider
-    without a host is checked too, because a host may report it later. Only a sharing provider
-    without a host is not checked, because no instance is placed on it.
+    A compute node offers the resources of its provider tree and of sharing providers. Providers
+    without a host are checked too, because a host may report them later, except sharing providers:
+    no instance is placed on them.
 
-    ``existing_traits`` are the required traits that exist. ``carriers`` maps required traits to
-    providers, and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers
-    with a required trait, and ``joined`` maps them to their aggregates.
+    ``reserved`` are the aggregates that require traits, and ``existing_traits`` these traits, if
+    they exist. ``carriers`` maps required traits to providers, and ``members`` maps aggregates to
+    providers. ``sharing`` are the sharing providers with a required trait, and ``joined`` maps them
+    to their aggregates.
     """
 
     hosts: HostMap

@@ -45,7 +45,8 @@ _SEED = 7
 class HardwareGeneration:
     """A generation of hardware, with sizes and numbers of its hosts.
 
-    ``racks`` maps numbers of racks to numbers of hosts. All zones have the same racks.
+    ``racks`` maps the number of each rack, as in its name, to its count of hosts of this
+    generation. All zones have the same racks.
     """
 
     kind: str

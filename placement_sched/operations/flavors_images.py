@@ -156,7 +156,7 @@ def remove_flavor_access(connection: Connection, flavorid: str, project_id: str)
 
 
 def _lock_flavor(connection: Connection, flavorid: str) -> int:
-    """Lock all flavors until the transaction ends, and return a row id."""
+    """Lock all flavors in the transaction, and return a flavor's row id."""
     change_counters.bump(connection, flavor_store.SUBJECT)
     return _get_row_id(get_flavor(connection, flavorid))
 

@@ -78,7 +78,8 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
         if changed_names.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
                 f"The name {provider.name} is already used by resource provider {provider.uuid}. A "
-                "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
+                "compute node's provider must have the node's uuid, and its hypervisor_hostname as "
+                "name: rename or delete the other provider.",
                 code="scheduler.duplicate",
             )
     ids = {uuid: provider.id for uuid, provider in existing.items()}

@@ -351,7 +351,7 @@ class NovaFilter:
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterRun:
-    """The request after all request filters, reports, and first rejection."""
+    """Result of request filters: new request, reports and first rejection."""
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]

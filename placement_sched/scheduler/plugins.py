@@ -555,7 +555,7 @@ def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugi
 
 
 def _list_request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters, and last the filters that the option lists.
+    """Return all request filters, last those in ``request_filters``.
 
     Unlisted filters also run, so that an override of the option cannot lift the restrictions of a
     filter. Listing a filter moves it to the end, or adds the filter at a dotted path.

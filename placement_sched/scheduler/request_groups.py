@@ -185,7 +185,7 @@ class Groups:
         return frozenset(name for group in self for name in group.required)
 
     def ignore(self, source: str, key: str, value: str, expected: str) -> None:
-        """Record a key without effect, with the expected value."""
+        """Record that a key has no effect, because another value is expected."""
         self.ignored.append(IgnoredValue(source, key, value, expected))
 
     def remove_empty(self) -> None:

@@ -80,10 +80,13 @@ def read_changes(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
 def _read_change(kind: str, value: Any, json_path: str) -> CloudChange:
     if kind not in CHANGE_KINDS:
         suggestion = suggest_name("change", kind, CHANGE_KINDS, alike=0.4)
-        raise Invalid(f"there is no change {kind!r}{suggestion}", json_path=json_path)
+        raise Invalid(f"unknown kind of change {kind!r}{suggestion}", json_path=json_path)
     path = f"{json_path}.{kind}"
     if kind == "inventory" and not value.keys() & {"total", "reserved", "allocation_ratio"}:
-        raise Invalid("the inventory has no changes: give a total, for example", json_path=path)
+        raise Invalid(
+            "the inventory changes nothing: give a total, reserved or allocation_ratio",
+            json_path=path,
+        )
     if kind == "aggregate":
         lists = {name: _deduplicate(value.get(name, ())) for name in ("add_hosts", "remove_hosts")}
         value = {"metadata": {}, **value, **lists}
@@ -247,7 +250,8 @@ def _change_inventory(connection: Connection, change: CloudChange, now: datetime
     new = _change_values(old, change)
     if new.total and new.reserved > new.total:
         raise Invalid(
-            f"{new.reserved} reserved are more than the total", json_path=change.json_path
+            f"reserved ({new.reserved}) is more than the total ({new.total})",
+            json_path=change.json_path,
         )
     simulated_changes.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]

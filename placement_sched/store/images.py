@@ -208,7 +208,7 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
 
 
 def _build_size(connection: Connection) -> ColumnElement[int]:
-    """Build the size of an image's properties and tags (characters or bytes)."""
+    """Build the size of properties and tags: bytes on PostgreSQL, or LENGTH."""
     # PostgreSQL reads a long text to count its characters, but not to count its bytes.
     length = sa.func.octet_length if sql.is_postgresql(connection) else sa.func.length
     properties = select(sa.func.sum(length(_PROPERTIES.name) + length(_PROPERTIES.value)))

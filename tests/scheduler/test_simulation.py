@@ -174,7 +174,7 @@ def build_inventory_change(resource_class="VCPU", **fields):
         (
             build_inventory_change(total=4, reserved=5),
             ".inventory",
-            "5 reserved are more than the total",
+            "reserved (5) is more than the total (4)",
         ),
         (build_inventory_change("VGPU"), ".inventory", "give a total"),
         (

@@ -224,12 +224,14 @@ class InstancePCIRequests(NovaObject):
         json_path = "$.request_spec.pci_requests.requests"
         if len(requests) > MAX_PCI_REQUESTS:
             raise Invalid(
-                f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", json_path=json_path
+                f"the request has {len(requests)} PCI requests, more than {MAX_PCI_REQUESTS}",
+                json_path=json_path,
             )
         keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
         if keys > MAX_PCI_SPEC_KEYS:
             raise Invalid(
-                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS}",
+                f"the request has {keys} keys in the specs of PCI requests, more than "
+                f"{MAX_PCI_SPEC_KEYS}",
                 json_path=json_path,
             )
         return cls(requests=requests)

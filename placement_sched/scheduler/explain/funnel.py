@@ -243,7 +243,7 @@ def get_first_spec(run: SchedulingRun) -> RequestSpec:
 
 
 def read_next_report(reports: Iterator[FilterReport]) -> FilterReport | None:
-    """Return the next report or None, without logging failures of plugins."""
+    """Return the next report, or None at the end or after a plugin failed."""
     with tolerate_failures():
         return next(reports, None)
 

@@ -202,7 +202,7 @@ class ScreenedRequest:
 
     @cached_property
     def has_maximum(self) -> bool:
-        """Return whether ``fits`` has the maximum number of each host."""
+        """Return whether no host can hold more instances than ``fits`` has."""
         return self.can_be_placed and all(
             len(own) <= 1 or _has_disjoint_options(own) for own in self.options.values()
         )

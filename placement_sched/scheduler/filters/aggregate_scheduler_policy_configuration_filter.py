@@ -22,9 +22,10 @@ def find_policy_hint(spec_obj: RequestSpec) -> str | None:
 class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
     """Filter for hosts whose aggregates have the requested scheduling policy.
 
-    The scheduler hint ``sched_policy`` requests a policy. The metadata of an aggregate name its
-    policy under the same key. The policy ``default`` selects hosts whose aggregates have no policy.
-    Without the hint every host passes. Use the filter with the selection of policies by hint.
+    The scheduler hint ``sched_policy`` requests a policy. The policy of an aggregate is the value
+    of its metadata key ``sched_policy``. The policy ``default`` selects hosts whose aggregates have
+    no policy. Without the hint every host passes. Use the filter if ``[scheduler]
+    policy_selection`` has ``hint``.
     """
 
     run_filter_once_per_request = True

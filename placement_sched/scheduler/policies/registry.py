@@ -308,7 +308,9 @@ def _check_ratios(settings: Settings) -> None:
         ratio = settings[group, name]
         if ratio is not None and not 0 <= ratio <= MAX_RATIO:
             option = f"[{group}] {name}"
-            raise ConfigurationError(f"{option}: {ratio} is not a ratio", option=option)
+            raise ConfigurationError(
+                f"{option}: {ratio} is not between 0 and {MAX_RATIO}", option=option
+            )
 
 
 @cached_by_settings

@@ -197,7 +197,7 @@ def _build_changes(position: LogPosition, providers: Iterable[int]) -> Changes:
 
 
 def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
-    """Advance the position past the rows that are older than the overlap."""
+    """Add ``rows``, and advance past rows read :data:`OVERLAP` s ago."""
     now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:

@@ -133,7 +133,7 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
 
 
 def map_owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
-    """Map the kinds project, user and type to the names in claims."""
+    """Map project and user to the ids in claims, and type to type names."""
     return {
         PROJECT: sorted({claim.project_id for claim in claims}),
         USER: sorted({claim.user_id for claim in claims}),

@@ -46,7 +46,7 @@ INVALID_CHANGES_FILES = [
     ("- add:\n    like: cn1\n    count: -2", "f:3: add.count: -2 is less than the minimum of 1"),
     ("- add:\n    like: cn1\n    cuont: 2", "f:3: add: unknown key 'cuont'. Did you mean 'count'?"),
     ("- add:\n    like: cn1\n    xyz: 2", "f:3: add: unknown key 'xyz'. There are: count, like"),
-    ("- drian: [cn1]", "f:1: there is no change 'drian'. Did you mean 'drain'?"),
+    ("- drian: [cn1]", "f:1: unknown kind of change 'drian'. Did you mean 'drain'?"),
     ("- drain: [cn1, cn2]", "f:1: drain: there is no host 'cn2'. Did you mean 'cn1'?"),
     (
         '[{"drain": ["cn1"]},\n {"drain": ["cn1"], "remove": ["cn1"]}]',

@@ -38,7 +38,7 @@ def test_pci_requests_are_read_from_a_document():
 @pytest.mark.parametrize(
     ("requests", "message"),
     [
-        ([{"count": 1}] * (MAX_PCI_REQUESTS + 1), "65 PCI requests, at most 64"),
+        ([{"count": 1}] * (MAX_PCI_REQUESTS + 1), "the request has 65 PCI requests, more than 64"),
         ([{"count": 1, "spec": [{}] * (MAX_PCI_SPEC_KEYS + 1)}], "501 keys in the specs"),
         ([{"count": 1, "spec": [{"a": "1", "b": "2"}] * 10}] * 51, "1020 keys in the specs"),
     ],

@@ -21,7 +21,7 @@ class AvailabilityZoneSelector(BasePolicySelector):
         return spec_obj.availability_zone if parse_zones(spec_obj.availability_zone) else None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is in any of these zones."""
+        """Return whether the aggregate is in a zone of the request."""
         return not parse_zones(spec_obj.availability_zone).isdisjoint(
             parse_zones(aggregate.availability_zone)
         )
