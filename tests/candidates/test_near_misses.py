@@ -48,7 +48,7 @@ def test_number_of_statements_for_near_misses_does_not_depend_on_hosts(
         _, reported = search_and_explain_candidates(
             sqlite_database, TOO_LARGE_QUERY, sqlite_settings
         )
-    assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
+    assert [miss.hosts for miss in reported.nearest_misses.misses] == [hosts]
     assert len(recorded_statements) == 10
 
 
