@@ -95,9 +95,10 @@ def make_services(
 ) -> Services:
     """Create the services that the handlers use, once per worker.
 
-    If ``serving``, more periodic tasks run: notices, failover computations and, unless nova manages
-    the cloud, updates of inventories to the allocation ratios of the scheduling policies.
-    ``caches`` are the caches between requests. ``server`` is the state of the server of a worker.
+    If ``serving``, more periodic tasks run: notices of waiting requests that fit now, failover
+    computations and, unless nova manages the cloud, updates of inventories to the allocation ratios
+    of the scheduling policies.
+    ``caches`` are the caches between requests. ``server`` is the state that all workers share.
     Raises :class:`ConfigurationError` for incomplete ``[neutron]`` or notification options.
     """
     database = Database(settings)

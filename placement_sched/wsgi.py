@@ -54,7 +54,7 @@ def _read_settings() -> Settings:
 
 
 def check_noauth2(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` if noauth2 is only the default.
+    """Raise :class:`ConfigurationError` if noauth2 is used but not configured.
 
     Without authentication, a server should listen only on this machine, but the WSGI server chooses
     the address.

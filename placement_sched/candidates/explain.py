@@ -302,7 +302,7 @@ class TreeAdvice:
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use to change for a stage (None: several must change)."""
+        """Return the index of the use that must change, None for several uses."""
         stage, slots = outcome.stage, outcome.list_failing_slots(self.tree)
         if stage.is_on_root:
             return self.root

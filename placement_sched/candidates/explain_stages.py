@@ -354,7 +354,7 @@ class _StageRun:
 
 
 class Rejection(NamedTuple):
-    """A tree that a stage rejects, with the uses that the reason names."""
+    """A tree that a stage rejects, and the :class:`TreeUses` in the reason."""
 
     tree: int
     uses: tuple[int, ...]

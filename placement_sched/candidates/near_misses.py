@@ -508,7 +508,7 @@ def _suggest_capacity(
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
     """Find the smallest number up to ``limit`` that ``serves`` accepts.
 
-    ``serves`` must accept all larger numbers.
+    Returns None if there is none. ``serves`` must also accept all numbers above it.
     """
     if limit < 1 or not serves(limit):
         return None

@@ -158,8 +158,8 @@ NAVIGATION = (
 class Share:
     """The entries of a page's Share menu, besides the page's link.
 
-    None omits an entry. ``curl`` and ``command`` are shell commands with the same content. The
-    other fields are addresses.
+    None omits an entry. ``curl`` and ``command`` are shell commands that print the content of
+    the page. The other fields are addresses.
     """
 
     curl: str | None = None

@@ -76,7 +76,11 @@ _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"
 
 
 def replace_commits(engine: Engine) -> None:
-    """Replace the COMMIT of a connection with its ``commit_with``, if set."""
+    """Make an engine send the SQL in ``commit_with`` instead of COMMIT.
+
+    ``commit_with`` is an attribute of the driver's connection. If it is set, it replaces the COMMIT
+    of the current transaction, and is then reset.
+    """
     dialect: Any = engine.dialect
     commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
 

@@ -584,7 +584,10 @@ def _limit_statements(connection: Connection, seconds: float) -> Iterator[str]:
 
 @contextmanager
 def _open_copy(database: Database, until: float) -> Iterator[Connection]:
-    """Open a connection to a copy of an SQLite database in memory."""
+    """Copy an SQLite database into memory, and open a connection to the copy.
+
+    Statements are interrupted after the monotonic time ``until``.
+    """
     copy = sqlite3.connect(":memory:", isolation_level=None)
     try:
         with database.read() as connection:

@@ -226,9 +226,9 @@ class CandidatesReport:
 
     @property
     def limit_words(self) -> str:
-        """Return a sentence about hosts that the limit of candidates excluded.
+        """Return text about hosts that the limit of candidates excluded.
 
-        It continues another sentence. It is empty if the limit excluded no hosts.
+        The text follows a sentence without its period. It is empty if no host was excluded.
         """
         for step in self.steps:
             if step.option is not None and step.before > step.after:
@@ -333,7 +333,7 @@ class FitSuggestion:
     """Hosts that pass all stages except some, and a change for them.
 
     Each of ``hosts`` passes all stages except the stages in ``without``, pairs of family and name.
-    ``change`` would let the hosts pass (None: not determined). ``clause`` ends their sentence.
+    ``change`` would let the hosts pass (None: not determined). ``clause`` ends :attr:`words`.
     If ``exact`` is false, there may be more such hosts, because not all hosts were tested.
     """
 

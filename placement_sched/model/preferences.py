@@ -80,7 +80,8 @@ def find_trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | N
         preferred.setdefault(_check_trait(name, path), path)
     for name in preferred.keys() & avoided.keys():
         raise Invalid(
-            f"trait {name} is avoided, and preferred at {preferred[name]}", json_path=avoided[name]
+            f"trait {name} is both avoided, and preferred at {preferred[name]}",
+            json_path=avoided[name],
         )
     return TraitPreferences(preferred, avoided)
 
@@ -192,7 +193,7 @@ class Spread:
         return replace(self, members={**self.members, **added})
 
     def count_members(self, host: str) -> int | None:
-        """Return the number of members in the domain of a host.
+        """Return the number of group members in the failure domain of a host.
 
         The largest number counts if the host is in several domains. None means no domain.
         """

@@ -420,7 +420,9 @@ def _find_pairs_of_unlisted_nodes(
 def _find_required_elsewhere(
     hosts: HostMap, record: Mapping[ProviderTrait, str], placement: Placement
 ) -> dict[ProviderTrait, SyncProblem]:
-    """Map recorded pairs that an unlisted aggregate may require to problems.
+    """Find recorded traits that an unlisted aggregate may require.
+
+    Returns a problem for each recorded pair of provider and trait.
 
     Before an aggregate is deleted, its hosts and their providers are removed from it. An aggregate
     that is not listed, but still has the provider, was therefore not deleted. It belongs to another

@@ -223,7 +223,11 @@ def list_stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> li
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
-    """Return the change that lets a host pass a stage of requested names."""
+    """Return the change that lets a host pass the stage ``name``.
+
+    It is a stage of :func:`filter_by_name`: ``enabled_cells``, ``ignore_hosts``,
+    ``requested_hosts`` or ``requested_cell``.
+    """
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
         return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))

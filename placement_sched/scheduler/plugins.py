@@ -93,7 +93,11 @@ def describe_entry_point(point: EntryPoint) -> str:
 
 
 def describe_import_error(failure: Exception) -> str:
-    """Describe an import error, its place, and imports from nova there."""
+    """Describe an import error, with the file and line at fault.
+
+    If the import of a module of nova failed, and the nova shim is off, advice on each import from
+    nova in the file replaces file and line.
+    """
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = format_one_line(failure)
@@ -555,7 +559,7 @@ def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugi
 
 
 def _list_request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters, last those in ``request_filters``.
+    """Return all request filters, and last the filters in ``request_filters``.
 
     Unlisted filters also run, so that an override of the option cannot lift the restrictions of a
     filter. Listing a filter moves it to the end, or adds the filter at a dotted path.

@@ -237,7 +237,7 @@ class PlacementProgress:
     filters run again on all ``hosts`` for each instance. Otherwise they run only on hosts with
     names in ``changed_host_names``, which have changed since. If ``keeps_rejected``, a rejected
     host may pass for a later instance, and therefore stays in ``hosts``. ``previous_hosts`` are the
-    hosts that already had instances of the request, None before the first placement.
+    hosts that had instances of the request before. They are set at the first placement.
     """
 
     capacity: RemainingCapacity

@@ -350,7 +350,7 @@ class Reader:
         try:
             is_valid = self._schema.is_valid(document)
         except UnicodeEncodeError:
-            raise DocumentError("the text has characters that cannot be encoded") from None
+            raise DocumentError("the document has characters that UTF-8 cannot encode") from None
         if not is_valid:
             # A missing key may be present under a wrong name. Errors about unknown keys help more.
             faults = self._schema.find_faults(document)

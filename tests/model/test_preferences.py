@@ -58,7 +58,10 @@ def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
             {PREFER_TRAITS_KEY: "CUSTOM_A", AVOID_TRAITS_KEY: "CUSTOM_A"},
             {},
             FLAVOR_PATH.format("avoid_traits"),
-            f"trait CUSTOM_A is avoided, and preferred at {FLAVOR_PATH.format('prefer_traits')}",
+            (
+                "trait CUSTOM_A is both avoided, and preferred at "
+                f"{FLAVOR_PATH.format('prefer_traits')}"
+            ),
         ),
         (
             {},

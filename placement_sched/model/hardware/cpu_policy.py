@@ -217,8 +217,8 @@ class RequestedCPUs(FlavorImage):
         chosen = parse_cpu_mask(flavor, mask, source) if mask else all_vcpus
         if not chosen or not chosen <= all_vcpus:
             raise Invalid(
-                f"{source} is {mask!r} with {_REALTIME}: it must name at least one of the flavor's "
-                f"{flavor.vcpus} vcpus, and no others"
+                f"{source} is {mask!r}, but with {_REALTIME} it must name at least 1 of the "
+                f"{flavor.vcpus} vcpus of the flavor, and no others"
             )
         if not self.emulator_threads and chosen == all_vcpus:
             raise Invalid(

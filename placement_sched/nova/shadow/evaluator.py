@@ -183,7 +183,10 @@ class AllocationsBefore:
         return cls(sources, retained, claimed)
 
     def find_claimed(self, now: HostsByInstance) -> frozenset[str]:
-        """Return the instances that nova has claimed for by now."""
+        """Return the instances that have allocations from nova's claims.
+
+        ``now`` maps instances to the hosts of their current allocations.
+        """
         new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
         return self.claimed | new
 

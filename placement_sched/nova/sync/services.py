@@ -123,8 +123,8 @@ class ServiceSync:
     ) -> None:
         """Compare the services of hosts (None: all), and record the differences.
 
-        Records are read before nova's database, and written only if they have not changed since
-        then. Of two processes, the process that reads nova's database last thus writes the result.
+        Records are read first, then nova's database. The differences are written only if the
+        records have not changed since, so that an older reading never overwrites a newer reading.
         """
         for _ in range(_MAX_ATTEMPTS):
             with self._database.read() as connection:

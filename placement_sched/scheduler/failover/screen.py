@@ -515,7 +515,7 @@ def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[
 def read_requests(
     scheduler: Scheduler, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
-    """Parse documents as requests for an instance, without invalid documents."""
+    """Parse each valid document as a request for 1 instance, and omit others."""
     requests = {}
     for key, document in documents.items():
         body = {**document, "instance_uuids": [str(uuid4())]}

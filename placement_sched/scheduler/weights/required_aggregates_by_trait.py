@@ -36,7 +36,10 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
         return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the share of the tagging traits that each host has."""
+        """Return for each host the share of required traits of its aggregates.
+
+        Only required traits count that an aggregate of any of the hosts requires.
+        """
         required = tagged.collect_required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)

@@ -55,7 +55,10 @@ def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str,
 
 
 def map_by_uuid(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
-    """Map uuids to existing groups with members, oldest first, and hosts."""
+    """Map the uuids of existing groups to the groups.
+
+    The groups have their members, the oldest first, and the hosts of the members.
+    """
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
     for group, uuid, host in sql.select_in_batches(

@@ -91,9 +91,10 @@ class Associations:
         added: Collection[int],
         now: datetime,
     ) -> None:
-        """Remove members from a locked provider, and add other members.
+        """Remove traits or aggregates from a locked provider, and add others.
 
-        Raises :class:`ConcurrentUpdate` if another request has deleted or added a member.
+        ``removed`` and ``added`` are their ids. Raises :class:`ConcurrentUpdate` if another request
+        has deleted or added any of them.
         """
         if removed:
             parameters = {"provider": provider_id, "members": sorted(removed)}

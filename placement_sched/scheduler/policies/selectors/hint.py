@@ -24,7 +24,7 @@ class HintSelector(BasePolicySelector):
         return find_policy_hint(spec_obj)
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate has this policy."""
+        """Return whether the aggregate has the policy that the hint names."""
         return aggregate.policy == find_policy_hint(spec_obj)
 
     def asks_for_default(self, spec_obj: RequestSpec) -> bool:
