@@ -4,6 +4,8 @@
 Faults of documents by JSON schemas: phrases for programs, plain sentences for people.
 """
 
+import re
+
 import jsonschema
 import pytest
 from hypothesis import given
@@ -231,8 +233,8 @@ def test_first_error_and_its_message_equal_the_first_error_of_library_jsonschema
     assert (fault.keys, fault.keyword) == (tuple(theirs.absolute_path), theirs.validator)
     assert fault.schema_path == tuple(theirs.absolute_schema_path)[:-1]
     if theirs.validator != "enum":  # the choices are shown as JSON
-        shown = format_phrase(fault, repr(fault.value)).partition(";")[0]
-        assert shown == theirs.message
+        phrase = format_phrase(fault, repr(fault.value))
+        assert re.sub(r": at (least|most) \d+ \w+$", "", phrase) == theirs.message
 
 
 def read_error_of_invalid_value(schema: dict, value: object) -> dict:
