@@ -212,7 +212,7 @@ class Subtrees:
     def limit_to_subtree(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
-        """Return the options, limited to the subtree of ``top`` for a rule's slots."""
+        """Return the options in the subtree of ``top`` for a rule's slots."""
         lineage, limited = self._lineage, list(options)
         self._spend(sum(len(options[slot]) for slot in rule.slots) // _CHOICES_PER_STEP)
         for slot in rule.slots:
