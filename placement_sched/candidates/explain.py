@@ -78,9 +78,8 @@ def suggest_changes(
 
     The changes are for the host or, if ``provider`` is set, for this provider. ``inventory`` is the
     provider's inventory of the resource class, and ``memberships`` are its aggregates.
-    ``inventories`` are the inventories of all providers that may serve. If
-    ``has_single_target`` is false, several providers must change, and only changes of the request
-    are returned.
+    ``inventories`` are the inventories of all providers that may serve. If several providers must
+    change (no ``has_single_target``), only changes of the request are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
@@ -222,14 +221,14 @@ _ADVISE_BY_KIND = {
 class TreeAdvice:
     """Suggested changes for a tree that the stages in ``outcomes`` reject.
 
-    ``remaining_uses`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that
-    remain if the constraints that reject the tree are ignored.
+    ``remaining`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that remain if
+    the constraints that reject the tree are ignored.
     """
 
     reasons: Reasons
     tree: int
     outcomes: Sequence[StageOutcome]
-    remaining_uses: Sequence[Mask]
+    remaining: Sequence[Mask]
 
     @cached_property
     def root(self) -> int:
@@ -240,7 +239,7 @@ class TreeAdvice:
     def targets(self) -> Mapping[int, int]:
         """Map each slot to the use whose provider needs the smallest change."""
         chosen: dict[int, int] = {}
-        for slot in range(len(self.remaining_uses)):
+        for slot in range(len(self.remaining)):
             shortages = [
                 outcome
                 for outcome in self._find_outcomes(slot)
@@ -273,10 +272,7 @@ class TreeAdvice:
 
     def _find_uses(self, slot: int) -> list[int]:
         whole = self.reasons.checked.uses.get_slice(self.tree)
-        remaining: list[int] = (
-            np.flatnonzero(self.remaining_uses[slot][whole]) + whole.start
-        ).tolist()
-        return remaining
+        return list((np.flatnonzero(self.remaining[slot][whole]) + whole.start).tolist())
 
     def suggest(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
         """Suggest alternative changes that each let the tree pass a stage."""
@@ -331,7 +327,7 @@ class TreeAdvice:
             return False
         options = [
             (self.targets[slot],) if self._find_outcomes(slot) else tuple(self._find_uses(slot))
-            for slot in range(len(self.remaining_uses))
+            for slot in range(len(self.remaining))
         ]
         stages = [stage for stage in self.reasons.checked.stages if stage.any_provider_suffices]
         choices = tuple(frozenset({number}) for number in range(len(stages)))
@@ -362,17 +358,14 @@ class TreeAdvice:
         """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
-            inventory = self.reasons.inventories.get(
-                (int(self.reasons.checked.uses.ids[use]), class_id)
-            )
+            provider_id = int(self.reasons.checked.uses.ids[use])
+            inventory = self.reasons.inventories.get((provider_id, class_id))
             unused = inventory.inventory.capacity - inventory.used if inventory else 0
             max_unit = inventory.inventory.max_unit if inventory else MAX_INT
             if self._find_outcomes(slot):
                 unused, max_unit = max(unused, amount), max(max_unit, amount)
-            previous = free.get((use, class_id), FreeCapacity(unused, max_unit))
-            free[use, class_id] = FreeCapacity(
-                max(previous.amount, unused), max(previous.max_unit, max_unit)
-            )
+            old = free.get((use, class_id), FreeCapacity(unused, max_unit))
+            free[use, class_id] = FreeCapacity(max(old.amount, unused), max(old.max_unit, max_unit))
         return free
 
 
@@ -472,14 +465,12 @@ class _Trees:
         Trees with candidates serve. If a limit cut the search, other trees are tried. A tree that
         could not be tried within the budget counts as serving.
         """
-        uses, run = self.checked.uses, self.run
-        if run.search.is_single_provider or (
-            run.candidates.limited and can_always_combine(run.search.rules)
-        ):
+        uses, run, limited = self.checked.uses, self.run, self.run.candidates.limited
+        if run.search.is_single_provider or (limited and can_always_combine(run.search.rules)):
             return np.ones(len(remaining), np.bool_)
         served = run.roots_with_candidates
         serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
-        if run.candidates.limited and not serves.all():
+        if limited and not serves.all():
             untried = remaining[~serves]
             rejected = self.find_rejected(uses.root_ids[untried].tolist())
             serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]
@@ -665,10 +656,8 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
                 steps[tree].append(step)
     uuids = uses.root_uuids.tolist()
     return {
-        uuids[tree]: TreeRejection(
-            tuple(tree_steps) or (run.build_cut_step(),), tree not in uncertain
-        )
-        for tree, tree_steps in steps.items()
+        uuids[tree]: TreeRejection(tuple(entries or [run.build_cut_step()]), tree not in uncertain)
+        for tree, entries in steps.items()
     }
 
 

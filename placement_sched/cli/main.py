@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def main_of_status() -> int:
-    """Run ``placement-sched-status`` as ``placement-sched status``."""
+    """Run the command ``status`` for the program ``placement-sched-status``."""
     return main(["status", *sys.argv[1:]])
 
 

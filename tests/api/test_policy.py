@@ -168,8 +168,8 @@ def test_verdicts_of_external_policy_checks_are_not_cached(
         ("user_id:%(user_id)s", {"user_id": "u"}),
         ("project_id:%(project_id)s", {"project_id": "p"}),
         ("role:r", {"roles": ("r",)}),
-        ("system_scope:all", {"further": {"system_scope": "all"}}),
-        ("service_roles:service", {"further": {"service_roles": ("other", "service")}}),
+        ("system_scope:all", {"other_credentials": {"system_scope": "all"}}),
+        ("service_roles:service", {"other_credentials": {"service_roles": ("other", "service")}}),
     ],
 )
 def test_policy_verdicts_are_cached_per_caller(
