@@ -230,12 +230,8 @@ class CandidateBatches:
         Several trees may have the same combination if it consists of sharing providers alone.
         """
         pairs: list[tuple[int, int]] = []
-        has_any, missing_count, budget, price = (
-            False,
-            self.missing_count,
-            self.reader.budget,
-            self._price,
-        )
+        has_any, missing_count = False, self.missing_count
+        budget, price = self.reader.budget, self._price
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds
         for tree, number in enumerate(batch.shape_numbers.tolist()):
             shape, start = self._get_shape(batch, number), int(bounds[tree])

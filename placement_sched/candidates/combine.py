@@ -403,11 +403,8 @@ class _Chooser:
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend, price = (
-            range(len(order)),
-            self._budget.consume,
-            1 + len(order) // _SLOTS_PER_STEP,
-        )
+        slots, price = range(len(order)), 1 + len(order) // _SLOTS_PER_STEP
+        spend = self._budget.consume
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1

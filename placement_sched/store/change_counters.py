@@ -7,9 +7,9 @@ value, and loads the value again when the version differs.
 
 A Galera cluster (or MySQL's group replication) does not replicate locks. Of two concurrent
 transactions that changed the same row, it commits only the first, and the second is retried
-(doc/decisions/0013). A lock must therefore change a row. A transaction that locks a subject against
-bumps (:func:`hold_version`) changes one of its *shares*: 16 more rows, chosen at random. Thus two
-such transactions rarely conflict. A bump changes all shares.
+(doc/decisions/0013). A lock must therefore change a row. A subject has 16 more rows, its *shares*.
+A transaction that locks a subject against bumps (:func:`hold_version`) changes a random share, so
+that two of these transactions rarely conflict. A bump changes all shares.
 
 Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000
 rows to find out that nothing changed. Hosts are therefore divided into 64 groups (parts), each with

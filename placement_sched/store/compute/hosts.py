@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with their services, and the contents of their provider trees.
 
-The number of statements does not depend on the number of hosts, because the database aggregates the
-rows of each tree into one text.
+The number of statements does not depend on the number of hosts, because the database joins the rows
+of each tree to a text.
 """
 
 from collections import defaultdict
