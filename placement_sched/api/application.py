@@ -43,6 +43,7 @@ from placement_sched.api.request import (
     JSON,
     NOT_FOUND,
     RETRY_AFTER,
+    STATUS_PHRASES,
     MethodNotAllowed,
     OrjsonProvider,
     Pairs,
@@ -338,7 +339,7 @@ class Application(flask.Flask):
                 request.ids, request.version, request.headers.get("Accept") or ""
             )
             answer = request.api.conventions.render_error(
-                error, int(status), status.phrase, context
+                error, int(status), STATUS_PHRASES[status], context
             )
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:

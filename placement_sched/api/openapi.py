@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from placement_sched.api.request import HTML, JSON, TEXT
+from placement_sched.api.request import HTML, JSON, STATUS_PHRASES, TEXT
 from placement_sched.api.routing import PARAMETER, Route
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import AFTER_ALL_VERSIONS, BEFORE_ALL_VERSIONS, Version
@@ -171,7 +171,7 @@ def _build_response(
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append("Retry-After")
     response: dict[str, Any] = {
-        "description": HTTPStatus(status).phrase,
+        "description": STATUS_PHRASES[status],
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
     }
     if status >= HTTPStatus.BAD_REQUEST:

@@ -39,7 +39,14 @@ TEXT = "text/plain"
 _URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
 #: Statuses whose answers have no body and no Content-Length (RFC 9110).
 _BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
-_STATUS_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+#: Phrases of statuses. Python 3.13 has the new phrases of RFC 9110 for four of them.
+STATUS_PHRASES = {int(status): status.phrase for status in HTTPStatus} | {
+    413: "Request Entity Too Large",
+    414: "Request-URI Too Long",
+    416: "Requested Range Not Satisfiable",
+    422: "Unprocessable Entity",
+}
+_STATUS_LINES = {status: f"{status} {phrase}" for status, phrase in STATUS_PHRASES.items()}
 Pairs = tuple[tuple[str, str], ...]
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _QUERY_FAULT = "Invalid query string parameters"
@@ -140,7 +147,11 @@ def render_error_page(kind: str, status: int, title: str, paragraphs: Sequence[s
 
 def build_plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
     """Return the body of an error outside of the APIs, in placement's format."""
-    error: dict[str, Any] = {"status": int(status), "title": status.phrase, "detail": detail}
+    error: dict[str, Any] = {
+        "status": int(status),
+        "title": STATUS_PHRASES[status],
+        "detail": detail,
+    }
     if (context := find_context(environ)) is not None:
         error.update(context.ids.as_json())
     return {"errors": [error]}

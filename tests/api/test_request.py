@@ -268,3 +268,17 @@ def test_location_header_is_escaped():
     ]:
         _, headers, _ = send_response(ApiResponse(status=201, headers={"Location": path}))
         assert headers["Location"] == escaped, (path, escaped)
+
+
+@pytest.mark.parametrize(
+    "status_line",
+    [
+        "413 Request Entity Too Large",
+        "414 Request-URI Too Long",
+        "416 Requested Range Not Satisfiable",
+        "422 Unprocessable Entity",
+    ],
+)
+def test_phrase_of_a_status_does_not_depend_on_the_interpreter(status_line):
+    """Python 3.13 changed the phrases of these statuses in ``http.HTTPStatus``."""
+    assert send_response(ApiResponse(status=int(status_line[:3])))[0] == status_line
