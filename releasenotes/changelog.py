@@ -45,23 +45,16 @@ def build_changelog(root: Path) -> str:
 def _format_version(
     version: str, notes: list[dict[str, Any]], sections: list[tuple[str, str]]
 ) -> str:
-    blocks = [f"## {version}", *(_format(note["prelude"], "") for note in notes if "prelude" in note)]
+    blocks = [f"## {version}"]
+    for note in notes:
+        if "prelude" in note:
+            blocks.append(textwrap.fill(note["prelude"], _WIDTH, break_on_hyphens=False))
     for name, title in sections:
-        entries = [entry for note in notes for entry in note.get(name, ())]
+        entries = [entry.strip() for note in notes for entry in note.get(name, ())]
         if entries:
-            blocks += [f"### {title}", "\n".join(_format(entry, "- ") for entry in entries)]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _format(text: str, bullet: str) -> str:
-    return textwrap.fill(
-        " ".join(text.split()).replace("``", "`"),
-        _WIDTH,
-        initial_indent=bullet,
-        subsequent_indent=" " * len(bullet),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+            lines = "".join(f"- {textwrap.indent(entry, '  ')[2:]}\n" for entry in entries)
+            blocks += [f"### {title}", lines.rstrip()]
+    return "\n\n".join(blocks).replace("``", "`") + "\n"
 
 
 if __name__ == "__main__":

@@ -22,12 +22,14 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS_FILE = Path(__file__).with_name("language_limits.txt")
-CODE_FOLDERS = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
+CODE_FOLDERS = (
+    *("placement_sched", "tests", "bench", "alembic", "examples", "deploy", "releasenotes"),
+)
 PROSE_PATHS = (
     *("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"),
-    *("SECURITY.md", "doc", "api-ref", "bench", "deploy", "devstack", "examples", "Makefile"),
-    *(".ci", "placement_sched/console", "ruff.toml", "setup.cfg", "tox.ini", "pyproject.toml"),
-    *(".pre-commit-config.yaml", ".github"),
+    *("SECURITY.md", "doc", "api-ref", "bench", "deploy", "devstack", "examples", "releasenotes"),
+    *("Makefile", ".ci", "placement_sched/console", "ruff.toml", "setup.cfg", "tox.ini"),
+    *("pyproject.toml", ".pre-commit-config.yaml", ".github"),
 )
 PROSE_SUFFIXES = {".rst", ".md", ".inc"}
 DATA_SUFFIXES = {".yaml", ".yml", ".json"}

@@ -70,7 +70,7 @@ def test_lowest_sum_of_limits_is_read_from_the_history_of_their_file(tmp_path):
 def test_language_lint_reads_texts_of_every_kind():
     kinds = {"module", "docstring", "comment", "message", "paragraph", "local"}
     packages = {"placement_sched/api", "tests", "doc", "api-ref", "README.md", "CHANGELOG.md"}
-    packages |= {"Makefile", "SECURITY.md", "bench", "deploy", "examples"}
+    packages |= {"Makefile", "SECURITY.md", "bench", "deploy", "examples", "releasenotes"}
     read = list(list_texts())
     assert {text.kind for text in read} == kinds
     assert packages <= {text.package for text in read}

@@ -74,9 +74,3 @@ def test_tox_hooks_and_workflow_only_call_make_or_ci():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     steps = workflow["jobs"]["ci"]["steps"]
     assert [step["run"] for step in steps if "run" in step][-1] == "bash .ci/run"
-
-
-def test_changelog_begins_with_the_package_version():
-    version = re.search(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == version

@@ -154,7 +154,7 @@ def test_modules_named_in_readme_and_contributing_exist(document):
 
 def test_paths_and_make_targets_of_maintaining_md_exist():
     text = (ROOT / "MAINTAINING.md").read_text()
-    folders = "alembic|api-ref|bench|deploy|doc|placement_sched|tests"
+    folders = "alembic|api-ref|bench|deploy|doc|placement_sched|releasenotes|tests"
     paths = re.findall(rf"(?<![\w/.-])((?:{folders})/[\w./-]*\w)", text)
     assert len(paths) > 30
     assert [path for path in paths if not (ROOT / path).exists()] == []
