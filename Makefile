@@ -2,7 +2,8 @@
 PYTHON ?= python3
 # Otherwise each process of the tests would compile the modules again.
 unexport PYTHONDONTWRITEBYTECODE
-VENV ?= .venv
+# Another interpreter, such as PYTHON=python3.13, has an environment of its own.
+VENV ?= .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN = $(VENV)/bin
 # worksteal gives the tests of a module to the same process, unless another process is idle.
 PYTEST = $(BIN)/pytest --dist worksteal
@@ -11,6 +12,7 @@ BENCH_ARGS ?=
 # The others, OpenStack's placement and nova, have an environment of their own: their pins clash with
 # ours.
 PEER ?= .venv-peer
+PEER_PYTHON ?= python3
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
 # Of "make test": the lane of tests/lanes.py that it runs.
@@ -52,8 +54,8 @@ $(VENV)/.develop: $(VENV)/.run
 
 $(PEER)/.ready: setup.cfg
 	$(INSTALLING)
-	$(PYTHON) -m venv $(PEER)
-	$(PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
+	$(PEER_PYTHON) -m venv $(PEER)
+	$(PEER_PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
 	$(PEER)/bin/pip install --quiet --requirement $(PEER)/requirements.txt
 	@touch $@
 
@@ -150,4 +152,4 @@ audit: $(VENV)/.develop $(if $(UPGRADE),$(VENV)/.release) ## dev: look for known
 	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) $(PEER) .venv-constraints build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-* $(VENV) $(PEER) build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
