@@ -9,7 +9,7 @@ Source: oslo.versionedobjects' documentation, nova's developer documentation ("V
 and observed messages of nova 34.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,6 +242,20 @@ def read_short_text(value: Any, path: str) -> str | None:
             f"{path} has {len(checked)} characters, but at most {MAX_SHORT_TEXT} are allowed"
         )
     return checked
+
+
+def make_policy_reader(policies: Collection[str]) -> FieldReader:
+    """Return a reader for one of the ``policies`` or null."""
+
+    def read(value: Any, path: str) -> str | None:
+        policy: str | None = text(value, path)
+        if policy is not None and policy not in policies:
+            raise UnreadableObject(
+                f"{path}: unknown policy {policy!r}. Valid policies: {', '.join(policies)}"
+            )
+        return policy
+
+    return read
 
 
 def read_integer(value: Any, path: str) -> int | None:

@@ -13,7 +13,8 @@ from oslo_log import log
 from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import POLICIES
 from placement_sched.model.document import Json
-from placement_sched.model.image import READERS
+from placement_sched.model.hardware.cpu_policy import EMULATOR_THREADS_POLICIES
+from placement_sched.model.image import CHOICES, READERS
 from placement_sched.nova.objects import (
     FieldReader,
     ObjectType,
@@ -22,6 +23,7 @@ from placement_sched.nova.objects import (
     make_dict_reader,
     make_list_object_reader,
     make_list_reader,
+    make_policy_reader,
     make_set_reader,
     number,
     read_anything,
@@ -130,7 +132,10 @@ _NUMA_CELL = ObjectType(
     {
         **dict.fromkeys(("id", "memory", "pagesize"), read_integer),
         **dict.fromkeys(("cpuset", "pcpuset"), make_set_reader(read_integer)),
-        **dict.fromkeys(("cpu_policy", "cpu_thread_policy"), text),
+        **{
+            name: make_policy_reader(CHOICES[f"hw_{name}"])
+            for name in ("cpu_policy", "cpu_thread_policy")
+        },
     },
     required=("memory",),
 )
@@ -230,7 +235,10 @@ _NETWORK = ObjectType(
 )
 _NUMA_TOPOLOGY = ObjectType(
     "InstanceNUMATopology",
-    {"cells": make_list_reader(_read_numa_cell), "emulator_threads_policy": text},
+    {
+        "cells": make_list_reader(_read_numa_cell),
+        "emulator_threads_policy": make_policy_reader(EMULATOR_THREADS_POLICIES),
+    },
     required=("cells",),
 )
 _PCI_REQUEST = ObjectType(
@@ -238,7 +246,8 @@ _PCI_REQUEST = ObjectType(
     {
         "count": read_integer,
         "spec": make_list_reader(make_dict_reader(read_anything, nulls=True)),
-        **dict.fromkeys(("alias_name", "request_id", "requester_id", "numa_policy"), text),
+        **dict.fromkeys(("alias_name", "request_id", "requester_id"), text),
+        "numa_policy": make_policy_reader(CHOICES["hw_pci_numa_affinity_policy"]),
     },
     required=("count",),
 )

@@ -208,6 +208,30 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
             {"VCPU": "1"},
             "spec_obj.requested_resources[0].resources.VCPU must be an integer, not a string",
         ),
+        (
+            ("numa_topology", "cells", 0, "cpu_policy"),
+            "pinned",
+            "spec_obj.numa_topology.cells[0].cpu_policy: unknown policy 'pinned'. "
+            "Valid policies: dedicated, shared, mixed",
+        ),
+        (
+            ("numa_topology", "cells", 0, "cpu_thread_policy"),
+            "alone",
+            "spec_obj.numa_topology.cells[0].cpu_thread_policy: unknown policy 'alone'. "
+            "Valid policies: prefer, isolate, require",
+        ),
+        (
+            ("numa_topology", "emulator_threads_policy"),
+            "alone",
+            "spec_obj.numa_topology.emulator_threads_policy: unknown policy 'alone'. "
+            "Valid policies: isolate, share",
+        ),
+        (
+            ("pci_requests", "requests", 0, "numa_policy"),
+            "near",
+            "spec_obj.pci_requests.requests[0].numa_policy: unknown policy 'near'. "
+            "Valid policies: required, legacy, preferred, socket",
+        ),
     ],
 )
 def test_wrong_value_in_request_spec_is_rejected_with_its_path(fields, value, words):

@@ -117,6 +117,7 @@ def define_agreed_flag(key: str) -> "cached_property[bool]":
 
 DEDICATED, SHARED, MIXED = "dedicated", "shared", "mixed"
 PREFER, ISOLATE, REQUIRE = "prefer", "isolate", "require"
+EMULATOR_THREADS_POLICIES = (ISOLATE, "share")
 #: The CPU policies of an image that contradict the CPU policy of the flavor.
 _FORBIDDEN_IMAGE_POLICIES = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}
 
@@ -177,7 +178,7 @@ class RequestedCPUs(FlavorImage):
     def emulator_threads(self) -> str | None:
         """Return the emulator threads policy: ``isolate``, ``share`` or None."""
         policy = self.flavor.extra_specs.get("hw:emulator_threads_policy")
-        return check_allowed(policy, (ISOLATE, "share"), _EMULATOR) if policy else None
+        return check_allowed(policy, EMULATOR_THREADS_POLICIES, _EMULATOR) if policy else None
 
     @cached_property
     def dedicated(self) -> frozenset[int] | None:
