@@ -22,15 +22,16 @@ from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
-from placement_sched.candidates.cache import CHECK_THREAD
+from placement_sched.candidates.cache import CHECK_THREAD, ProviderCache
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
-from placement_sched.db.migrate import get_newest_revision, sync_schema
+from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from placement_sched.scheduler import caches
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.support.conformance import CheckedApplication
@@ -85,8 +86,6 @@ def default_settings(_environment: object) -> Settings:
     conf.set_override("service_down_time", 86400)
     # No test needs writes to survive a power failure.
     conf.set_override("sqlite_synchronous", False, "placement_database")
-    # Most tests count statements or test searches in SQL.
-    conf.set_override("providers_in_memory", False, "placement")
     return Settings.from_conf(conf)
 
 
@@ -160,14 +159,6 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
 
     yield add_empty_revision
     get_newest_revision.cache_clear()
-
-
-@pytest.fixture
-def change_log_triggers(database_url: str) -> None:
-    """Create the triggers of the change log."""
-    database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    sync_schema(database)
-    database.dispose()
 
 
 #: Rows that tests may leave in each table, children before parents.
@@ -252,11 +243,7 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
     """Give a function that creates an application with these settings, and returns its client."""
     applications: list[Application] = []
 
-    def create_client(
-        settings: Settings, *, in_memory: bool = False, **parts: object
-    ) -> AdminClient:
-        if not in_memory:  # settings that were read from a file have the default
-            settings = settings.with_overrides({"placement.providers_in_memory": False})
+    def create_client(settings: Settings, **parts: object) -> AdminClient:
         applications.append(create_app(settings, **parts))
         return AdminClient(CheckedApplication(applications[-1]))
 
@@ -271,8 +258,20 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
 
 
 @pytest.fixture
+def provider_cache_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a thread fill the provider caches of processes, as in a server (``tests/quick.py``)."""
+    monkeypatch.setattr(caches, "ProviderCache", ProviderCache)
+
+
+@pytest.fixture
 def app(settings: Settings, make_app: Callable[..., AdminClient]) -> AdminClient:
     return make_app(settings)
+
+
+@pytest.fixture
+def app_without_cache(database_url: str, make_app: Callable[..., AdminClient]) -> AdminClient:
+    """Return an application whose requests load the providers by SQL."""
+    return make_app(make_settings(database_url, placement__providers_in_memory=False))
 
 
 @pytest.fixture

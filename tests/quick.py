@@ -23,10 +23,13 @@ from werkzeug.routing import Rule
 
 from placement_sched.api import policy as api_policy
 from placement_sched.api.policy_rules import RULES
+from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock
 from placement_sched.operations import prepare
+from placement_sched.scheduler import caches
+from placement_sched.store.placement.change_log import ChangeLog
 
 #: More statements than the suite has.
 _MAX_CACHED_STATEMENTS = 10_000
@@ -55,6 +58,7 @@ def _share_work_of_application_starts() -> Iterator[None]:
         patch.setattr(policy.Enforcer, "register_default", _register_rule_without_copy)
         patch.setattr(api_policy, "_create_enforcer", _share_enforcer_of_default_rules())
         patch.setattr(prepare, "sync", _skip_sync_of_new_copies(prepare.sync))
+        patch.setattr(caches, "ProviderCache", _create_cache_without_thread)
         patch.setattr(Rule, "compile", _share_compiled_paths())
         _share_compiled_statements(patch)
         # Modules and tests live until the end, so the garbage collector can skip them.
@@ -96,20 +100,28 @@ def _share_enforcer_of_default_rules() -> Callable[
 def _skip_sync_of_new_copies(
     sync: Callable[[Database, Clock], None],
 ) -> Callable[[Database, Clock], None]:
-    """Return a replacement for sync that trusts a database in ``NEW_DATABASE_URLS`` once.
-
-    A copy lacks only the triggers of the change log.
-    """
+    """Return a replacement for sync that trusts a database in ``NEW_DATABASE_URLS`` once."""
 
     def sync_unless_new_copy(database: Database, clock: Clock) -> None:
         url = database.url.render_as_string(hide_password=False)
-        if url in NEW_DATABASE_URLS and not database.logs_changes:
+        if url in NEW_DATABASE_URLS:
             NEW_DATABASE_URLS.remove(url)
             database.enable_commit_marks()
         else:
             sync(database, clock)
 
     return sync_unless_new_copy
+
+
+def _create_cache_without_thread(
+    changes: ChangeLog, *, report: Callable[[CacheFigures], None], open_connection: object
+) -> ProviderCache:
+    """Create the provider cache of a process, which the first search fills.
+
+    A server fills its cache before it serves. With a thread that fills it, the speed of the machine
+    would decide whether the first requests of a test find candidates in the cache or by SQL.
+    """
+    return ProviderCache(changes, report=report)
 
 
 def _share_compiled_paths() -> Callable[[Rule], None]:

@@ -9,9 +9,9 @@ from tests.candidates.sources import enable_provider_cache
 from tests.support.states import ManualClock
 
 
-@pytest.fixture(params=["loaded", "cached"])
+@pytest.fixture(params=["cached", "loaded"])
 def with_and_without_provider_cache(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a test with providers loaded for each request, then with a provider cache."""
+    """Run a test with a provider cache, then with providers loaded for each request."""
     if request.param == "loaded":
         yield
         return

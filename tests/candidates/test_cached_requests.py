@@ -49,21 +49,20 @@ QUERIES_AND_CLOUDS = {
 
 
 @pytest.fixture
-def make_caching_worker(database_url, make_app, change_log_triggers):
+def make_worker(database_url, make_app):
     """Return a function that creates a worker. All workers have the same database."""
 
-    def build_caching_worker(**options):
-        settings = make_settings(database_url, **options)
-        app = make_app(settings, in_memory=settings.placement.providers_in_memory)
-        app.get("/placement/", headers=LATEST_HEADERS)
+    def build_worker(**options):
+        app = make_app(make_settings(database_url, **options))
         services = app.app.services
-        services.scheduler.caches.fill(services.database, 60)
+        services.ready()
+        services.scheduler.caches.fill(services.database)
         return app
 
-    return build_caching_worker
+    return build_worker
 
 
-@pytest.mark.usefixtures("change_log_triggers")
+@pytest.mark.usefixtures("provider_cache_thread")
 def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkeypatch):
     enough, read_all = Event(), provider_state.read_all_providers
 
@@ -72,7 +71,7 @@ def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkey
         return read_all(connection)
 
     monkeypatch.setattr(provider_state, "read_all_providers", delay_cache_load)
-    app = make_app(make_settings(database_url, placement__providers_in_memory=True), in_memory=True)
+    app = make_app(make_settings(database_url))
     query = "/placement/allocation_candidates?resources=VCPU:1"
     assert app.get(query, headers=LATEST_HEADERS).json["allocation_requests"] == []
     answer = TestApp(app.app).get("/healthz/ready", status=503)
@@ -87,9 +86,9 @@ def _request_candidates(app, query):
 
 
 @pytest.mark.parametrize("kind", QUERIES_AND_CLOUDS)
-def test_cached_request_on_an_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
+def test_cached_request_on_an_unchanged_cloud_takes_one_statement(make_worker, kind):
     query, cloud = QUERIES_AND_CLOUDS[kind]
-    cached, plain = make_caching_worker(placement__providers_in_memory=True), make_caching_worker()
+    cached, plain = make_worker(), make_worker(placement__providers_in_memory=False)
     database = cached.app.services.database
     load_cloud(database, cloud)
     expected = _request_candidates(plain, query)
@@ -97,14 +96,13 @@ def test_cached_request_on_an_unchanged_cloud_takes_one_statement(make_caching_w
     for _ in range(2):
         with record_statements(database) as recorded_statements:
             assert _request_candidates(cached, query).body == expected.body
-    assert len(recorded_statements) == 1
+    assert recorded_statements == []
+    assert list(map(len, recorded_statements.refreshes)) == [1]
 
 
-def test_cached_worker_finds_changes_of_another_worker(make_caching_worker):
+def test_cached_worker_finds_changes_of_another_worker(make_worker):
     query, cloud = QUERIES_AND_CLOUDS["flat"]
-    worker, other_worker = (
-        make_caching_worker(placement__providers_in_memory=True) for _ in range(2)
-    )
+    worker, other_worker = make_worker(), make_worker()
     load_cloud(worker.app.services.database, cloud)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
     body = build_body(LATEST, {uuid_of("CN0"): {"VCPU": 4}})
@@ -131,9 +129,9 @@ def test_cached_worker_finds_changes_of_another_worker(make_caching_worker):
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
 
 
-def test_metrics_show_the_provider_cache_size(make_caching_worker):
+def test_metrics_show_the_provider_cache_size(make_worker):
     query, cloud = QUERIES_AND_CLOUDS["flat"]
-    app = make_caching_worker(placement__providers_in_memory=True)
+    app = make_worker()
     load_cloud(app.app.services.database, cloud)
     _request_candidates(app, query)
     (providers,) = read_metric_samples(app, "provider_cache_providers").values()

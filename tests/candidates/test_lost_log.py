@@ -18,14 +18,14 @@ from tests.candidates.reload import replace_cloud
 from tests.conftest import make_settings
 from tests.support.statements import execute_statements
 
-pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
+pytestmark = pytest.mark.all_databases
 
 CHANGE_LOG_TABLE = "sched_provider_changes"
 
 
 @pytest.fixture
 def database_with_hosts(database_url):
-    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    database = Database(make_settings(database_url))
     replace_cloud(database, CLOUD_OF_THREE_HOSTS)
     yield database
     sync_schema(database)

@@ -113,7 +113,6 @@ def test_search_in_the_cache_equals_search_in_the_database(
         )
 
 
-@pytest.mark.usefixtures("change_log_triggers")
 @PROPERTY_TEST_SETTINGS
 @given(
     cloud=st.one_of(random_clouds(), random_tree_clouds()),

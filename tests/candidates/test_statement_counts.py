@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statement counts of a search of trees: they depend on the batches, not on the trees."""
+"""Statement counts of the loader for trees: they depend on the batches, not on the trees."""
 
 import pytest
 
@@ -78,13 +78,13 @@ def _count_statements_and_candidates(app, query):
     ids=["nested", "sharing"],
 )
 def test_search_of_trees_takes_a_constant_number_of_statements_per_batch(
-    app, members, query, statements, trees
+    app_without_cache, members, query, statements, trees
 ):
-    _load_trees(app, members, trees)
+    _load_trees(app_without_cache, members, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCH_AND_CANDIDATE_COUNTS[trees, limit]
         # Two statements for names, then per batch: roots, members, sharing providers, and rows of
         # at most 5 000 providers.
         more = int(answers == 2000 and statements == 3)
-        counts = _count_statements_and_candidates(app, f"{query}&{limit}".rstrip("&"))
+        counts = _count_statements_and_candidates(app_without_cache, f"{query}&{limit}".rstrip("&"))
         assert counts == (2 + statements * batches + more, answers)

@@ -14,7 +14,7 @@ from tests.conftest import make_settings
 @pytest.fixture
 def api(sqlite_url: str, make_app: Callable) -> Api:
     options = {"scheduler__enable_isolated_aggregate_filtering": True}
-    client = make_app(make_settings(sqlite_url, **options), in_memory=True)
+    client = make_app(make_settings(sqlite_url, **options))
 
     def send_request(
         method: str, path: str, headers: dict[str, str], body: bytes

@@ -72,7 +72,7 @@ def copy_filled_database(
     url = f"sqlite:///{path}"
     settings = make_settings(url)
     if files:
-        options = {"placement_database.connection": url, "placement.providers_in_memory": False}
+        options = {"placement_database.connection": url}
         settings = read_settings(files, make_full_conf()).with_overrides(options)
     application = create_app(settings)
     fill(AdminClient(application))

@@ -102,7 +102,7 @@ def folder_and_url_of_cloud(tmp_path_factory):
         patch.setenv("PLACEMENT_SCHED_CONFIG", "placement_sched.conf")
         assert main(["fleet", "load", "cloud.yaml"]) == 0
         settings = read_settings(["placement_sched.conf"])
-        app = create_app(settings.with_overrides({"placement.providers_in_memory": False}))
+        app = create_app(settings)
         body = {"request_spec": make_spec(INSTANCE_UUID), "claim": False}
         headers = {"X-Openstack-Request-Id": REQUEST_ID}
         AdminClient(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)

@@ -172,7 +172,7 @@ class ChangingCloud:
 
 @pytest.fixture(scope="module")
 def both_services(shared_db_url: str) -> Iterator[tuple[OwnPlacement, OpenStackPlacementPeer]]:
-    ours = OwnPlacement(shared_db_url, placement__providers_in_memory=True)
+    ours = OwnPlacement(shared_db_url)
     peer = OpenStackPlacementPeer(build_peer_url(shared_db_url))
     yield ours, peer
     ours.close()
@@ -196,7 +196,7 @@ def _search_and_render(connection, source, query, settings):
 def test_search_in_the_cache_equals_the_database_after_writes_of_both_services(
     shared_db_url, both_services, seed
 ):
-    settings = make_settings(shared_db_url, placement__providers_in_memory=True)
+    settings = make_settings(shared_db_url)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
     cloud = ChangingCloud(both_services, Random(seed))

@@ -93,7 +93,7 @@ def _create_provider_with_vcpus(side):
 def test_documented_return_command_restores_the_schema_before_adoption(empty_db_url):
     OpenStackPlacement(empty_db_url).run_placement_manage("db", "sync")
     before = _list_schema_names(empty_db_url)
-    database = Database(make_settings(empty_db_url, placement__providers_in_memory=True))
+    database = Database(make_settings(empty_db_url))
     adopt(database, utcnow)
     with database.read() as connection:
         assert change_log.find_defect(connection) is None
@@ -144,7 +144,7 @@ def test_documented_return_command_removes_tables_outside_the_search_path(
     create_database, tmp_path
 ):
     with empty_database("postgresql", tmp_path) as url:
-        database = create_database(url, placement__providers_in_memory=True)
+        database = create_database(url)
         before = _list_schema_names(url)
         adopt(database, utcnow)
         engine = create_engine(url)
@@ -163,7 +163,7 @@ def test_documented_return_command_removes_tables_outside_the_search_path(
 
 
 def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_db_url):
-    adopt(create_database(empty_db_url, placement__providers_in_memory=True), utcnow)
+    adopt(create_database(empty_db_url), utcnow)
     before = _list_schema_names(empty_db_url)
     with closing(OwnPlacement(empty_db_url, placement__providers_in_memory=False)) as ours:
         _create_provider_with_vcpus(ours)

@@ -35,9 +35,7 @@ def build_shared_app(
         folder = tmp_path_factory.mktemp("console")
         shutil.copy(sqlite_template, folder / "shared.db")
         settings = build_settings(f"sqlite:///{folder}/shared.db", folder)
-        applications.append(
-            create_app(settings.with_overrides({"placement.providers_in_memory": False}))
-        )
+        applications.append(create_app(settings))
         return AdminClient(applications[-1])
 
     yield build_app

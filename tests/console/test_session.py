@@ -34,8 +34,6 @@ http_request_max_retries = 0
 token_cache_time = -1
 [placement_database]
 connection = {database}
-[placement]
-providers_in_memory = false
 """
 SIGN_IN_FORM = {"user": USER, "password": PASSWORD, "project": "service"}
 SAME_ORIGIN_HEADERS = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}

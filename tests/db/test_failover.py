@@ -44,7 +44,7 @@ def cached_and_uncached_worker(primary_and_standby, make_app):
     sync(database, utcnow)
     database.dispose()
     cached, uncached = settings
-    return WorkerClient(make_app(cached, in_memory=True)), WorkerClient(make_app(uncached))
+    return WorkerClient(make_app(cached)), WorkerClient(make_app(uncached))
 
 
 def fail_over_to_standby(primary, standby):

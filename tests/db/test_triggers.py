@@ -42,7 +42,12 @@ def database_with_change_log(empty_database_url):
 
 
 def open_database_with_change_log(url):
-    return Database(make_settings(url, placement__providers_in_memory=True))
+    return Database(make_settings(url))
+
+
+def open_database_without_change_log(database):
+    url = database.url.render_as_string(hide_password=False)
+    return Database(make_settings(url, placement__providers_in_memory=False))
 
 
 def find_missing_triggers(database):
@@ -98,9 +103,7 @@ def test_missing_triggers_of_the_change_log_are_created(database_with_change_log
 
 def test_disabled_provider_cache_removes_the_change_log_triggers(database_with_change_log):
     """Existing triggers are removed, and readers of the log notice that it is not kept."""
-    without = Database(
-        make_settings(database_with_change_log.url.render_as_string(hide_password=False))
-    )
+    without = open_database_without_change_log(database_with_change_log)
     sync_schema(without)
     with without.read() as connection:
         names = {trigger.name for trigger in triggers._build_triggers(connection)}
@@ -204,9 +207,7 @@ def test_change_log_triggers_are_unchanged_without_ownership(database_with_chang
     with connect_as_role_without_ownership(database_with_change_log) as connection:
         triggers.remove_triggers(connection)
     assert read_missing_log_reason(database_with_change_log) is None
-    without = Database(
-        make_settings(database_with_change_log.url.render_as_string(hide_password=False))
-    )
+    without = open_database_without_change_log(database_with_change_log)
     stop_logging(without)
     without.dispose()
     with connect_as_role_without_ownership(database_with_change_log) as connection:

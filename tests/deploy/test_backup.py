@@ -159,7 +159,7 @@ def _drop_database(kind: str, url: str) -> None:
 
 
 def _prepare_database(url: str) -> None:
-    database = Database(make_settings(url, placement__providers_in_memory=True))
+    database = Database(make_settings(url))
     sync(database, utcnow)
     database.dispose()
 
@@ -177,7 +177,7 @@ def _remove_driver_from_url(url: str) -> str:
 
 def _check_database_and_read_provider_names(url: str) -> set[str]:
     """Check that this release can serve the database, and return the names of its providers."""
-    database = Database(make_settings(url, placement__providers_in_memory=True))
+    database = Database(make_settings(url))
     try:
         check_schema_revision(database)
         with database.read() as connection:

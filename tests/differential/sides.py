@@ -29,14 +29,7 @@ class OwnPlacement:
     """placement_sched on a database."""
 
     def __init__(self, url: str, **options: object) -> None:
-        settings = make_settings(
-            url,
-            **{
-                "placement_database__sync_on_startup": True,
-                "placement__providers_in_memory": True,
-                **options,
-            },
-        )
+        settings = make_settings(url, **{"placement_database__sync_on_startup": True, **options})
         self._services = make_services(settings)
         self._application = create_placement_app(self._services)
 

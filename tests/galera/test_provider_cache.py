@@ -25,8 +25,7 @@ STEP_COUNT = 150
 def databases_of_nodes(cluster, database_name):
     """Give the database through each node, with the triggers of the change log."""
     databases_of_nodes = [
-        Database(make_settings(node.url(database_name), placement__providers_in_memory=True))
-        for node in cluster.nodes
+        Database(make_settings(node.url(database_name))) for node in cluster.nodes
     ]
     sync_schema(databases_of_nodes[0])
     cluster.wait_until_nodes_applied_all_commits()

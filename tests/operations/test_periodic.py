@@ -131,9 +131,8 @@ def _make_provider_changes_old(connection):
     connection.execute(update(provider_changes).values(created_at=old))
 
 
-@pytest.mark.usefixtures("change_log_triggers")
 def test_old_change_log_rows_are_deleted_once_a_minute(database_url, monotonic_time):
-    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    database = Database(make_settings(database_url))
     log_retention = build_row_deletion(database)
     for consumer in ("one", "two"):
         _write_allocations(database, consumer)
@@ -150,20 +149,19 @@ def test_old_change_log_rows_are_deleted_once_a_minute(database_url, monotonic_t
     database.dispose()
 
 
-def test_change_log_retention_without_a_log_sends_no_statement(database, monotonic_time):
+def test_change_log_retention_without_a_log_sends_no_statement(database_url, monotonic_time):
+    database = Database(make_settings(database_url, placement__providers_in_memory=False))
     log_retention = build_row_deletion(database)
     monotonic_time[0] += PAUSE + 1
     with record_statements(database) as seen:
         run_row_deletion(log_retention)
     assert seen == []
+    database.dispose()
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("change_log_triggers")
 def test_old_change_log_rows_are_deleted_by_a_single_process(database_url, monotonic_time):
-    databases = [
-        Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
-    ]
+    databases = [Database(make_settings(database_url)) for _ in range(2)]
     upkeeps = [build_row_deletion(database) for database in databases]
     monotonic_time[0] += PAUSE + 1
     rows = []
@@ -205,10 +203,9 @@ def test_retention_of_0_keeps_all_decisions(database):
     assert _count_rows(database, tables.decisions) == 1
 
 
-@pytest.mark.usefixtures("change_log_triggers")
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database_url):
-    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    database = Database(make_settings(database_url))
     _record_decision(database, 1, age=61)
     _write_allocations(database, "one")
     database.write(_make_provider_changes_old)

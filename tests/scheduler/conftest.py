@@ -54,8 +54,7 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
         shutil.copy(sqlite_template, path)
         # Without a budget, the count does not depend on the speed of the machine.
         options = {"scheduler__capacity_budget": 0, **values}
-        is_cached = bool(options.get("placement__providers_in_memory"))
-        return make_app(make_settings(f"sqlite:///{path}", **options), in_memory=is_cached)
+        return make_app(make_settings(f"sqlite:///{path}", **options))
 
     return build_app
 

@@ -95,7 +95,7 @@ def test_replay_on_the_same_data_equals_the_decision(
         )
     # Another process has other options, and keeps the providers in memory.
     url = app.app.services.database.url.render_as_string(hide_password=False)
-    other = make_app(make_settings(url), in_memory=True)
+    other = make_app(make_settings(url))
     assert read_replay_differences(other, decision["uuid"], settings=RECORDED_SETTINGS) == {}
 
 

@@ -3,11 +3,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import local
 from typing import Any
+from unittest.mock import patch
 
 from sqlalchemy import event, text
 
-from placement_sched.db.transaction import Database
+from placement_sched.candidates.cache import ProviderCache
+from placement_sched.db.transaction import Connection, Database
 
 #: Statement that begins a transaction on PostgreSQL. Drivers send such a statement on MariaDB, too.
 _BEGIN_SQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -24,20 +27,44 @@ def run_query(database: Database, query: Callable[..., Any], *arguments: object)
         return query(connection, *arguments)
 
 
+class RecordedStatements(list[str]):
+    """The statements of a database, except the statements that refresh a provider cache.
+
+    ``refreshes`` has a list of statements for each refresh. The first reads the change log. Others
+    load the providers that have changed, or all providers in the first refresh of a cache.
+    """
+
+    def __init__(self) -> None:
+        """Create an empty list."""
+        super().__init__()
+        self.refreshes: list[list[str]] = []
+
+
 @contextmanager
-def record_statements(database: Database) -> Iterator[list[str]]:
+def record_statements(database: Database) -> Iterator[RecordedStatements]:
     """Yield a list that collects the statements of a database."""
-    seen: list[str] = []
+    seen, thread = RecordedStatements(), local()
+    refresh = ProviderCache.refresh
 
     def record_call(_connection, _cursor, statement, *_rest):
         if not statement.startswith(_BEGIN_SQL):
-            seen.append(statement)
+            getattr(thread, "statements", seen).append(statement)
+
+    def record_refresh(cache: ProviderCache, connection: Connection) -> bool:
+        thread.statements = []
+        try:
+            return refresh(cache, connection)
+        finally:
+            if thread.statements:  # none if the cache belongs to another database
+                seen.refreshes.append(thread.statements)
+            del thread.statements
 
     engines = (database.reader, database.writer)
     for engine in engines:
         event.listen(engine, "before_cursor_execute", record_call)
     try:
-        yield seen
+        with patch.object(ProviderCache, "refresh", record_refresh):
+            yield seen
     finally:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", record_call)

@@ -189,16 +189,9 @@ def list_provider_names_by_group(document):
     ]
 
 
-@pytest.fixture(params=[False, True], ids=["database", "provider cache"])
-def cloud_app(request, database_url, change_log_triggers, make_app):
-    in_memory = request.param
-    app = make_app(
-        make_settings(database_url, placement__providers_in_memory=in_memory), in_memory=in_memory
-    )
-    if in_memory:
-        services = app.app.services
-        services.ready()
-        services.scheduler.caches.fill(services.database, 60)
+@pytest.fixture(params=[True, False], ids=["provider cache", "database"])
+def cloud_app(request, database_url, make_app):
+    app = make_app(make_settings(database_url, placement__providers_in_memory=request.param))
     for name in ("CUSTOM_GOLD", "CUSTOM_NET1", "CUSTOM_NET2"):
         app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
     empty = app.get(f"{CANDIDATES_PATH}?resources=VCPU:1", headers=LATEST_HEADERS)

@@ -112,12 +112,12 @@ def test_capacity_query_of_several_flavors_equals_a_query_for_each_flavor(
     assert [{**entry, "flavor": "m1"} for entry in reports_alone] == reports_together
 
 
-@pytest.mark.parametrize("in_memory", [False, True], ids=["read_from_database", "provider_cache"])
+@pytest.mark.parametrize("in_memory", [True, False], ids=["provider_cache", "read_from_database"])
 def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
-    database_url, change_log_triggers, make_app, in_memory
+    database_url, make_app, in_memory
 ):
     settings = make_settings(database_url, placement__providers_in_memory=in_memory)
-    app = make_app(settings, in_memory=in_memory)
+    app = make_app(settings)
     hosts = [
         make_report("cn1", memory_mb=4096),
         make_report("cn2", vcpus=1),

@@ -80,12 +80,12 @@ class EveryObjectReadingFilter(BaseHostFilter):
         return zone == "nova" and inventory["VCPU"]["total"] == 16 and traits and found == [[], []]
 
 
-def make_app_with_filter(make_app, url, hosts, name, *, in_memory=False):
+def make_app_with_filter(make_app, url, hosts, name):
     path = f"{__name__}.{name}"
     options = {"available_filters": [path], "enabled_filters": [name], "nova_shim": True}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    settings = make_settings(url, **names, placement__providers_in_memory=in_memory)
-    app = make_app(settings, in_memory=in_memory)
+    settings = make_settings(url, **names)
+    app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(hosts)])
     if name == "InstanceMetadataReadingFilter":
         record_instances(app.app.services.database, hosts)
@@ -124,13 +124,8 @@ def test_statement_count_of_object_lookups_does_not_depend_on_hosts(make_app, sq
 
 
 def test_lookups_of_cached_objects_send_no_sql_statement(make_app, sqlite_url):
-    app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter", in_memory=True)
-    plain = make_app(
-        make_settings(
-            sqlite_url, filter_scheduler__enabled_filters=[], placement__providers_in_memory=True
-        ),
-        in_memory=True,
-    )
+    app = make_app_with_filter(make_app, sqlite_url, 5, "CachedObjectReadingFilter")
+    plain = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=[]))
     for client in (app, plain):
         count_statements(client, 5)
         client.app.services.scheduler.caches.provider_cache.wait(10)

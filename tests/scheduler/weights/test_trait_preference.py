@@ -45,11 +45,11 @@ def test_trait_preference_weigher_does_not_run_without_a_preference():
     assert TraitPreferenceWeigher().column(hosts, build_spec()) == [0.0, 0.0]
 
 
-@pytest.fixture(params=[False, True], ids=["read by SQL", "cached"])
+@pytest.fixture(params=[True, False], ids=["cached", "read by SQL"])
 def cloud(request, sqlite_url, make_app):
     """Return an application with three equal hosts, with and without the provider cache."""
     settings = make_settings(sqlite_url, placement__providers_in_memory=request.param)
-    app = make_app(settings, in_memory=request.param)
+    app = make_app(settings)
     put_hosts(app, cn1=[], cn2=["CUSTOM_A"], cn3=["CUSTOM_A", "CUSTOM_B"], cn4=["CUSTOM_C"])
     return app
 

@@ -16,7 +16,7 @@ from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
 from tests.support.statements import execute_statements
 
-pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("change_log_triggers")]
+pytestmark = pytest.mark.all_databases
 
 #: Ids of providers of these tests only.
 PROVIDER_A, PROVIDER_B, PROVIDER_C = 900_001, 900_002, 900_003
@@ -278,7 +278,7 @@ def test_change_log_rows_of_a_long_transaction_are_read_after_its_commit(
     database_url, read_new_changes, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.db.transaction.LONG_TRANSACTION", 0.0)
-    own = Database(make_settings(database_url, placement__providers_in_memory=True))
+    own = Database(make_settings(database_url))
     own.marks_commits = True
     with own.read() as connection:
         position = change_log.begin(connection)

@@ -14,11 +14,7 @@ from placement_sched.store.placement import change_log
 from tests.exploring import scale_example_count
 from tests.support.placement_copy import ChangeLogCopy
 
-pytestmark = [
-    pytest.mark.all_databases,
-    pytest.mark.system,
-    pytest.mark.usefixtures("change_log_triggers"),
-]
+pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
 ALLOCATIONS_TABLE = tables.allocations
 #: Ids that no database assigns.
