@@ -25,7 +25,7 @@ Changes that users notice, newest release first. Written from `releasenotes/note
 
 
 def build_changelog(root: Path) -> str:
-    """Return the text of CHANGELOG.md for the notes that are committed in ``root``."""
+    """Return the text of CHANGELOG.md for the committed notes of ``root``."""
     setup = configparser.ConfigParser()
     setup.read(root / "setup.cfg")
     config = Config(str(root))
@@ -45,10 +45,11 @@ def build_changelog(root: Path) -> str:
 def _format_version(
     version: str, notes: list[dict[str, Any]], sections: list[tuple[str, str]]
 ) -> str:
-    blocks = [f"## {version}"]
-    for note in notes:
-        if "prelude" in note:
-            blocks.append(textwrap.fill(note["prelude"], _WIDTH, break_on_hyphens=False))
+    preludes = [note["prelude"] for note in notes if "prelude" in note]
+    blocks = [
+        f"## {version}",
+        *(textwrap.fill(prelude, _WIDTH, break_on_hyphens=False) for prelude in preludes),
+    ]
     for name, title in sections:
         entries = [entry.strip() for note in notes for entry in note.get(name, ())]
         if entries:

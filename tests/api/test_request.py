@@ -280,5 +280,5 @@ def test_location_header_is_escaped():
     ],
 )
 def test_phrase_of_a_status_does_not_depend_on_the_interpreter(status_line):
-    """Python 3.13 changed the phrases of these statuses in ``http.HTTPStatus``."""
+    """Python 3.13 has other phrases for these statuses."""
     assert send_response(ApiResponse(status=int(status_line[:3])))[0] == status_line

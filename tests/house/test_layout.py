@@ -41,7 +41,7 @@ def test_top_level_has_the_files_and_folders_of_an_openstack_project(name):
 
 
 def test_changelog_has_the_text_of_the_release_notes():
-    """Only committed notes count: edit a note, commit it, then write the changelog."""
+    """Edit a note, commit it, then write the changelog."""
     text = load_changelog_module().build_changelog(ROOT)
     assert (ROOT / "CHANGELOG.md").read_text() == text
     assert f"\n## {read_setup_cfg()['metadata']['version']}\n" in text
