@@ -76,14 +76,14 @@ test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several 
 
 test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (90 minutes to three hours)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
-	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
+	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=mysql' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
 		$(MAKE) --no-print-directory $$part || status=1; \
 	done; exit $$status
 
 peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests that compare with them run too
 
 # The commands of "make test-only".
-LONG_TESTS = chaos constraints differential explore galera gabbi nova-functional peer-gabbi race screenshots soak
+LONG_TESTS = chaos constraints differential explore galera gabbi mysql nova-functional peer-gabbi race screenshots soak
 # Kill, cut, fill, overload and attack the service, and print a table (ONLY="kill disk").
 RUN_chaos = $(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
 # Run the fast tests, and the tests of SQL on every database, with the libraries of an OpenStack release (SQLAlchemy 2.0).
@@ -100,6 +100,8 @@ RUN_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses 2 -m property 
 RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
 # Run the gabbi files, in-process or against URL=http://host:port.
 RUN_gabbi = $(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
+# Run the tests of MariaDB on MySQL, which the first run installs into a folder (needs root and mmdebstrap).
+RUN_mysql = $(BIN)/python -m tests.support.mysql --dist worksteal --numprocesses 2 --lane all -k mysql $(PYTEST_ARGS)
 # Run nova's functional tests that exercise placement on ours (ONLY="test_scheduler test_vgpu" BESIDE=1).
 RUN_nova-functional = $(BIN)/python -m tests.nova.functional $(ONLY) $(if $(BESIDE),--beside)
 # Run the gabbi files of OpenStack's placement against placement-sched serve.

@@ -42,8 +42,8 @@ _MAX_CONNECT_ATTEMPTS = 3
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
 # Conflicts of two writers. A writer must then retry: deadlocks; serialization failures, changed
-# records and changed table definitions.
-_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615}
+# records and changed table definitions; at COMMIT, MySQL's group replication (3101).
+_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615, 3101}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
 # MariaDB ends the whole transaction at a deadlock, and then has no savepoint to roll back to.
 _NO_SAVEPOINT = 1305
