@@ -92,8 +92,10 @@ class Heartbeat:
         Thread(target=self._write_periodically, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop writing heartbeats."""
+        """Stop writing heartbeats, and close the connections to nova's database."""
         self._stopping.set()
+        if self._record is not None:
+            self._record.close()
 
     def _write_periodically(self) -> None:
         while not self._stopping.is_set():
