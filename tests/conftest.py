@@ -259,7 +259,7 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
 
 @pytest.fixture
 def provider_cache_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a thread fill the provider caches of processes, as in a server (``tests/quick.py``)."""
+    """Let a thread fill the provider cache, as in a server."""
     monkeypatch.setattr(caches, "ProviderCache", ProviderCache)
 
 

@@ -245,7 +245,7 @@ def read_short_text(value: Any, path: str) -> str | None:
 
 
 def make_policy_reader(policies: Collection[str]) -> FieldReader:
-    """Return a reader for one of the ``policies`` or null."""
+    """Return a reader for null, or for a policy in ``policies``."""
 
     def read(value: Any, path: str) -> str | None:
         policy: str | None = text(value, path)

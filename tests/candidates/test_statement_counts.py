@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statement counts of the loader for trees: they depend on the batches, not on the trees."""
+"""Statement counts of the loader depend on the batches, not on the trees."""
 
 import pytest
 

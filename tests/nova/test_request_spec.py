@@ -211,26 +211,34 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
         (
             ("numa_topology", "cells", 0, "cpu_policy"),
             "pinned",
-            "spec_obj.numa_topology.cells[0].cpu_policy: unknown policy 'pinned'. "
-            "Valid policies: dedicated, shared, mixed",
+            (
+                "spec_obj.numa_topology.cells[0].cpu_policy: unknown policy 'pinned'. "
+                "Valid policies: dedicated, shared, mixed"
+            ),
         ),
         (
             ("numa_topology", "cells", 0, "cpu_thread_policy"),
             "alone",
-            "spec_obj.numa_topology.cells[0].cpu_thread_policy: unknown policy 'alone'. "
-            "Valid policies: prefer, isolate, require",
+            (
+                "spec_obj.numa_topology.cells[0].cpu_thread_policy: unknown policy 'alone'. "
+                "Valid policies: prefer, isolate, require"
+            ),
         ),
         (
             ("numa_topology", "emulator_threads_policy"),
             "alone",
-            "spec_obj.numa_topology.emulator_threads_policy: unknown policy 'alone'. "
-            "Valid policies: isolate, share",
+            (
+                "spec_obj.numa_topology.emulator_threads_policy: unknown policy 'alone'. "
+                "Valid policies: isolate, share"
+            ),
         ),
         (
             ("pci_requests", "requests", 0, "numa_policy"),
             "near",
-            "spec_obj.pci_requests.requests[0].numa_policy: unknown policy 'near'. "
-            "Valid policies: required, legacy, preferred, socket",
+            (
+                "spec_obj.pci_requests.requests[0].numa_policy: unknown policy 'near'. "
+                "Valid policies: required, legacy, preferred, socket"
+            ),
         ),
     ],
 )

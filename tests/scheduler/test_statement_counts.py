@@ -17,7 +17,7 @@ CANDIDATES_QUERY_PATH = (
 
 
 def count_statements(app, send_request):
-    """Return the statements of two requests, and the statements of each cache refresh of them."""
+    """Count the statements of two requests, and of their cache refreshes."""
     counts, refreshes = [], []
     for number in range(2):
         with record_statements(app.app.services.database) as seen:

@@ -28,7 +28,7 @@ def run_query(database: Database, query: Callable[..., Any], *arguments: object)
 
 
 class RecordedStatements(list[str]):
-    """The statements of a database, except the statements that refresh a provider cache.
+    """The statements of a database, except refreshes of a provider cache.
 
     ``refreshes`` has a list of statements for each refresh. The first reads the change log. Others
     load the providers that have changed, or all providers in the first refresh of a cache.
