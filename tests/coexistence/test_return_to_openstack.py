@@ -168,7 +168,7 @@ def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_databa
     with closing(OwnPlacement(empty_db_url, placement__providers_in_memory=False)) as ours:
         _create_provider_with_vcpus(ours)
         assert _list_schema_names(empty_db_url) == before
-        without = Database(make_settings(empty_db_url))
+        without = Database(make_settings(empty_db_url, placement__providers_in_memory=False))
         assert stop_logging(without)
         without.dispose()
         _create_provider_with_vcpus(ours)
