@@ -25,15 +25,18 @@ _BINARY = "nova-compute"
 
 @dataclass(frozen=True, slots=True)
 class NovaServer:
-    """An instance as nova shows it: host, status and current task.
+    """An instance as nova shows it: host, status, vm state and current task.
 
-    ``fault`` is the message of an instance in ERROR.
+    ``fault`` is the message of an instance in ERROR. A locked instance moves all the same, because
+    a lock binds only users who are not administrators.
     """
 
     uuid: str
     host: str | None
     status: str
+    vm_state: str | None = None
     task_state: str | None = None
+    is_locked: bool = False
     fault: str | None = None
 
 
@@ -138,7 +141,9 @@ def _read_server(server: Mapping[str, Any]) -> NovaServer:
         # Only an administrator sees the host.
         host=server["OS-EXT-SRV-ATTR:host"],
         status=str(server["status"]),
+        vm_state=server["OS-EXT-STS:vm_state"],
         task_state=server["OS-EXT-STS:task_state"],
+        is_locked=bool(server["locked"]),
         fault=fault.get("message"),
     )
 

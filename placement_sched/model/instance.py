@@ -201,6 +201,33 @@ POWER_STATES = {"paused": 3, "suspended": 7}
 POWER_STATES |= dict.fromkeys(("active", "rescued", "resized"), 1)
 POWER_STATES |= dict.fromkeys(("stopped", "shelved"), 4)
 
+#: vm states that nova migrates live, and vm states that it migrates cold.
+LIVE_STATES, COLD_STATES = ("active", "paused"), ("active", "stopped")
+#: The vm state of an instance that holds no host.
+OFFLOADED = "shelved_offloaded"
+BUILDING = "building"
+#: Why nova does not migrate an instance, and what to do first, by vm state.
+_MOVE_OBSTACLES: Mapping[str, str] = {
+    "suspended": "it is suspended: resume it first",
+    "rescued": "it is in rescue mode: unrescue it first",
+    "resized": "its resize is not confirmed: confirm or revert the resize first",
+    BUILDING: "it is being built: wait until it is active",
+    "error": "its state is error: repair the instance and reset its state first",
+    "shelved": "it is shelved but not offloaded, and holds its host: offload it",
+    "soft-delete": "it is soft-deleted, and holds its host: restore or force-delete it",
+}
+
+
+def find_move_obstacle(vm_state: str | None, task_state: str | None) -> str | None:
+    """Return why nova does not migrate an instance now, or None if it does.
+
+    The reason includes what to do. An unknown state is no obstacle.
+    """
+    obstacle = _MOVE_OBSTACLES.get((vm_state or "").lower())
+    if obstacle is None and task_state:
+        return f"nova works on it (task state {task_state}): wait until the task ends"
+    return obstacle
+
 
 #: The cell of instances that were never placed. It has no hosts.
 CELL0 = "00000000-0000-0000-0000-000000000000"

@@ -3,8 +3,9 @@
 
 The executor is a client of this service. Before it starts a move, it sends a request that checks
 the move here and records the start. A single thread starts moves in the order of the plan, a few
-at a time, and polls nova for their results. After a failure no further move starts. A later
-execution of the same run finds the results of moves that nova has finished since then.
+at a time, and polls nova for their results. A failed move does not stop the others, unless this is
+requested. A later execution of the same run finds the results of moves that nova has finished since
+then.
 """
 
 import time
@@ -22,6 +23,7 @@ from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed, shor
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
+from placement_sched.model.instance import COLD_STATES, LIVE_STATES, find_move_obstacle
 from placement_sched.model.names import suggest_name
 from placement_sched.model.plan_run import (
     COLD,
@@ -176,8 +178,6 @@ MAX_POLL_FAILURES = 30
 _MOVING = ("MIGRATING", "RESIZE")
 _TO_CONFIRM = "VERIFY_RESIZE"
 _ERROR = "ERROR"
-#: nova's status of an instance that is shut off, which nova cannot migrate live.
-_SHUT_OFF = "SHUTOFF"
 #: nova's statuses of a migration whose confirmation has begun or ended.
 _CONFIRMING = ("confirming", "confirmed")
 
@@ -208,9 +208,10 @@ class PlanExecution:
     """An execution of a run, with at most ``parallel`` moves at a time.
 
     ``change`` calls :func:`change_run` or :func:`change_move`. ``method`` is the way to move
-    running instances. Instances that are shut off move cold. ``timeout`` is the maximum number of
-    seconds of a move. When the state of a move changes, ``report`` is called with the move, its new
-    state, and a sentence if it has failed or was skipped.
+    active instances. Stopped instances move cold, and paused instances live. ``timeout`` is the
+    maximum number of seconds of a move. With ``stops_on_failure``, no further move starts after a
+    failure. When the state of a move changes, ``report`` is called with the move, its new state,
+    and a sentence if it has failed, was skipped, or is of a locked instance.
     """
 
     change: Change
@@ -218,6 +219,7 @@ class PlanExecution:
     method: str = LIVE
     parallel: int = 1
     timeout: float = 3600.0
+    stops_on_failure: bool = False
     report: Callable[[RunMove, str, str | None], None] = lambda *_: None
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
@@ -236,7 +238,7 @@ class PlanExecution:
         state = STOPPED
         try:
             self._sort_open_moves([move for move in moves if move.state not in FINAL_STATES])
-            while self._active_moves or (self._waiting and not self._has_failed):
+            while self._active_moves or (self._waiting and not self._must_stop):
                 self._start_moves()
                 if self._active_moves:
                     self.sleep(POLL_SECONDS)
@@ -251,6 +253,10 @@ class PlanExecution:
             raise
         self.change({"state": state}, None)
         return state
+
+    @property
+    def _must_stop(self) -> bool:
+        return self._has_failed and self.stops_on_failure
 
     def _sort_open_moves(self, moves: Sequence[RunMove]) -> None:
         """Sort open moves into waiting moves and moves that nova carries out.
@@ -275,7 +281,7 @@ class PlanExecution:
         A rejected move may need capacity that an unfinished move will free. It is checked again
         when a move ends.
         """
-        while self._waiting and not self._has_failed and not self._is_blocked:
+        while self._waiting and not self._must_stop and not self._is_blocked:
             if len(self._active_moves) >= self.parallel:
                 return
             if self._start(self._waiting[0]):
@@ -289,22 +295,25 @@ class PlanExecution:
         if server is None:
             self._end_move(move, SKIPPED, "nova has no such instance any more")
         elif server.host != move.source:
-            self._end_move(move, SKIPPED, f"it is on {server.host} now, not on {move.source}")
+            host = server.host or "no host"
+            self._end_move(move, SKIPPED, f"it is on {host} now, not on {move.source}")
         elif server.status == _ERROR:
             self._end_move(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
-        elif server.task_state is not None:
-            self._end_move(move, FAILED, f"nova works on it: its task state is {server.task_state}")
+        elif obstacle := find_move_obstacle(server.vm_state, server.task_state):
+            self._end_move(move, FAILED, obstacle)
         elif rejection := self.change({"state": STARTED}, move.instance)["rejection"]:
             if self._active_moves:
                 return False
             self._end_move(move, FAILED, f"{move.target} rejects it now: {rejection}")
         else:
-            self.report(move, STARTED, None)
+            note = "it is locked, which binds only other users" if server.is_locked else None
+            self.report(move, STARTED, note)
             self._request_migration(move, server)
         return True
 
     def _request_migration(self, move: RunMove, server: NovaServer) -> None:
-        is_cold = self.method == COLD or server.status == _SHUT_OFF
+        state = server.vm_state
+        is_cold = state in COLD_STATES if self.method == COLD else state not in LIVE_STATES
         migrate = self.nova.cold_migrate if is_cold else self.nova.live_migrate
         active_move = self._add_active_move(move)
         try:

@@ -21,7 +21,7 @@ from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import BUILDING, OFFLOADED, Instance, find_move_obstacle
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.decisions import make_decision
@@ -32,7 +32,7 @@ from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import decisions, simulated_changes
-from placement_sched.store.compute import host_aggregates, instances, server_groups
+from placement_sched.store.compute import cells, host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulated_changes import SimulatedAllocation
 
@@ -108,7 +108,7 @@ class PlannedMove:
 
 @dataclass(frozen=True, slots=True)
 class StuckInstance:
-    """An instance without another valid host, and the reason."""
+    """An instance that cannot move, and the reason."""
 
     instance: str
     host: str
@@ -189,13 +189,33 @@ class Mover:
         self._scheduler = simulation.scheduler
         self._connection = simulation.connection
         self._now = simulation.scheduler.clock()
+        self._is_synced = bool(cells.list_cells(simulation.connection))
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
-        """Move instances, in their order, to hosts other than ``avoid``."""
-        result, extra = MovePlan(), {"ignore_hosts": sorted(set(avoid))}
-        for equal in group_rows((instance.batch_key, instance) for instance in moving).values():
+        """Move instances, in their order, to hosts other than ``avoid``.
+
+        Instances that nova does not migrate in their state are stuck.
+        """
+        movable, stuck = [], []
+        for instance in moving:
+            if reason := self.find_obstacle_to_move(instance):
+                record = instance.record
+                stuck.append(StuckInstance(record.uuid, record.host or "", reason))
+            elif instance.record.vm_state != OFFLOADED:
+                movable.append(instance)
+        result, extra = MovePlan(stuck=tuple(stuck)), {"ignore_hosts": sorted(set(avoid))}
+        for equal in group_rows((instance.batch_key, instance) for instance in movable).values():
             result += self._move_equal(equal, extra)
         return result
+
+    def find_obstacle_to_move(self, instance: MovingInstance) -> str | None:
+        """Return why nova does not migrate an instance now, or None if it does.
+
+        Without nova's databases, a claimed instance stays ``building``, which is no obstacle.
+        """
+        vm_state, task_state = instance.record.vm_state, instance.record.task_state
+        is_claim = vm_state == BUILDING and not self._is_synced
+        return find_move_obstacle(None if is_claim else vm_state, task_state)
 
     def find_obstacle_to_stay(self, instance: MovingInstance) -> str | None:
         """Return why an instance cannot stay on its host, or None if it can.

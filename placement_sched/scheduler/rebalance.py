@@ -162,11 +162,16 @@ class _MoveSearch:
         self.is_limited = len(missing_share) > MAX_REBALANCE_TARGETS
         nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))
         nearest = nearest[:MAX_REBALANCE_TARGETS]
-        instances_on = self._group_instances(nearest)
+        instances_on = {
+            host: [vm for vm in moving if self.mover.find_obstacle_to_move(vm) is None]
+            for host, moving in self._group_instances(nearest).items()
+        }
         for host in nearest:
+            if not instances_on.get(host):
+                continue
             with self.mover.attempt():
                 self.mover.remove_allocations(instances_on[host])
-                fits = bool(instances_on[host]) and self._fits(document, host)
+                fits = self._fits(document, host)
             if fits:
                 roots = {load.node_uuid for load in by_host[host]}
                 positive = {name: amount for name, amount in missing[host].items() if amount > 0}

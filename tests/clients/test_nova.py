@@ -25,7 +25,7 @@ def nova(nova_service):
 
 
 def test_server_is_read_with_host_status_and_task_state(nova):
-    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")
+    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn1", "ACTIVE", "active")
 
 
 def test_unknown_server_is_read_as_none(nova):
@@ -34,7 +34,7 @@ def test_unknown_server_is_read_as_none(nova):
 
 def test_servers_on_a_host_are_listed(nova_service, nova):
     nova_service.add_server(make_uuid(2), "cn2")
-    assert nova.list_servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE")]
+    assert nova.list_servers_on("cn1") == [NovaServer(INSTANCE_UUID, "cn1", "ACTIVE", "active")]
     assert nova.list_servers_on("cn9") == []
 
 
@@ -53,7 +53,7 @@ def test_cold_migration_is_confirmed(nova_service, nova):
     nova_service.finish(INSTANCE_UUID)
     assert nova.find_server(INSTANCE_UUID).status == "VERIFY_RESIZE"
     assert nova.confirm(INSTANCE_UUID) is None
-    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE")
+    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE", "active")
 
 
 def test_rejected_server_action_returns_the_error_message_of_nova(nova_service, nova):

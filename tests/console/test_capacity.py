@@ -131,7 +131,7 @@ def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiab
     modifiable_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
     assert "The instance fits on other hosts" in read_conclusion_text(page)
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1&drain=cn2&complete=1")
-    assert "1 of 1 instance fits nowhere else" in read_conclusion_text(stuck)
+    assert "1 of 1 instance cannot move" in read_conclusion_text(stuck)
     assert "web-1 cn1" in stuck.html.select_one("tbody tr").get_text(" ", strip=True)
 
 

@@ -4,6 +4,9 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import NovaCell
+from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.scheduler.plan_moves import (
@@ -129,6 +132,72 @@ def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{make_uuid(7)}", body)
     (entry,) = request_drain_plan(cloud, {"drain": ["cn2"]})["stuck"]
     assert entry["reason"] == "its flavor is not recorded"
+
+
+def record_state(app, number, vm_state, task_state=None):
+    """Record the state of an instance of the cloud, as nova's sync does."""
+    path = f"/scheduler/v1/instances/{make_uuid(number)}"
+    record = app.get(path).json
+    keys = ("host", "node", "project_id", "user_id", "flavor")
+    states = {"vm_state": vm_state, "task_state": task_state}
+    app.put_json(path, {**{key: record[key] for key in keys}, **states})
+
+
+@pytest.mark.parametrize("vm_state", ["active", "paused", "stopped", None, "of a later release"])
+def test_instances_in_states_that_nova_migrates_are_moved(cloud, vm_state):
+    record_state(cloud, 1, vm_state)
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert (len(answer["moves"]), answer["stuck"]) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("vm_state", "task_state", "reason"),
+    [
+        ("suspended", None, "it is suspended: resume it first"),
+        ("rescued", None, "it is in rescue mode: unrescue it first"),
+        ("resized", None, "its resize is not confirmed: confirm or revert the resize first"),
+        ("error", None, "its state is error: repair the instance and reset its state first"),
+        ("shelved", None, "it is shelved but not offloaded, and holds its host: offload it"),
+        ("soft-delete", None, "it is soft-deleted, and holds its host: restore or force-delete it"),
+        (
+            "active",
+            "rebooting",
+            "nova works on it (task state rebooting): wait until the task ends",
+        ),
+        ("building", "spawning", "it is being built: wait until it is active"),
+    ],
+)
+def test_instances_that_nova_does_not_migrate_are_stuck_with_what_to_do(
+    cloud, vm_state, task_state, reason
+):
+    record_nova_cell(cloud)
+    record_state(cloud, 1, vm_state, task_state)
+    record_state(cloud, 2, "active")
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
+    (stuck,) = answer["stuck"]
+    assert (stuck["instance"], stuck["host"], stuck["reason"]) == (make_uuid(1), "cn1", reason)
+
+
+def record_nova_cell(app):
+    """Record a cell, as the sync of nova's databases does."""
+    cell = NovaCell(uuid=make_uuid(90), name="cell1")
+    write = app.app.services.database.write
+    write(lambda connection: cells.put(connection, [cell], utcnow()))
+
+
+def test_claimed_instances_stay_building_until_nova_is_read(cloud):
+    assert len(request_drain_plan(cloud, {"drain": ["cn1"]})["moves"]) == 2
+    record_nova_cell(cloud)
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert (answer["moves"], len(answer["stuck"])) == ([], 2)
+
+
+def test_offloaded_instance_is_not_in_a_drain_plan(cloud):
+    record_state(cloud, 1, "shelved_offloaded")
+    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
+    assert answer["stuck"] == []
 
 
 def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud):

@@ -222,3 +222,16 @@ instances:
     (move,) = request_rebalance(sqlite_app, "spread")["moves"]
     assert (move["from"], move["to"]) == ("cn1", "cn2")
     assert move["reason"] == "lowers the load of cn1 from 50% to 25%"
+
+
+def test_instances_that_nova_does_not_migrate_are_in_no_advice(app):
+    make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn2", 4))
+    path = f"/scheduler/v1/instances/{make_uuid(1)}"
+    record = app.get(path).json
+    keys = ("host", "node", "project_id", "user_id", "flavor")
+    app.put_json(path, {**{key: record[key] for key in keys}, "vm_state": "suspended"})
+    answer = request_rebalance(app, request_spec=build_request_with_memory(8), moves=2)
+    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
+    answer = request_rebalance(app, goal="pack")
+    assert answer["outcome"] == "1 host becomes empty: cn2"
+    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]

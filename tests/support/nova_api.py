@@ -17,6 +17,19 @@ from tests.support.loopback import serve_application
 
 JsonObject = dict[str, Any]
 _OK, _ACCEPTED, _NO_CONTENT = "200 OK", "202 Accepted", "204 No Content"
+#: The vm state of each status of a server.
+_VM_STATES = {
+    "ACTIVE": "active",
+    "ERROR": "error",
+    "PAUSED": "paused",
+    "RESCUE": "rescued",
+    "SHELVED": "shelved",
+    "SHUTOFF": "stopped",
+    "SUSPENDED": "suspended",
+    "VERIFY_RESIZE": "resized",
+}
+#: The statuses in which nova migrates a server, by action.
+_MOVABLE = {"os-migrateLive": ("ACTIVE", "PAUSED"), "migrate": ("ACTIVE", "SHUTOFF")}
 _NOT_FOUND, _CONFLICT = "404 Not Found", "409 Conflict"
 
 
@@ -58,6 +71,7 @@ class FakeNova:
         self.servers[uuid] = {
             "id": uuid,
             "status": status,
+            "locked": False,
             "OS-EXT-SRV-ATTR:host": host,
             "OS-EXT-STS:task_state": None,
         }
@@ -71,6 +85,10 @@ class FakeNova:
             "status": "enabled" if reason is None else "disabled",
             "disabled_reason": reason,
         }
+
+    def _show_server(self, uuid: str) -> JsonObject:
+        server = self.servers[uuid]
+        return {**server, "OS-EXT-STS:vm_state": _VM_STATES[server["status"]]}
 
     def host(self, uuid: str) -> str:
         return str(self.servers[uuid]["OS-EXT-SRV-ATTR:host"])
@@ -127,7 +145,7 @@ class FakeNova:
         if uuid == "detail":
             assert query["all_tenants"] == ["1"]
             (host,) = query["host"]
-            rows = [self.servers[each] for each in self.servers if self.host(each) == host]
+            rows = [self._show_server(each) for each in self.servers if self.host(each) == host]
             return _OK, {"servers": rows}
         if uuid not in self.servers:
             return _NOT_FOUND, _build_error(
@@ -136,7 +154,7 @@ class FakeNova:
         if action:
             return self._perform_action(uuid, body)
         self._advance_migration(uuid)
-        server = dict(self.servers[uuid])
+        server = self._show_server(uuid)
         if not self.is_admin:
             del server["OS-EXT-SRV-ATTR:host"]
         return _OK, {"server": server}
@@ -151,9 +169,7 @@ class FakeNova:
                 return _CONFLICT, _build_error("conflictingRequest", 409, "not resized")
             server["status"] = server.pop("status before", "ACTIVE")
             return _NO_CONTENT, None
-        if server["OS-EXT-STS:task_state"] or (
-            name == "os-migrateLive" and server["status"] != "ACTIVE"
-        ):
+        if server["OS-EXT-STS:task_state"] or server["status"] not in _MOVABLE[name]:
             return _CONFLICT, _build_error("conflictingRequest", 409, f"Cannot {name!r} it now.")
         assert "force" not in details
         server["OS-EXT-STS:task_state"] = "migrating"

@@ -81,8 +81,8 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     group.add_argument(
         "--execute",
         action="store_true",
-        help="move the instances by nova's API, in the order of the plan, until the first failure "
-        "(default: only show the plan)",
+        help="move the instances by nova's API, in the order of the plan (default: only show the "
+        "plan)",
     )
     if resumes:
         group.add_argument(
@@ -98,7 +98,13 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     group.add_argument(
         "--cold",
         action="store_true",
-        help="migrate cold and confirm (default: live, and cold if an instance is shut off)",
+        help="migrate active instances cold and confirm (default: live). Stopped instances always "
+        "move cold, and paused instances live",
+    )
+    group.add_argument(
+        "--stop-on-failure",
+        action="store_true",
+        help="start no further move after a failure (default: go on with the other moves)",
     )
     group.add_argument(
         "--parallel",
@@ -122,9 +128,9 @@ def check_execution_arguments(arguments: argparse.Namespace) -> None:
         raise Invalid("--skip needs --resume")
     if arguments.execute or arguments.resume is not None:
         return
-    for name in ("cold", "parallel"):
+    for name in ("cold", "parallel", "stop_on_failure"):
         if getattr(arguments, name, None):
-            raise Invalid(f"--{name} needs --execute")
+            raise Invalid(f"--{name.replace('_', '-')} needs --execute")
 
 
 @contextmanager
@@ -223,6 +229,7 @@ def _carry_out(
         method=COLD if arguments.cold else run["method"],
         parallel=arguments.parallel or run["parallel"],
         timeout=arguments.move_timeout,
+        stops_on_failure=arguments.stop_on_failure,
         report=_print_event if has_report else lambda *_: None,
     )
     try:

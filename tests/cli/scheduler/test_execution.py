@@ -170,9 +170,57 @@ def test_stopped_instance_is_cold_migrated(run_nova_cli, nova):
     assert nova.servers[INSTANCES[3]]["status"] == "SHUTOFF"
 
 
-def test_plan_run_ends_as_failed_after_the_first_failed_move(run_nova_cli, cloud, nova):
+def test_paused_instance_moves_live_even_in_a_cold_run(run_nova_cli, nova):
+    nova.servers[INSTANCES[3]]["status"] = "PAUSED"
+    assert run_nova_cli(*DRAIN_CN7, "--execute", "--cold")[0] == 0
+    assert [name for uuid, name in nova.list_actions() if uuid == INSTANCES[3]] == [
+        "os-migrateLive"
+    ]
+
+
+def test_locked_instance_is_moved_and_named(run_nova_cli, nova):
+    nova.servers[INSTANCES[3]]["locked"] = True
+    status, out, _ = run_nova_cli(*DRAIN_CN7, "--execute")
+    assert status == 0
+    (line,) = [line for line in out.splitlines() if "it is locked" in line]
+    assert line.startswith(INSTANCES[3])
+    assert line.endswith("started: it is locked, which binds only other users")
+
+
+def test_instances_in_states_that_nova_does_not_migrate_fail_alone(run_nova_cli, cloud, nova):
+    statuses = dict(
+        zip(INSTANCES, ["SUSPENDED", "RESCUE", "VERIFY_RESIZE", "SHELVED"], strict=False)
+    )
+    for uuid, status in statuses.items():
+        nova.servers[uuid]["status"] = status
+    assert run_nova_cli(*DRAIN_CN7, "--execute")[0] == 1
+    run = read_plan_run(cloud)
+    assert list_move_states(run) == [*["failed"] * 4, *["done"] * 2]
+    assert [move["error"] for move in run["moves"][:4]] == [
+        "it is suspended: resume it first",
+        "it is in rescue mode: unrescue it first",
+        "its resize is not confirmed: confirm or revert the resize first",
+        "it is shelved but not offloaded, and holds its host: offload it",
+    ]
+    assert nova.count_migrations() == 2
+
+
+def test_plan_run_goes_on_after_a_conflict_and_fails_at_its_end(run_nova_cli, cloud, nova):
+    nova.rejecting[INSTANCES[2]] = "not now"
+    status, out, _ = run_nova_cli(*DRAIN_CN7, "--execute")
+    assert status == 1
+    run = read_plan_run(cloud)
+    assert list_move_states(run) == [*["done"] * 2, "failed", *["done"] * 3]
+    assert run["moves"][2]["error"] == "nova answered 409 Conflict (not now)"
+    assert f"run {run['uuid']} is failed: 0 planned, 0 started, 5 done, 1 failed" in out
+    nova.rejecting.clear()
+    assert run_nova_cli("plan", "--resume", run["uuid"])[0] == 0
+    assert set(list_move_states(read_plan_run(cloud))) == {"done"}
+
+
+def test_plan_run_can_end_after_the_first_failed_move(run_nova_cli, cloud, nova):
     nova.failing.add(INSTANCES[2])
-    status, out, err = run_nova_cli(*DRAIN_CN7, "--execute")
+    status, out, err = run_nova_cli(*DRAIN_CN7, "--execute", "--stop-on-failure")
     assert (status, err) == (1, "")
     run = read_plan_run(cloud)
     assert list_move_states(run) == [*["done"] * 2, "failed", *["planned"] * 3]
@@ -189,7 +237,8 @@ def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
 ):
     nova.failing.add(INSTANCES[0])
     nova.polls = 2
-    assert run_nova_cli(*DRAIN_CN7, "--execute", "--parallel", "3")[0] == 1
+    command = (*DRAIN_CN7, "--execute", "--parallel", "3", "--stop-on-failure")
+    assert run_nova_cli(*command)[0] == 1
     assert sorted(list_move_states(read_plan_run(cloud)))[:4] == [
         "done",
         "done",
@@ -204,7 +253,7 @@ def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
     [
         ("rejecting", "nova answered 409 Conflict (locked)"),
         ("breaking", "its status is ERROR: locked"),
-        ("task_state", "nova works on it: its task state is locked"),
+        ("task_state", "nova works on it (task state locked): wait until the task ends"),
     ],
 )
 def test_move_that_nova_rejects_fails_with_its_reason(run_nova_cli, cloud, nova, failure, error):
@@ -254,7 +303,7 @@ def test_resumption_that_skips_an_invalid_instance_fails(
     run_nova_cli, cloud, nova, instance_to_skip, words
 ):
     nova.failing.add(INSTANCES[2])
-    run_nova_cli(*DRAIN_CN7, "--execute")
+    run_nova_cli(*DRAIN_CN7, "--execute", "--stop-on-failure")
     run = read_plan_run(cloud)
     status, out, err = run_nova_cli(
         "plan", "--resume", run["uuid"], "--skip", INSTANCES[3], "--skip", instance_to_skip
@@ -402,6 +451,7 @@ def test_drain_of_a_host_disabled_before_keeps_the_reason(run_nova_cli, nova):
         (("plan", "--resume", make_uuid(1), "--flavor", "m1"), "--resume does not accept --flavor"),
         (("plan", "--change", "drain=cn7", "--skip", make_uuid(1)), "--skip needs --resume"),
         (("rebalance", "--cold"), "--cold needs --execute"),
+        (("rebalance", "--stop-on-failure"), "--stop-on-failure needs --execute"),
         (("host", "drain", "cn7", "--parallel", "2"), "--parallel needs --execute"),
         (("plan", "--resume", make_uuid(1)), f"No run with uuid {make_uuid(1)} found"),
     ],

@@ -98,7 +98,8 @@ def resume_drain_after_a_failure_and_a_kill(drainer, cloud):
     broken = cloud.folder / FIRST_HOST / "out_of_order"
     broken.touch()
     before = drainer.count_migrations()
-    out = drainer.run_command("host", "drain", SECOND_HOST, "--execute", status=1)
+    command = ("host", "drain", SECOND_HOST, "--execute", "--stop-on-failure")
+    out = drainer.run_command(*command, status=1)
     run = drainer.read_newest_plan_run()
     assert [move["state"] for move in run["moves"]] == ["failed", *["planned"] * 9]
     assert f"it is still on {SECOND_HOST}: the status of nova's migration is " in out
