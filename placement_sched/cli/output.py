@@ -29,6 +29,7 @@ from rich.text import Text
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
+from placement_sched.model.provider import describe_other_consumers
 from placement_sched.operations import Progress
 
 #: Width of a pipe or file in characters, unless $COLUMNS sets another.
@@ -358,6 +359,11 @@ def _print_plan_parts(plan: Json, console: Console) -> None:
 
 
 def _summarize_plan(plan: Json) -> str:
+    others = describe_other_consumers(plan.get("other_consumers", ()))
+    return f"{_summarize_moves(plan)}\n{others}" if others else _summarize_moves(plan)
+
+
+def _summarize_moves(plan: Json) -> str:
     moves, stuck = plan["moves"], plan["stuck"]
     if not moves and not stuck:
         return "no instance has to move"

@@ -36,6 +36,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
+from placement_sched.model.provider import describe_other_consumers
 from placement_sched.model.short_forms import FORMS, parse_change, shorten_addition, shorten_change
 
 _RUNS = "/scheduler/v1/plan_runs"
@@ -332,7 +333,8 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     """Get the plan for the changes of the form.
 
     The result also has the number of affected instances, the two most frequent reasons of stuck
-    instances (``reasons``), and the flavors whose capacity changes (``counted``).
+    instances (``reasons``), the flavors whose capacity changes (``counted``), and a sentence about
+    other consumers (``others``).
     """
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
@@ -348,7 +350,13 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
         for row in document["capacity"]
         if row["before"] != row["after"]
     ]
-    return {**document, "affected": affected, "reasons": reasons.most_common(2), "counted": counted}
+    return {
+        **document,
+        "affected": affected,
+        "reasons": reasons.most_common(2),
+        "counted": counted,
+        "others": describe_other_consumers(document["other_consumers"]),
+    }
 
 
 def shorten_reason(reason: str) -> str:

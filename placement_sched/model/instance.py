@@ -206,7 +206,7 @@ LIVE_STATES, COLD_STATES = ("active", "paused"), ("active", "stopped")
 #: The vm state of an instance that holds no host.
 OFFLOADED = "shelved_offloaded"
 BUILDING = "building"
-#: Why nova does not migrate an instance, and what to do first, by vm state.
+#: Why nova does not migrate an instance, and how to change that, by vm state.
 _MOVE_OBSTACLES: Mapping[str, str] = {
     "suspended": "it is suspended: resume it first",
     "rescued": "it is in rescue mode: unrescue it first",
@@ -221,7 +221,7 @@ _MOVE_OBSTACLES: Mapping[str, str] = {
 def find_move_obstacle(vm_state: str | None, task_state: str | None) -> str | None:
     """Return why nova does not migrate an instance now, or None if it does.
 
-    The reason includes what to do. An unknown state is no obstacle.
+    The reason includes the remedy. An unknown state is no obstacle.
     """
     obstacle = _MOVE_OBSTACLES.get((vm_state or "").lower())
     if obstacle is None and task_state:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resource providers, and their inventories, traits and allocations."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Literal, NamedTuple
+
+from placement_sched.model.document import Json
+from placement_sched.model.names import shorten_names
 
 
 class Provider(NamedTuple):
@@ -198,3 +202,41 @@ def can_change_usage(inventory: Inventory, other_usage: int, current: int, amoun
     as in OpenStack placement since 14.0.0.
     """
     return amount <= current or other_usage + amount <= inventory.capacity
+
+
+@dataclass(frozen=True, slots=True)
+class OtherConsumer:
+    """A consumer on a host that is not recorded as an instance there.
+
+    ``resources`` maps classes to the amounts on all providers of the host.
+    """
+
+    host: str
+    uuid: str
+    consumer_type: str | None
+    project_id: str | None
+    resources: Mapping[str, int]
+
+    def as_json(self) -> Json:
+        """Return the consumer as a JSON object, with an unknown type as in placement."""
+        return {
+            "host": self.host,
+            "uuid": self.uuid,
+            "type": self.consumer_type or UNKNOWN_TYPE,
+            "project_id": self.project_id,
+            "resources": dict(self.resources),
+        }
+
+
+def describe_other_consumers(consumers: Sequence[Json]) -> str:
+    """Describe other consumers, which no plan moves, in a sentence ('': none)."""
+    if not consumers:
+        return ""
+    types = Counter(consumer["type"] for consumer in consumers)
+    numbers = ", ".join(f"{number:,} {name}" for name, number in sorted(types.items()))
+    hosts = shorten_names(sorted({consumer["host"] for consumer in consumers}))
+    noun = "other consumer stays" if len(consumers) == 1 else "other consumers stay"
+    return (
+        f"{len(consumers):,} {noun} on {hosts}, by type {numbers}: end or move them with the "
+        "service that placed them, such as Zun, Blazar, or nova for a migration"
+    )

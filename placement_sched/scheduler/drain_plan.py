@@ -33,6 +33,7 @@ from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import decisions, simulated_changes
 from placement_sched.store.compute import cells, host_aggregates, instances, server_groups
+from placement_sched.store.compute.other_consumers import list_other_consumers
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulated_changes import SimulatedAllocation
 
@@ -192,9 +193,16 @@ class Mover:
         self._is_synced = bool(cells.list_cells(simulation.connection))
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
-        """Move instances, in their order, to hosts other than ``avoid``.
+        """Move instances, in their order, to hosts other than ``avoid``."""
+        result, extra = MovePlan(), {"ignore_hosts": sorted(set(avoid))}
+        for equal in group_rows((instance.batch_key, instance) for instance in moving).values():
+            result += self._move_equal(equal, extra)
+        return result
 
-        Instances that nova does not migrate in their state are stuck.
+    def migrate(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
+        """Move instances as :meth:`move`, if nova migrates them in their state.
+
+        Instances in other states are stuck.
         """
         movable, stuck = [], []
         for instance in moving:
@@ -203,10 +211,7 @@ class Mover:
                 stuck.append(StuckInstance(record.uuid, record.host or "", reason))
             elif instance.record.vm_state != OFFLOADED:
                 movable.append(instance)
-        result, extra = MovePlan(stuck=tuple(stuck)), {"ignore_hosts": sorted(set(avoid))}
-        for equal in group_rows((instance.batch_key, instance) for instance in movable).values():
-            result += self._move_equal(equal, extra)
-        return result
+        return self.move(movable, avoid=avoid) + MovePlan(stuck=tuple(stuck))
 
     def find_obstacle_to_move(self, instance: MovingInstance) -> str | None:
         """Return why nova does not migrate an instance now, or None if it does.
@@ -422,10 +427,11 @@ def plan_drain(
 ) -> Json:
     """Plan the moves that changes of the cloud require, and their capacity.
 
-    Returns the capacity for ``flavors`` (None: all) before and after, the moves, and stuck
-    instances. A move off a host that is not drained has the reason why its instance no longer fits.
-    ``overrides`` are options that change together with the cloud. They apply to the moves and to
-    the capacity afterwards. Everything is rolled back.
+    Returns the capacity for ``flavors`` (None: all) before and after, the moves, stuck instances,
+    and other consumers on drained and removed hosts, which no plan moves. A move off a host that is
+    not drained has the reason why its instance no longer fits. ``overrides`` are options that
+    change together with the cloud. They apply to the moves and to the capacity afterwards.
+    Everything is rolled back.
 
     Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option is
     invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
@@ -459,6 +465,9 @@ def plan_drain(
             ],
             "moves": [move.as_json() | unfit.get(move.instance, {}) for move in moved.moves],
             "stuck": [asdict(stuck) for stuck in moved.stuck],
+            "other_consumers": [
+                each.as_json() for each in list_other_consumers(simulation.connection, drained)
+            ],
         }
 
     return scheduler.simulate(draining, run)
@@ -482,13 +491,13 @@ def _move_all(
     mover: Mover, drained: Collection[str], affected: Collection[str], rejected: Collection[str]
 ) -> tuple[MovePlan, Mapping[str, Json]]:
     connection = mover.simulation.connection
-    moved = mover.move(find_instances(connection, drained), avoid=drained)
+    moved = mover.migrate(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, Json] = {}
     for instance in find_instances(connection, set(affected).difference(drained)):
         reason = None if instance.record.uuid in rejected else mover.find_obstacle_to_stay(instance)
         if reason is not None:
             unfit[instance.record.uuid] = {"reason": reason}
-            moved += mover.move([instance], avoid={*drained, instance.record.host or ""})
+            moved += mover.migrate([instance], avoid={*drained, instance.record.host or ""})
     return moved, unfit
 
 

@@ -27,6 +27,7 @@ from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
+from placement_sched.store.compute.other_consumers import list_other_consumers
 
 #: States of hosts. ``disabled`` hosts may be up or down.
 STATES = ("up", "down", "disabled")
@@ -323,6 +324,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.map_trees(connection, roots)
         vms = [vm for vm in instances.list_by_hosts(connection, [host]) if vm.host == host]
+        others = list_other_consumers(connection, {host})
         cells_by_uuid = {
             canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(connection)
         }
@@ -350,6 +352,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
             if node.uuid in reports
         ],
         "instances": [_build_instance_view(instance) for instance in vms],
+        "other_consumers": [consumer.as_json() for consumer in others],
     }
 
 

@@ -13,10 +13,12 @@ from typing import Any
 from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
+from placement_sched.model.provider import describe_other_consumers
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.store import simulated_changes
+from placement_sched.store.compute.other_consumers import list_other_consumers
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulated_changes import HostLoad
 
@@ -205,7 +207,7 @@ class _MoveSearch:
     ) -> tuple[tuple[PlannedMove, str], ...]:
         with self.mover.attempt():
             self.runs += 1
-            result = self.mover.move(instances, avoid=[host])
+            result = self.mover.migrate(instances, avoid=[host])
             if result.stuck or not self._fits(document, host):
                 return ()
         return tuple((move, f"frees capacity on {host}") for move in result.moves)
@@ -213,28 +215,34 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts by moves to other hosts in use.
 
-        Hosts with the fewest instances are emptied first.
+        Hosts with the fewest instances are emptied first. Hosts with other consumers, which are not
+        moved, are in use and do not become empty.
         """
         loads = self._map_loads()
         by_host = self._group_instances(loads)
-        empty = sorted(set(loads) - by_host.keys())
+        others = list_other_consumers(self.simulation.connection, None)
+        occupied = {consumer.host for consumer in others}
+        empty = sorted(set(loads) - by_host.keys() - occupied)
         emptied: list[str] = []
         filled: set[str] = set()
         moves: list[tuple[PlannedMove, str]] = []
         for host in sorted(by_host, key=lambda host: (len(by_host[host]), host)):
-            if len(moves) + len(by_host[host]) > self.max_moves or host in filled:
+            has_too_many = len(moves) + len(by_host[host]) > self.max_moves
+            if has_too_many or host in filled or host in occupied:
                 continue
             with self.mover.attempt() as attempt:
-                result = self.mover.move(by_host[host], avoid=[host, *empty, *emptied])
+                result = self.mover.migrate(by_host[host], avoid=[host, *empty, *emptied])
                 attempt.is_successful = not result.stuck
             if attempt.is_successful:
                 emptied.append(host)
                 filled.update(move.host for move in result.moves)
                 moves += [(move, f"empties {host}") for move in result.moves]
+        note = describe_other_consumers([consumer.as_json() for consumer in others])
+        note = note and f". {note}"
         if not emptied:
-            return Advice(False, "no host can be emptied")
+            return Advice(False, f"no host can be emptied{note}")
         subject = "1 host becomes" if len(emptied) == 1 else f"{len(emptied)} hosts become"
-        return Advice(True, f"{subject} empty: {', '.join(emptied)}", tuple(moves))
+        return Advice(True, f"{subject} empty: {', '.join(emptied)}{note}", tuple(moves))
 
     def spread(self) -> Advice:
         """Move instances off the most loaded host, each to a less loaded host."""
@@ -269,7 +277,7 @@ class _MoveSearch:
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:
-                result = self.mover.move([instance], avoid=[host])
+                result = self.mover.migrate([instance], avoid=[host])
                 if result.moves:
                     new = self._map_loads()
                     attempt.is_successful = _compute_share(new[result.moves[0].host]) < old

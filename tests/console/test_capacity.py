@@ -12,7 +12,9 @@ from tests.support.api_clouds import (
     place_instance_on_host,
     report_hosts_with_instances,
 )
+from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
+from tests.support.versions import LATEST_HEADERS
 
 CAPACITY_PATH = "/console/capacity"
 MOVES_PATH, FAILOVER_PATH = f"{CAPACITY_PATH}/moves", f"{CAPACITY_PATH}/failover"
@@ -133,6 +135,26 @@ def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiab
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1&drain=cn2&complete=1")
     assert "1 of 1 instance cannot move" in read_conclusion_text(stuck)
     assert "web-1 cn1" in stuck.html.select_one("tbody tr").get_text(" ", strip=True)
+
+
+def test_pages_of_a_host_and_its_drain_and_failure_name_other_consumers(
+    modifiable_app, modifiable_browser
+):
+    body = {
+        "allocations": {uuid_of("cn1"): {"resources": {"VCPU": 1}}},
+        "project_id": "p2",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "CONTAINER",
+    }
+    path = f"/placement/allocations/{make_uuid(70)}"
+    modifiable_app.put_json(path, body, headers=LATEST_HEADERS)
+    page = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1")
+    assert "1 other consumer stays on cn1, by type 1 CONTAINER" in page.text
+    page = modifiable_browser.get("/console/hosts/cn1")
+    assert f"{make_uuid(70)} CONTAINER p2 VCPU 1" in page.html.get_text(" ", strip=True)
+    page = modifiable_browser.get(f"{CAPACITY_PATH}/failover?host_failures=1")
+    assert "Not counted: 1 other consumer on 1 host, which nova does not evacuate" in page.text
 
 
 def test_moves_of_a_drain_are_shown_even_if_no_flavors_are_stored(sqlite_app, modifiable_browser):

@@ -20,9 +20,11 @@ from tests.scheduler.plan_moves import (
     read_usage_of_host,
 )
 from tests.scheduler.server_groups import create_group
+from tests.support.clouds import uuid_of
 from tests.support.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import explain_request, make_spec, make_uuid, select_hosts
 from tests.support.simulations import dump_tables
+from tests.support.versions import LATEST_HEADERS
 
 
 def request_drain_plan(app, *changes, status=200, **more):
@@ -246,3 +248,37 @@ def test_single_member_of_an_affinity_group_may_move_but_several_may_not(cloud):
     select_hosts(cloud, second)
     # Now the first member may not leave the second.
     assert explain_request(cloud, move)["outcome"] == "no_valid_host"
+
+
+def add_container(app, host, uuid, consumer_type="CONTAINER"):
+    """Allocate a virtual CPU of a host for a consumer that is no instance."""
+    body = {
+        "allocations": {uuid_of(host): {"resources": {"VCPU": 1}}},
+        "project_id": "p2",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": consumer_type,
+    }
+    app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("change", ["drain", "remove"])
+def test_plan_names_other_consumers_on_the_hosts(cloud, change):
+    assert request_drain_plan(cloud, {change: ["cn1"]})["other_consumers"] == []
+    add_container(cloud, "cn1", make_uuid(70))
+    add_container(cloud, "cn2", make_uuid(71))
+    # An instance of another host, for example after its evacuation.
+    add_container(cloud, "cn1", make_uuid(72), "INSTANCE")
+    cloud.put_json(
+        f"/scheduler/v1/instances/{make_uuid(72)}", {"host": "cn3", "node": "cn3", "flavor": "m"}
+    )
+    consumers = request_drain_plan(cloud, {change: ["cn1"]})["other_consumers"]
+    shared = {"host": "cn1", "project_id": "p2", "resources": {"VCPU": 1}}
+    assert consumers == [
+        {"uuid": make_uuid(70), "type": "CONTAINER", **shared},
+        {"uuid": make_uuid(72), "type": "INSTANCE", **shared},
+    ]
+    assert cloud.get("/scheduler/v1/hosts/cn1").json["other_consumers"] == consumers
+    answer = cloud.post_json("/scheduler/v1/failover_capacity", {}).json
+    assert answer["other_consumers"] == {"consumers": 3, "hosts": 2}

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from tests.exploring import scale_example_count
 from tests.scheduler.fleets import load_fleet
 from tests.scheduler.plan_moves import execute_move, read_usage_of_host
+from tests.support.clouds import uuid_of
 from tests.support.plan_clouds import MB_PER_GB, build_request_with_memory, make_filled_hosts
 from tests.support.scheduling import explain_request, make_uuid
 from tests.support.simulations import dump_tables
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
@@ -235,3 +237,22 @@ def test_instances_that_nova_does_not_migrate_are_in_no_advice(app):
     answer = request_rebalance(app, goal="pack")
     assert answer["outcome"] == "1 host becomes empty: cn2"
     assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
+
+
+def test_host_with_other_consumers_does_not_become_empty(app):
+    make_filled_hosts(app, {"cn1": 8, "cn2": 8, "cn3": 8}, ("cn1", 1), ("cn2", 2))
+    body = {
+        "allocations": {uuid_of("cn1"): {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "CONTAINER",
+    }
+    app.put_json(f"/placement/allocations/{make_uuid(70)}", body, headers=LATEST_HEADERS)
+    outcome = (
+        "1 host becomes empty: cn2. 1 other consumer stays on cn1, by type 1 CONTAINER: end or "
+        "move them with the service that placed them, such as Zun, Blazar, or nova for a migration"
+    )
+    answer = request_rebalance(app, goal="pack")
+    assert answer["outcome"] == outcome
+    assert [(move["from"], move["to"]) for move in answer["moves"]] == [("cn2", "cn1")]

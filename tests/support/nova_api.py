@@ -28,7 +28,7 @@ _VM_STATES = {
     "SUSPENDED": "suspended",
     "VERIFY_RESIZE": "resized",
 }
-#: The statuses in which nova migrates a server, by action.
+#: The statuses of servers that nova migrates, by action.
 _MOVABLE = {"os-migrateLive": ("ACTIVE", "PAUSED"), "migrate": ("ACTIVE", "SHUTOFF")}
 _NOT_FOUND, _CONFLICT = "404 Not Found", "409 Conflict"
 

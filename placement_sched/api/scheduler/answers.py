@@ -218,7 +218,9 @@ FAILOVER_CAPACITY = Schemas(
             "bound": _NULLABLE_TEXT,
             **dict.fromkeys(("duration", "age"), _NUMBER),
             "computed_at": _TEXT,
-        }
+        },
+        # Absent if an earlier release has computed the result.
+        {"other_consumers": _answer(dict.fromkeys(("consumers", "hosts"), _INTEGER))},
     )
 )
 
@@ -227,8 +229,25 @@ _FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER
 _NAME: Json = {"name": _NULLABLE_TEXT}
 _MOVES = build_list_schema(_answer(_MOVE, {"reason": _TEXT, **_NAME}))
 _STUCK = build_list_schema(_answer({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
+_OTHER_CONSUMERS = build_list_schema(
+    _answer(
+        {
+            **_build_texts("host", "type"),
+            "uuid": _TEXT,
+            "project_id": _NULLABLE_TEXT,
+            "resources": _map(_INTEGER),
+        }
+    )
+)
 PLAN = Schemas(
-    _answer({"capacity": build_list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK})
+    _answer(
+        {
+            "capacity": build_list_schema(_FLAVOR_CHANGE),
+            "moves": _MOVES,
+            "stuck": _STUCK,
+            "other_consumers": _OTHER_CONSUMERS,
+        }
+    )
 )
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
 _ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
@@ -299,7 +318,15 @@ _POLICY = _answer(
 )
 _DETAILS = dict.fromkeys(("aggregates", "services", "nodes", "instances"), _OBJECTS)
 HOST = Schemas(
-    _answer({**_build_texts("host", "zone"), "state": _STATE, "policy": _POLICY, **_DETAILS})
+    _answer(
+        {
+            **_build_texts("host", "zone"),
+            "state": _STATE,
+            "policy": _POLICY,
+            **_DETAILS,
+            "other_consumers": _OTHER_CONSUMERS,
+        }
+    )
 )
 POLICY = Schemas(_POLICY)
 _LISTS: Json = {"policies": build_list_schema(_POLICY), "selectors": _TEXTS}

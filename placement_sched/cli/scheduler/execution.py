@@ -39,6 +39,7 @@ from placement_sched.model.plan_run import (
     STOPPED,
     RunMove,
 )
+from placement_sched.model.provider import describe_other_consumers
 from placement_sched.operations.plan_runs import PlanExecution
 
 #: Exit status after Ctrl-C, as in shells.
@@ -181,7 +182,12 @@ def execute_plan(
         "stuck": stuck,
         "request": request,
     }
-    return _carry_out(arguments, scheduler, nova, scheduler.post("plan_runs", body=body), executor)
+    run = scheduler.post("plan_runs", body=body)
+    status = _carry_out(arguments, scheduler, nova, run, executor)
+    others = describe_other_consumers(plan.get("other_consumers", ()))
+    if others and is_report(arguments):
+        print_line(others)
+    return status
 
 
 def resume_run(arguments: argparse.Namespace) -> int:

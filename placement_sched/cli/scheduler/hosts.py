@@ -153,6 +153,7 @@ def run_show(arguments: argparse.Namespace) -> int:
             lambda host: sorted({name for node in host["nodes"] for name in _list_traits(node)}),
         ),
         Column("Instances", lambda host: [instance["uuid"] for instance in host["instances"]]),
+        Column("Other consumers", lambda host: [each["uuid"] for each in host["other_consumers"]]),
     )
     output = Output(host, columns, [host], partial(_print_host, host), is_show=True)
     print_output(arguments, output)
@@ -179,6 +180,15 @@ def _print_host(host: Json, console: Console) -> None:
         table = make_table("Instance", "Uuid", "Flavor", "Project")
         for instance in host["instances"]:
             cells = (instance[key] for key in ("name", "uuid", "flavor", "project_id"))
+            table.add_row(*(Text(str(cell or "-")) for cell in cells))
+        console.print(table)
+    if host["other_consumers"]:
+        console.print()
+        table = make_table("Other consumer", "Type", "Project", "Resources")
+        for consumer in host["other_consumers"]:
+            amounts = consumer["resources"].items()
+            resources = ", ".join(f"{name} {format_amount(name, used)}" for name, used in amounts)
+            cells = (consumer["uuid"], consumer["type"], consumer["project_id"], resources)
             table.add_row(*(Text(str(cell or "-")) for cell in cells))
         console.print(table)
 

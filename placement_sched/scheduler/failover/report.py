@@ -62,6 +62,7 @@ from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulated_changes
 from placement_sched.store.compute import compute_nodes, server_groups
 from placement_sched.store.compute import flavors as stored_flavors
+from placement_sched.store.compute.other_consumers import list_other_consumers
 
 #: States of failures in the answer.
 COVERED, UNCOVERED, UNDETERMINED = "covered", "uncovered", "undetermined"
@@ -297,6 +298,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
         loads, instances = read_loads(connection)
+        others = list_other_consumers(connection, None)
     # At most all hosts or domains can fail.
     number = min(query.host_failures, len(domains) or 1)
     sets, bounds = comb(len(domains), number), list[str]()
@@ -331,6 +333,10 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
         **{state: counts[state] for state in (COVERED, UNCOVERED, UNDETERMINED)},
         "failures": [each.as_json() for each in reported[:MAX_REPORTED_FAILURES]],
         "remaining": remaining,
+        "other_consumers": {
+            "consumers": len(others),
+            "hosts": len({consumer.host for consumer in others}),
+        },
         "exact": not bounds,
         "bound": ". ".join(bounds) or None,
         "duration": round(monotonic() - began, 3),

@@ -8,9 +8,11 @@ import pytest
 
 from tests.cli.conftest import copy_filled_database
 from tests.conftest import delete_test_rows
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import add_aggregate
 from tests.support.loopback import serve_application
 from tests.support.scheduling import make_flavor, make_report, make_uuid
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
@@ -133,3 +135,32 @@ def test_host_list_and_show_read_from_the_server_of_the_url_option(run_cli, clou
         _, shown, _ = run_cli("show", "cn2", *options)
     assert [host["host"] for host in json.loads(listed)["hosts"]] == ["cn2"]
     assert json.loads(shown)["state"] == "disabled"
+
+
+def test_host_show_and_drain_name_other_consumers(run_cli, cloud):
+    body = {
+        "allocations": {uuid_of("cn1"): {"resources": {"VCPU": 2, "MEMORY_MB": 512}}},
+        "project_id": "p2",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "CONTAINER",
+    }
+    cloud.put_json(f"/placement/allocations/{make_uuid(70)}", body, headers=LATEST_HEADERS)
+    _, printed, _ = run_cli("show", "cn1")
+    (line,) = [line for line in printed.splitlines() if make_uuid(70) in line]
+    assert line.split() == [
+        make_uuid(70),
+        "CONTAINER",
+        "p2",
+        "MEMORY_MB",
+        "512",
+        "MiB,",
+        "VCPU",
+        "2",
+    ]
+    assert json.loads(run_cli("show", "cn1", "-f", "json")[1])["other_consumers"][0]["type"] == (
+        "CONTAINER"
+    )
+    status, printed, _ = run_cli("drain", "cn1")
+    assert status == 0
+    assert "1 other consumer stays on cn1, by type 1 CONTAINER: end or move them" in printed
