@@ -8,7 +8,7 @@ before, or no placement service for a while.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -29,12 +29,14 @@ from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import MAX_NAMED_INSTANCES, MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.compute_node import Service
-from placement_sched.model.provider import SHARES, compute_capacity
+from placement_sched.model.provider import SHARES, Provider, compute_capacity
 from placement_sched.operations.adopt import find_missing_standard_names
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
+from placement_sched.operations.other_roots import find_owner
 from placement_sched.store import checks, figures
 from placement_sched.store.checks import Invariant, VerificationResult, Violation
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
+from placement_sched.store.compute.hosts import map_trees
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
 _PROVIDER = "provider {name} ({provider})"
@@ -280,7 +282,15 @@ class CloudFault(Enum):
     )
     PROVIDER_WITHOUT_NODE = (
         "root providers without a compute node, so that nothing is placed there",
-        "if their hosts are gone for good: openstack resource provider delete",
+        "if their hosts are gone for good, also from Zun: openstack resource provider delete",
+    )
+    PROVIDER_IN_USE = (
+        "root providers without a compute node but with allocations",
+        "find the owners of the allocations: openstack resource provider show --allocations UUID",
+    )
+    PROVIDER_OF_OTHER_SERVICE = (
+        "root providers that are no hosts of nova, by their resource classes",
+        "leave them to the service that made them",
     )
     AGGREGATE_LACKS_HOSTS = (
         "host aggregates with hosts that their provider aggregates lack",
@@ -422,10 +432,28 @@ def _check_providers(
         return
     shared = traits.map_providers(connection, [SHARES]).get(SHARES, frozenset())
     excluded = {node.uuid for node in nodes} | shared
-    for provider in providers.values():
-        is_unread = not {provider.uuid, provider.name}.isdisjoint(unread)
-        if provider.parent_uuid is None and provider.uuid not in excluded and not is_unread:
-            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{provider.name} ({provider.uuid})"
+    roots = [
+        provider
+        for provider in providers.values()
+        if provider.parent_uuid is None
+        and provider.uuid not in excluded
+        and {provider.uuid, provider.name}.isdisjoint(unread)
+    ]
+    yield from _check_roots_without_node(connection, roots)
+
+
+def _check_roots_without_node(
+    connection: Connection, roots: Sequence[Provider]
+) -> Iterator[tuple[CloudFault, str]]:
+    trees = map_trees(connection, [root.id for root in roots])
+    for root in roots:
+        tree = trees.get(root.id, ())
+        if owner := find_owner(tree):
+            yield CloudFault.PROVIDER_OF_OTHER_SERVICE, f"{root.name} ({root.uuid}, {owner})"
+        elif any(provider.used for provider in tree):
+            yield CloudFault.PROVIDER_IN_USE, f"{root.name} ({root.uuid})"
+        else:
+            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{root.name} ({root.uuid})"
 
 
 def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:

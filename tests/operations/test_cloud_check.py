@@ -100,6 +100,82 @@ def test_cloud_check_ignores_a_sharing_provider_without_node(cloud):
     assert find_mismatches(cloud) == {}
 
 
+def add_root(app, name, classes, child_classes=(), used=()):
+    """Create a root provider, perhaps with a child, and allocate a unit of classes."""
+    uuids = [uuid_of(name), uuid_of(f"{name}_child")]
+    for uuid, parent, inventories in zip(
+        uuids, (None, uuids[0]), (classes, child_classes), strict=True
+    ):
+        if parent and not inventories:
+            continue
+        body = {"name": uuid if parent else name, "uuid": uuid, "parent_provider_uuid": parent}
+        app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+        for resource_class in inventories:
+            if resource_class.startswith("CUSTOM_"):
+                path = f"/placement/resource_classes/{resource_class}"
+                app.put(path, headers=LATEST_HEADERS)
+        stock = {resource_class: {"total": 8} for resource_class in inventories}
+        body = {"inventories": stock, "resource_provider_generation": 0}
+        path = f"/placement/resource_providers/{uuid}/inventories"
+        app.put_json(path, body, headers=LATEST_HEADERS)
+    for resource_class in used:
+        provider = uuids[resource_class in child_classes]
+        body = {
+            "allocations": {provider: {"resources": {resource_class: 1}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
+            "consumer_type": "CONTAINER",
+        }
+        path = f"/placement/allocations/{uuid_of(name + resource_class)}"
+        app.put_json(path, body, headers=LATEST_HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("classes", "more", "kind", "note"),
+    [
+        (["VCPU", "MEMORY_MB", "DISK_GB"], {}, CloudFault.PROVIDER_WITHOUT_NODE, ""),
+        (["VCPU", "CUSTOM_PCI_8086_1572"], {}, CloudFault.PROVIDER_WITHOUT_NODE, ""),
+        (["VCPU", "MEMORY_MB"], {"used": ["VCPU"]}, CloudFault.PROVIDER_IN_USE, ""),
+        (["VCPU"], {"child_classes": ["VGPU"], "used": ["VGPU"]}, CloudFault.PROVIDER_IN_USE, ""),
+        (
+            ["IPV4_ADDRESS"],
+            {"used": ["IPV4_ADDRESS"]},
+            CloudFault.PROVIDER_OF_OTHER_SERVICE,
+            ", a segment of Neutron",
+        ),
+        (
+            ["CUSTOM_BAREMETAL_GOLD"],
+            {},
+            CloudFault.PROVIDER_OF_OTHER_SERVICE,
+            ", a node of Ironic, with CUSTOM_BAREMETAL_GOLD",
+        ),
+        (
+            ["VCPU"],
+            {"child_classes": ["FPGA"]},
+            CloudFault.PROVIDER_OF_OTHER_SERVICE,
+            ", devices of Cyborg",
+        ),
+        (
+            ["NET_BW_EGR_KILOBIT_PER_SEC"],
+            {},
+            CloudFault.PROVIDER_OF_OTHER_SERVICE,
+            ", an agent of Neutron",
+        ),
+        (
+            ["VCPU", "CUSTOM_LICENSE", "SRIOV_NET_VF"],
+            {},
+            CloudFault.PROVIDER_OF_OTHER_SERVICE,
+            ", with CUSTOM_LICENSE, SRIOV_NET_VF, not of nova",
+        ),
+    ],
+)
+def test_cloud_check_advises_to_delete_only_unused_roots_of_nova(cloud, classes, more, kind, note):
+    add_root(cloud, "root", classes, **more)
+    assert find_mismatches(cloud) == {kind: (1, (f"root ({uuid_of('root')}{note})",))}
+    assert ("delete" in kind.fix) is (kind is CloudFault.PROVIDER_WITHOUT_NODE)
+
+
 def test_cloud_check_reports_differing_provider_aggregates(cloud):
     aggregate = cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "racks"}}, headers=COMPUTE_HEADERS
