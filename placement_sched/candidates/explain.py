@@ -34,6 +34,7 @@ from placement_sched.candidates.explain_stages import (
     Stage,
     StageOutcome,
     build_rejections,
+    format_rules,
     read_names,
 )
 from placement_sched.candidates.near_misses import (
@@ -445,12 +446,13 @@ class _Trees:
         ]
 
     def select_counted(self) -> NDArray[np.bool_]:
-        uses, candidate_roots = self.checked.uses, self.run.roots_with_candidates
-        counted = ~uses.has_sharing_root
-        for tree in np.flatnonzero(uses.has_sharing_root).tolist():
-            uuid = uses.root_uuids[tree]
-            counted[tree] = uuid in self.node_names or uuid in candidate_roots
-        return counted
+        """Return a mask of the trees of hosts, or of all trees without any compute node."""
+        uses = self.checked.uses
+        if not self.node_names and not uses.has_sharing_root.any():
+            return np.ones(len(uses), np.bool_)
+        names, candidates = self.node_names, self.run.roots_with_candidates
+        is_host = np.array([uuid in names or uuid in candidates for uuid in uses.root_uuids])
+        return is_host if self.node_names else is_host | ~uses.has_sharing_root
 
     def list_visible(
         self, trees: Sequence[int], view: reports.ExplanationView
@@ -544,7 +546,7 @@ class _Trees:
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)
             rejected.append(reports.Rejected(host, node, reason, changes))
-        detail = _format_rules(self.run.search)
+        detail = format_rules(self.run.search)
         return reports.StepReport("combination", detail, before, after, tuple(rejected))
 
 
@@ -552,17 +554,21 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     """Report the trees that each constraint of a search rejects.
 
     Each tree counts once, for the first constraint that rejects it. If more trees can serve than
-    have candidates, the last step is ``limit``. A tree without a compute node is listed by the name
-    of its root.
+    have candidates, the last step is ``limit``. Trees without a compute node count only if there
+    is no compute node. Otherwise ``other_roots`` names them, if no constraint on resources rejects
+    them and they are no sharing providers.
     """
     trees = _Trees(run)
     checked, counts = trees.checked, trees.select_counted()
+    is_other = ~counts & ~checked.uses.has_sharing_root
     outcomes, _ = checked.evaluate_stages()
     visible = []
     total = count_before = int(counts.sum())
     sizes = []
     is_remaining = counts
     for outcome in outcomes:
+        if outcome.stage.kind == "resources":
+            is_other[outcome.rejected] = False
         removed = outcome.rejected[counts[outcome.rejected]]
         is_remaining[removed] = False
         sizes.append((count_before, count_before - len(removed)))
@@ -597,6 +603,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
         hosts=len(candidate_roots),
         steps=tuple(steps),
         nearest_misses=misses,
+        other_roots=tuple(name for name, _ in trees.list_names(np.flatnonzero(is_other).tolist())),
     )
 
 
@@ -675,7 +682,7 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]
         is_remaining[removed] = False
     remaining = np.flatnonzero(is_remaining)
     if len(remaining):
-        combination = ("combination", _format_rules(run.search))
+        combination = ("combination", format_rules(run.search))
         steps.append((combination, remaining[~trees.can_serve(remaining)]))
     for name, removed in steps:
         if nodes := [uuid for uuid in uuids[removed].tolist() if uuid in trees.node_names]:
@@ -691,10 +698,3 @@ def list_near_misses(run: SearchRun) -> reports.NearMisses:
     if run.candidates.limited and not run.search.is_single_provider:
         return reports.NearMisses()
     return _Trees(run).find_near_misses()
-
-
-def _format_rules(search: Search) -> str:
-    query = search.query
-    rules = ["group_policy=isolate"] if query.isolates else []
-    rules += [f"same_subtree={','.join(suffixes)}" for suffixes in query.same_subtrees]
-    return " ".join(rules)

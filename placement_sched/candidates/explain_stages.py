@@ -613,3 +613,11 @@ def _find_fitting_amounts(
     smallest += -smallest % step
     above[uses] = np.where(smallest <= max_amount, smallest, 0)
     return below, above
+
+
+def format_rules(search: Search) -> str:
+    """Return the rules of a search about the combination of its groups."""
+    query = search.query
+    rules = ["group_policy=isolate"] if query.isolates else []
+    rules += [f"same_subtree={','.join(suffixes)}" for suffixes in query.same_subtrees]
+    return " ".join(rules)

@@ -198,7 +198,8 @@ class CandidatesReport:
     ``query`` is the exact query string of ``GET /allocation_candidates``, or empty if no query was
     built. ``providers`` is the number of root providers before the first step, and ``hosts`` the
     number of hosts with candidates. ``fallback`` is the report of the second query, which requests
-    pinned CPUs as VCPU.
+    pinned CPUs as VCPU. ``other_roots`` names root providers that are no hosts, but have the
+    resources.
     """
 
     query: str
@@ -207,6 +208,7 @@ class CandidatesReport:
     steps: tuple[StepReport, ...] = ()
     nearest_misses: NearMisses = field(default_factory=NearMisses)
     fallback: Self | None = None
+    other_roots: tuple[str, ...] = ()
 
     @property
     def obstacle(self) -> Obstacle:

@@ -32,7 +32,7 @@ from placement_sched.model.explanation import (
     RoomReport,
     StepReport,
 )
-from placement_sched.model.names import suggest_name
+from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats, get_request_stats
 from placement_sched.scheduler.host_manager import build_host_states
@@ -149,9 +149,21 @@ def build_funnel(
         warnings=(
             *searches.ignored,
             *unknown,
+            *_describe_other_roots(candidates),
             *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
         ),
     )
+
+
+def _describe_other_roots(report: CandidatesReport) -> Iterator[IneffectiveKey]:
+    """Yield a warning about root providers that are no hosts."""
+    if roots := sorted(report.other_roots):
+        verb = "root provider has" if len(roots) == 1 else "root providers have"
+        detail = (
+            f"{len(roots):,} {verb} the resources but no compute node, so that no instance is "
+            f"placed there: {shorten_names(roots)}"
+        )
+        yield IneffectiveKey(COMPUTE_NODES, "providers", detail)
 
 
 def _build_candidates_report(

@@ -8,7 +8,9 @@ import pytest
 
 from placement_sched.scheduler.explain import funnel
 from placement_sched.scheduler.explain.funnel import summarize_funnel
-from tests.support.scheduling import explain_request, make_report, make_spec
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import explain_request, make_flavor, make_report, make_spec
+from tests.support.versions import LATEST_HEADERS
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,30 @@ def test_funnel_summary_has_the_stages_that_removed_hosts():
     funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
     assert summarize_funnel(funnel) == "300 > resources 106 > ComputeFilter 100"
     assert summarize_funnel({"allocation_candidates": None, "filters": []}) == ""
+
+
+def test_roots_without_compute_node_are_no_hosts_and_no_near_miss(sqlite_app):
+    reports = [make_report(name, memory_mb=1024) for name in ("cn1", "cn2")]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    large = {"MEMORY_MB": {"total": 65536}, "VCPU": {"total": 64}, "DISK_GB": {"total": 1000}}
+    segment = {"IPV4_ADDRESS": {"total": 200}}
+    for name, inventories in (("old2", large), ("old1", large), ("segment", segment)):
+        body = {"name": name, "uuid": uuid_of(name)}
+        sqlite_app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+        path = f"/placement/resource_providers/{uuid_of(name)}/inventories"
+        body = {"inventories": inventories, "resource_provider_generation": 0}
+        sqlite_app.put_json(path, body, headers=LATEST_HEADERS)
+    flavor = make_flavor(memory_mb=4096, extra_specs={"trait:HW_CPU_X86_AVX2": "required"})
+    explained = explain_request(sqlite_app, make_spec(flavor=flavor))["funnel"]
+    candidates = explained["allocation_candidates"]
+    assert (candidates["providers"], candidates["hosts"]) == (2, 0)
+    assert [miss["hosts"] for miss in candidates["nearest_misses"]] == [2]
+    assert "MEMORY_MB" in str(candidates["nearest_misses"])
+    assert explained["warnings"] == [
+        {
+            "key": "compute_nodes",
+            "source": "providers",
+            "detail": "2 root providers have the resources but no compute node, so that no "
+            "instance is placed there: old1, old2",
+        }
+    ]
