@@ -332,6 +332,10 @@ def _group_orphans(rows: Iterable[Allocation], names: Mapping[str, str]) -> list
     ]
 
 
+#: Extra specs of devices, of which nova-manage heals no allocations either.
+_UNHEALABLE_SPECS = frozenset({"resources:VGPU", "accel:device_profile"})
+
+
 class HealOutcome(Enum):
     """Outcome of healing the allocations of an instance."""
 
@@ -532,4 +536,9 @@ def _compute_requested_amounts(instance: Instance, decision: Decision | None) ->
     )
     if not requested:
         raise Invalid("its flavor requests no resources")
+    for key in sorted(_UNHEALABLE_SPECS & (flavor.get("extra_specs") or {}).keys()):
+        raise Invalid(
+            f"its flavor has {key}, and the devices of the instance are not recorded: allocate "
+            "them by openstack resource provider allocation set"
+        )
     return requested

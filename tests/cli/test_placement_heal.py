@@ -77,6 +77,23 @@ def test_healed_allocations_have_amounts_of_the_extra_specs(sqlite_cloud):
     assert sqlite_cloud.read_allocations(1) == {CN1_UUID: {"MEMORY_MB": 4, "DISK_GB": 6}}
 
 
+@pytest.mark.parametrize(("swap", "disk"), [(0, 8), (1, 9), (1024, 9), (1025, 10), (4096, 12)])
+def test_healed_disk_has_root_ephemeral_and_swap_in_whole_gb(sqlite_cloud, swap, disk):
+    flavor = {**FLAVOR, "root_gb": 5, "ephemeral_gb": 3, "swap": swap}
+    sqlite_cloud.record(1, flavor=flavor)
+    assert heal_and_get_status(sqlite_cloud) == 0
+    assert sqlite_cloud.read_allocations(1)[CN1_UUID]["DISK_GB"] == disk
+
+
+@pytest.mark.parametrize("key", ["resources:VGPU", "accel:device_profile"])
+def test_heal_allocations_fails_for_devices_as_nova_manage(sqlite_cloud, key):
+    sqlite_cloud.record(1, flavor={**FLAVOR, "extra_specs": {key: "1"}})
+    (result,) = sqlite_cloud.document("heal_allocations")["instances"]
+    assert result["outcome"] == "failed"
+    assert f"its flavor has {key}, and the devices" in result["reason"]
+    assert sqlite_cloud.read_allocations(1) == {}
+
+
 def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(sqlite_cloud):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
