@@ -446,7 +446,7 @@ class _Trees:
         ]
 
     def select_counted(self) -> NDArray[np.bool_]:
-        """Return a mask of the trees of hosts, or of all trees without any compute node."""
+        """Return a mask of the trees of hosts (without compute nodes: of all)."""
         uses = self.checked.uses
         if not self.node_names and not uses.has_sharing_root.any():
             return np.ones(len(uses), np.bool_)

@@ -359,8 +359,8 @@ def _print_plan_parts(plan: Json, console: Console) -> None:
 
 
 def _summarize_plan(plan: Json) -> str:
-    others = describe_other_consumers(plan.get("other_consumers", ()))
-    return f"{_summarize_moves(plan)}\n{others}" if others else _summarize_moves(plan)
+    note = describe_other_consumers(plan.get("other_consumers", ()))
+    return f"{_summarize_moves(plan)}\n{note}" if note else _summarize_moves(plan)
 
 
 def _summarize_moves(plan: Json) -> str:

@@ -218,7 +218,7 @@ class OtherConsumer:
     resources: Mapping[str, int]
 
     def as_json(self) -> Json:
-        """Return the consumer as a JSON object, with an unknown type as in placement."""
+        """Return the consumer as a JSON object, with placement's unknown type."""
         return {
             "host": self.host,
             "uuid": self.uuid,

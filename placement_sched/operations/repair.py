@@ -332,7 +332,7 @@ def _group_orphans(rows: Iterable[Allocation], names: Mapping[str, str]) -> list
     ]
 
 
-#: Extra specs of devices, of which nova-manage heals no allocations either.
+#: Extra specs of devices. nova-manage heals no allocations of flavors with these specs either.
 _UNHEALABLE_SPECS = frozenset({"resources:VGPU", "accel:device_profile"})
 
 

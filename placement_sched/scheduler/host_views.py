@@ -324,7 +324,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.map_trees(connection, roots)
         vms = [vm for vm in instances.list_by_hosts(connection, [host]) if vm.host == host]
-        others = list_other_consumers(connection, {host})
+        consumers = list_other_consumers(connection, {host})
         cells_by_uuid = {
             canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(connection)
         }
@@ -352,7 +352,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
             if node.uuid in reports
         ],
         "instances": [_build_instance_view(instance) for instance in vms],
-        "other_consumers": [consumer.as_json() for consumer in others],
+        "other_consumers": [consumer.as_json() for consumer in consumers],
     }
 
 

@@ -220,8 +220,8 @@ class _MoveSearch:
         """
         loads = self._map_loads()
         by_host = self._group_instances(loads)
-        others = list_other_consumers(self.simulation.connection, None)
-        occupied = {consumer.host for consumer in others}
+        consumers = list_other_consumers(self.simulation.connection, None)
+        occupied = {consumer.host for consumer in consumers}
         empty = sorted(set(loads) - by_host.keys() - occupied)
         emptied: list[str] = []
         filled: set[str] = set()
@@ -237,7 +237,7 @@ class _MoveSearch:
                 emptied.append(host)
                 filled.update(move.host for move in result.moves)
                 moves += [(move, f"empties {host}") for move in result.moves]
-        note = describe_other_consumers([consumer.as_json() for consumer in others])
+        note = describe_other_consumers([consumer.as_json() for consumer in consumers])
         note = note and f". {note}"
         if not emptied:
             return Advice(False, f"no host can be emptied{note}")

@@ -101,7 +101,7 @@ def test_cloud_check_ignores_a_sharing_provider_without_node(cloud):
 
 
 def add_root(app, name, classes, child_classes=(), used=()):
-    """Create a root provider, perhaps with a child, and allocate a unit of classes."""
+    """Create a root provider with inventories and allocations."""
     uuids = [uuid_of(name), uuid_of(f"{name}_child")]
     for uuid, parent, inventories in zip(
         uuids, (None, uuids[0]), (classes, child_classes), strict=True

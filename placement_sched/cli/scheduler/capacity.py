@@ -268,10 +268,10 @@ def _print_failover(answer: Json, console: Console) -> None:
     console.print(Text(f"If a {failing} fails: {states}"))
     if answer["bound"]:
         console.print(Text(f"Not exact: {answer['bound']}"), soft_wrap=True)
-    others = answer.get("other_consumers") or {"consumers": 0}
-    if others["consumers"]:
-        consumers = format_count(others["consumers"], "other consumer")
-        hosts = format_count(others["hosts"], "host")
+    counts = answer.get("other_consumers") or {"consumers": 0}
+    if counts["consumers"]:
+        consumers = format_count(counts["consumers"], "other consumer")
+        hosts = format_count(counts["hosts"], "host")
         console.print(Text(f"Not counted: {consumers} on {hosts}, which nova does not evacuate"))
     if answer["failures"]:
         table = make_table("Fails", "Instances", "Nowhere to go", "Lacking")

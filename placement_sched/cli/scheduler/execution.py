@@ -184,9 +184,9 @@ def execute_plan(
     }
     run = scheduler.post("plan_runs", body=body)
     status = _carry_out(arguments, scheduler, nova, run, executor)
-    others = describe_other_consumers(plan.get("other_consumers", ()))
-    if others and is_report(arguments):
-        print_line(others)
+    note = describe_other_consumers(plan.get("other_consumers", ()))
+    if note and is_report(arguments):
+        print_line(note)
     return status
 
 

@@ -298,7 +298,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
         loads, instances = read_loads(connection)
-        others = list_other_consumers(connection, None)
+        other_consumers = list_other_consumers(connection, None)
     # At most all hosts or domains can fail.
     number = min(query.host_failures, len(domains) or 1)
     sets, bounds = comb(len(domains), number), list[str]()
@@ -334,8 +334,8 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
         "failures": [each.as_json() for each in reported[:MAX_REPORTED_FAILURES]],
         "remaining": remaining,
         "other_consumers": {
-            "consumers": len(others),
-            "hosts": len({consumer.host for consumer in others}),
+            "consumers": len(other_consumers),
+            "hosts": len({consumer.host for consumer in other_consumers}),
         },
         "exact": not bounds,
         "bound": ". ".join(bounds) or None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers with allocations on hosts that are not recorded as instances there."""
+"""Consumers with allocations on hosts that are not instances there."""
 
 from collections.abc import Collection
 from typing import Any

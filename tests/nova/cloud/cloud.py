@@ -98,6 +98,10 @@ class Cloud:
             f"{scheduler.name} is up", lambda: self.read_services_by_host("nova-scheduler"), self
         )
 
+    def heal_with_nova_manage(self) -> None:
+        """Create missing allocations with nova-manage placement heal_allocations."""
+        self._make_peer_program("heal", PEER_FOLDER / "prepare.py", "heal", self.nova_conf).run()
+
     def request_compute_api(self, method: str, path: str, body: Any = None) -> Any:
         return self._request_json(
             method, self.addresses.compute_api + path, body, f"compute {COMPUTE_VERSION}"
