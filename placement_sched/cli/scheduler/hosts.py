@@ -188,8 +188,8 @@ def _print_host(host: Json, console: Console) -> None:
         for consumer in host["other_consumers"]:
             amounts = consumer["resources"].items()
             resources = ", ".join(f"{name} {format_amount(name, used)}" for name, used in amounts)
-            cells = (consumer["uuid"], consumer["type"], consumer["project_id"], resources)
-            table.add_row(*(Text(str(cell or "-")) for cell in cells))
+            facts = (consumer["uuid"], consumer["type"], consumer["project_id"], resources)
+            table.add_row(*(Text(str(fact or "-")) for fact in facts))
         console.print(table)
 
 

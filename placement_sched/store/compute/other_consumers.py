@@ -57,6 +57,8 @@ def list_other_consumers(
         rows = list(sql.select_in_batches(connection, _AMOUNTS, _HOST, sorted(hosts)))
     amounts = sql.nest_rows((tuple(row[:4]), row[4], int(row[5])) for row in rows)
     return [
-        OtherConsumer(*facts, resources=dict(sorted(resources.items())))
-        for facts, resources in sorted(amounts.items(), key=lambda item: item[0][:2])
+        OtherConsumer(host, uuid, consumer_type, project_id, dict(sorted(resources.items())))
+        for (host, uuid, consumer_type, project_id), resources in sorted(
+            amounts.items(), key=lambda item: item[0][:2]
+        )
     ]
