@@ -271,6 +271,8 @@ instances = define_uuid_table(
     Column("launched_at", sa.DateTime),
     Column("metadata", LongText),
     Column("system_metadata", LongText),
+    # What scheduling the instance again needs, as JSON. Null: unknown.
+    Column("request", LongText),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
     Index("sched_instances_project_id_idx", "project_id", "created_at"),

@@ -22,7 +22,8 @@ from placement_sched.model.request_spec import RequestSpec
 class Instance:
     """A recorded instance, with the flavor and image of its request.
 
-    ``metadata`` and ``system_metadata`` are None if they were not read.
+    ``metadata``, ``system_metadata`` and ``request`` are None if they were not read. ``request`` is
+    built by :mod:`placement_sched.model.instance_request`.
     """
 
     uuid: str
@@ -42,6 +43,7 @@ class Instance:
     launched_at: datetime | None = None
     metadata: Mapping[str, str | None] | None = None
     system_metadata: Mapping[str, str | None] | None = None
+    request: Mapping[str, Any] | None = None
 
 
 class InstanceMetadata(NamedTuple):

@@ -16,7 +16,7 @@ from placement_sched.db.sql import group_rows, nest_rows, split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
-from placement_sched.model.decision import Decision
+from placement_sched.model.document import Document
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import (
@@ -30,7 +30,6 @@ from placement_sched.model.retry import call_with_retries
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.request_groups import compute_flavor_amounts
-from placement_sched.store import decisions
 from placement_sched.store.checks import filter_orphans, find_allocated_elsewhere, list_orphans
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
@@ -475,8 +474,8 @@ class Healer:
             rows = allocations.list_by_consumers(connection, [uuid])
             nodes = compute_nodes.map_uuids_by_name(connection, {instance.host or ""})
             node = nodes.get((instance.host or "", instance.node or ""))
-            decision = decisions.map_by_instance(connection, [uuid]).get(uuid)
-            result, claim = self._plan(instance, rows, node, decision)
+            request = instances.map_requests(connection, [uuid]).get(uuid)
+            result, claim = self._plan(instance, rows, node, request)
             return result, [] if claim is None else [claim]
         return None, []
 
@@ -485,7 +484,7 @@ class Healer:
         instance: Instance,
         rows: Sequence[Allocation],
         node: str | None,
-        decision: Decision | None,
+        request: Document | None,
     ) -> tuple[Healing, ConsumerClaim | None]:
         end = partial(Healing, instance=instance.uuid)
         if reason := self._find_reason_to_skip(instance, rows):
@@ -497,7 +496,7 @@ class Healer:
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None
         else:
             try:
-                amounts = {node: _compute_requested_amounts(instance, decision)}
+                amounts = {node: _compute_requested_amounts(instance, request)}
             except Invalid as wrong:
                 return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
         claim = ConsumerClaim(
@@ -526,11 +525,11 @@ class Healer:
         return None
 
 
-def _compute_requested_amounts(instance: Instance, decision: Decision | None) -> dict[str, int]:
+def _compute_requested_amounts(instance: Instance, request: Document | None) -> dict[str, int]:
     flavor = instance.flavor
     if flavor is None or not {"vcpus", "memory_mb"} & flavor.keys():
         raise Invalid("its flavor is unknown")
-    boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
+    boot_from_volume = bool((request or {}).get("is_bfv"))
     requested = dict(
         compute_flavor_amounts(Flavor.from_document(flavor), boot_from_volume=boot_from_volume)
     )

@@ -24,6 +24,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import SELECT, Decision, SchedulingResult
 from placement_sched.model.instance import Instance
+from placement_sched.model.instance_request import select_request
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import get_request_stats
@@ -317,6 +318,7 @@ def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation
 
 def _build_instances(run: SchedulingRun, decision: Decision) -> list[Instance]:
     spec, body = run.request.spec, decision.request
+    request = select_request(body)
     return [
         Instance(
             uuid=uuid,
@@ -331,6 +333,7 @@ def _build_instances(run: SchedulingRun, decision: Decision) -> list[Instance]:
             image=body.get("image"),
             server_group=run.request.joined_group,
             decision_uuid=decision.uuid,
+            request=request,
         )
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)
     ]

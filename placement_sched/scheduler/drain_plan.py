@@ -22,6 +22,7 @@ from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import BUILDING, OFFLOADED, Instance, find_move_obstacle
+from placement_sched.model.instance_request import build_request_document
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.decisions import make_decision
@@ -31,24 +32,12 @@ from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
-from placement_sched.store import decisions, simulated_changes
+from placement_sched.store import simulated_changes
 from placement_sched.store.compute import cells, host_aggregates, instances, server_groups
 from placement_sched.store.compute.other_consumers import list_other_consumers
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulated_changes import SimulatedAllocation
 
-#: Keys of the original request that still apply when an instance moves.
-_REUSED_KEYS = (
-    "availability_zone",
-    "scheduler_hints",
-    "requested_resources",
-    "request_level_params",
-    "requested_networks",
-    "network_metadata",
-    "is_bfv",
-)
-#: Keys that were derived from the original flavor.
-_FLAVOR_KEYS = ("numa_topology", "pci_requests")
 _NO_FLAVOR = "its flavor is not recorded"
 
 
@@ -147,26 +136,11 @@ def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
 
 
 def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
-    requests = decisions.map_requests_by_instance(connection, [record.uuid for record in records])
-    return [MovingInstance(row, _build_request(row, requests.get(row.uuid, {}))) for row in records]
-
-
-def _build_request(record: Instance, body: Mapping[str, Any]) -> Json:
-    keys: tuple[str, ...] = _REUSED_KEYS
-    old = body.get("flavor")
-    if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
-        keys = (*_REUSED_KEYS, *_FLAVOR_KEYS)
-    document = {name: body[name] for name in keys if name in body}
-    hints = {**(document.get("scheduler_hints") or {})}
-    hints.pop("group", None)
-    return {
-        **document,
-        "scheduler_hints": hints,
-        "project_id": record.project_id,
-        "user_id": record.user_id,
-        "flavor": record.flavor,
-        "image": record.image,
-    }
+    requests = instances.map_requests(connection, [record.uuid for record in records])
+    return [
+        MovingInstance(record, build_request_document(record, requests.get(record.uuid)))
+        for record in records
+    ]
 
 
 @dataclass(slots=True)

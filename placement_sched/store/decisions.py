@@ -52,7 +52,7 @@ from placement_sched.model.decision import (
     PlacedInstance,
     RecordedFunnel,
 )
-from placement_sched.model.document import Document, to_storable
+from placement_sched.model.document import to_storable
 from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 
 _SHADOW_COLUMNS = shadow_results.c
@@ -323,15 +323,6 @@ def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str,
         connection, select(decisions), _COLUMNS.uuid, set(placed_by.values())
     )
     loaded = {row.uuid: _build_decision(row) for row in rows}
-    return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
-
-
-def map_requests_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
-    """Map the uuids of instances to the requests that placed them."""
-    placed_by = _map_decision_uuids(connection, uuids)
-    query = select(_COLUMNS.uuid, _COLUMNS.request)
-    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(placed_by.values()))
-    loaded: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 

@@ -18,6 +18,7 @@ from tests.support.repairs import (
     build_consumer_uuid,
 )
 from tests.support.reports import node_uuid
+from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +95,9 @@ def test_heal_allocations_fails_for_devices_as_nova_manage(sqlite_cloud, key):
     assert sqlite_cloud.read_allocations(1) == {}
 
 
-def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(sqlite_cloud):
+def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(
+    sqlite_cloud, sqlite_database
+):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
         {
@@ -106,6 +109,7 @@ def test_healed_allocations_of_a_volume_backed_instance_have_no_root_disk(sqlite
         },
     )
     sqlite_cloud.app.delete(f"/placement/allocations/{build_consumer_uuid(1)}")
+    execute_statements(sqlite_database, "DELETE FROM sched_decisions")
     assert heal_and_get_status(sqlite_cloud) == 0
     ((_, amounts),) = sqlite_cloud.read_allocations(1).items()
     assert amounts == {**FLAVOR_RESOURCES, "DISK_GB": 1}

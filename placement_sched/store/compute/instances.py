@@ -27,7 +27,7 @@ from placement_sched.db.tables import (
 from placement_sched.errors import NotFound
 from placement_sched.limits import MAX_ID_CHARACTERS
 from placement_sched.model.aggregates import ZONE_KEY
-from placement_sched.model.document import to_storable
+from placement_sched.model.document import Json, to_storable
 from placement_sched.model.instance import (
     POWER_STATES,
     STATUSES,
@@ -46,12 +46,14 @@ _KEY = ("uuid",)
 _DERIVED = ("flavor_digest", "flavorid", "image_id")
 #: Large columns, which are read separately.
 _METADATA = InstanceMetadata._fields
-_INSTANCES = select(*(column for column in _COLUMNS if column.name not in _METADATA))
+_LARGE = {*_METADATA, "request"}
+_INSTANCES = select(*(column for column in _COLUMNS if column.name not in _LARGE))
+#: Columns that a new record changes only if it has a value.
+_OPTIONAL = ("decision_uuid", "request")
 _RECORDED = tuple(
     attribute.name
     for attribute in fields(Instance)
-    if attribute.name not in {"uuid", "decision_uuid", *_METADATA}
-    and not attribute.name.endswith("_at")
+    if attribute.name not in {"uuid", *_OPTIONAL, *_METADATA} and not attribute.name.endswith("_at")
 )
 #: All statuses that a server can have.
 _STATUSES = frozenset(
@@ -134,6 +136,13 @@ def map_hosts(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     """Map the uuids of recorded instances with a host to their hosts."""
     query = select(_COLUMNS.uuid, _COLUMNS.host).where(_COLUMNS.host.is_not(None))
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, uuids)))
+
+
+def map_requests(connection: Connection, uuids: Iterable[str]) -> dict[str, Json]:
+    """Map the uuids of instances with a recorded request to the request."""
+    query = select(_COLUMNS.uuid, _COLUMNS.request).where(_COLUMNS.request.is_not(None))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
+    return {uuid: orjson.loads(text) for uuid, text in rows}
 
 
 class MetadataReader:
@@ -234,18 +243,22 @@ def record(
 ) -> None:
     """Create or replace the records of instances.
 
-    The recorded decision of an instance stays unless the new record names a decision. The metadata
-    stay unless ``with_metadata`` is set.
+    The recorded decision and request of an instance stay unless the new record has others. The
+    metadata stay unless ``with_metadata`` is set.
     """
     metadata = _METADATA if with_metadata else ()
     changing = [*_RECORDED, *_DERIVED, *metadata, "updated_at"]
     # Instances share flavors and images, so each is serialized only once.
-    parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
-    shared = {id(part): part for part in parts}
+    parts = (part for each in recorded for part in (each.flavor, each.image, each.request))
+    shared = {id(part): part for part in parts if part is not None}
     texts = {key: to_storable(part) for key, part in shared.items()}
     latest = {instance.uuid: instance for instance in recorded}.values()
-    for has_decision, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
-        records = (i for i in latest if (i.decision_uuid is not None) is has_decision)
+    by_columns = sql.group_rows(
+        (tuple(name for name in _OPTIONAL if getattr(instance, name) is not None), instance)
+        for instance in latest
+    )
+    for optional, records in by_columns.items():
+        names = [*changing, *optional]
         for batch in sql.split_batches(records, _BATCH_SIZE):
             rows = [
                 _build_row(instance, texts, now)
@@ -383,11 +396,11 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
 
 
 def _build_row(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict[str, Any]:
-    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
+    row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, *_OPTIONAL)}
     flavor, image = row["flavor"] or {}, row["image"] or {}
     row["flavorid"] = find_storable_id(flavor.get("flavorid"), flavor.get("id"))
     row["image_id"] = find_storable_id(image.get("id"))
-    for name in ("flavor", "image"):
+    for name in ("flavor", "image", "request"):
         row[name] = None if row[name] is None else texts[id(row[name])]
     return {**row, "flavor_digest": None, "created_at": now, "updated_at": now}
 

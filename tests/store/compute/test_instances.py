@@ -80,10 +80,14 @@ def test_instance_record_without_metadata_keeps_the_stored_metadata(database):
         assert reader.read(node_uuid(2)) == ({}, {})
 
 
-def test_update_of_an_instance_keeps_creation_time_and_decision(database):
-    record_instances(database, build_instance(decision_uuid=node_uuid(8), vm_state="building"))
+def test_update_of_an_instance_keeps_creation_time_decision_and_request(database):
+    request = {"availability_zone": "az1", "scheduler_hints": {"é": ["ü"]}}
+    placed = build_instance(decision_uuid=node_uuid(8), vm_state="building", request=request)
+    record_instances(database, placed, build_instance(2))
     record_instances(database, build_instance(host="cn2"), now=HALF_MINUTE_LATER)
     found = read_instance(database)
+    both = [node_uuid(1), node_uuid(2)]
+    assert run_query(database, instances.map_requests, both) == {node_uuid(1): request}
     assert (found.host, found.vm_state, found.decision_uuid) == ("cn2", None, node_uuid(8))
     assert (found.created_at, found.updated_at) == (NOW, HALF_MINUTE_LATER)
     record_instances(database, build_instance(decision_uuid=node_uuid(9)), build_instance(2))
