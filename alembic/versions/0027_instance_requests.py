@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add the requests of instances, from which they are scheduled again.
+"""Add the requests of instances, to schedule them again.
 
-The request of an existing instance stays null, which means unknown, until ``nova sync`` reads it.
+Null means unknown: ``nova sync`` completes the existing instances of a nova.
 
 Revision: 0027, after 0026.
 """

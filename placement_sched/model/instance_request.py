@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request of an instance, recorded with it, from which it is scheduled again."""
+"""Recorded requests of instances, used to schedule them again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -71,7 +71,7 @@ def build_request_document(record: Instance, request: Document | None) -> Json:
 
 
 def find_unknown_facts(record: Instance, request: Document | None) -> tuple[str, ...]:
-    """Return the keys of :data:`FACTS` that are not known of an instance."""
+    """Return the keys of :data:`FACTS` that are unknown for an instance."""
     is_image_unknown = record.image is not None and record.image.keys() == {"id"}
     return tuple(
         name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded request of an instance, and the request document made of it."""
+"""Recorded requests of instances, and the documents made of them."""
 
 import pytest
 

@@ -296,7 +296,7 @@ LICENSED_IMAGE = {"id": make_uuid(5), "properties": {"trait:CUSTOM_LICENSED": "r
 
 @pytest.fixture
 def cloud_of_two_kinds(app):
-    """Three hosts: cn1 and cn3 have a zone, a trait and bandwidth, cn2 has the most memory."""
+    """Three hosts: only cn2 lacks zone, trait and bandwidth."""
     sizes = {"cn1": 8, "cn2": 64, "cn3": 16}
     make_cloud_and_get_group_id(app, sizes, ["cn1", "cn3"])
     app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)

@@ -167,6 +167,18 @@ class NovaCloud:
             self.join(group, uuid)
         return uuid
 
+    def add_request_spec(self, uuid: str, **data: Any) -> None:
+        """Add the request spec of an instance as nova stores it."""
+        flavor = json.loads(build_flavor_json())["cur"]
+        values = {"flavor": flavor, "instance_uuid": uuid, "num_instances": 1, **data}
+        spec = build_nova_object("RequestSpec", "1.14", values)
+        self.api.add("request_specs", instance_uuid=uuid, spec=json.dumps(spec))
+
+    def add_root_disk(self, uuid: str, destination: str, cell: str = "one", /) -> None:
+        """Add the root disk of an instance, on a ``volume`` or ``local``."""
+        row = {"instance_uuid": uuid, "boot_index": 0, "destination_type": destination}
+        self.cells[cell].add("block_device_mapping", **row)
+
     def add_aggregate(self, name: str, hosts: tuple[str, ...] = (), **metadata: str) -> int:
         """Add an aggregate and return its id."""
         number = self.api.add("aggregates", uuid=str(uuid4()), name=name)

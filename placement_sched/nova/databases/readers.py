@@ -361,7 +361,8 @@ class NovaInstance(NamedTuple):
 
     ``flavor`` is the digest of the embedded flavor
     (:func:`placement_sched.db.sql.compute_digest`), or None if it was not read. The metadata are
-    JSON, or None if there are none or they were not read. Times are ISO 8601 strings.
+    JSON, or None if there are none or they were not read. ``boots_from_volume`` is None if it was
+    not read. Times are ISO 8601 strings.
     """
 
     uuid: str
@@ -386,6 +387,7 @@ class NovaInstance(NamedTuple):
     flavor: str | None = None
     metadata: str | None = None
     system_metadata: str | None = None
+    boots_from_volume: bool | None = None
 
     @property
     def lives(self) -> bool:
@@ -393,7 +395,7 @@ class NovaInstance(NamedTuple):
         return not self.deleted and not self.hidden
 
 
-_OTHER_TABLES = {"flavor", *InstanceMetadata._fields}
+_OTHER_TABLES = {"flavor", "boots_from_volume", *InstanceMetadata._fields}
 _INSTANCE_COLUMNS = tuple(
     _INSTANCES[name] for name in NovaInstance._fields if name not in _OTHER_TABLES
 )

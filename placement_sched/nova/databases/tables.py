@@ -60,6 +60,10 @@ instance_mappings = _with_times(
     Column("queued_for_delete", Boolean),
 )
 
+request_specs = _with_times(
+    "request_specs", API, Column("instance_uuid", String(36)), *_make_long_text_columns("spec")
+)
+
 aggregates = _with_times("aggregates", API, Column("uuid", String(36)), *_make_text_columns("name"))
 aggregate_hosts = _with_times(
     "aggregate_hosts", API, *_make_text_columns("host"), *_make_integer_columns("aggregate_id")
@@ -147,6 +151,13 @@ instance_metadata, instance_system_metadata = (
 )
 instance_extra = _with_times(
     "instance_extra", CELL, Column("instance_uuid", String(36)), *_make_long_text_columns("flavor")
+)
+block_device_mapping = _with_times(
+    "block_device_mapping",
+    CELL,
+    *_make_integer_columns("deleted", "boot_index"),
+    Column("instance_uuid", String(36)),
+    *_make_text_columns("destination_type"),
 )
 migrations = _with_times(
     "migrations",

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+import orjson
+
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_METADATA_CHARACTERS
@@ -15,6 +17,12 @@ from placement_sched.model.document import to_storable
 from placement_sched.model.instance import InstanceMetadata
 from placement_sched.nova.databases import NovaDatabaseUnavailable, readers
 from placement_sched.nova.databases.readers import Flavors, NovaInstance, RecordedFlavor
+from placement_sched.nova.databases.requests import (
+    NovaRequest,
+    build_request,
+    find_booted_from_volume,
+    map_request_specs,
+)
 from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.store.compute import flavors as flavor_store
@@ -24,12 +32,17 @@ from placement_sched.store.compute.instances import InstanceRecord, find_storabl
 #: The columns that are compared, in the order of :class:`InstanceRecord` after the uuid, and the
 #: names of their fields.
 _COLUMNS = InstanceRecord._fields[1 : InstanceRecord._fields.index("server_group") + 1]
-FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
+_REQUEST = "request"
+FIELDS = (*(name.removesuffix("_digest") for name in _COLUMNS), _REQUEST)
 _TIMES = ("created_at", "launched_at")
 _METADATA = InstanceMetadata._fields
 _NO_TEXTS = {*_TIMES, *_METADATA}
 #: The columns of a field, if they are not just the column of its name.
-_COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
+_COLUMNS_OF = {
+    "flavor": ("flavor", "flavor_digest", "flavorid"),
+    "image_id": ("image_id", "image"),
+    _REQUEST: (_REQUEST, "image"),
+}
 _NOUN = "instances"
 #: Number of instances that are read and written at once.
 CHUNK = 1000
@@ -53,6 +66,7 @@ class NewRecord(NamedTuple):
     values: tuple[Any, ...]
     flavor: RecordedFlavor
     image: str | None
+    request: str | None
     decision_uuid: str | None
     updated_at: datetime
 
@@ -80,6 +94,7 @@ class NewRecord(NamedTuple):
             "flavor": None,
             "flavorid": find_storable_id(self.flavor.flavorid),
             "image": self.image,
+            _REQUEST: self.request,
             "decision_uuid": self.decision_uuid,
             "updated_at": self.updated_at,
         }
@@ -122,6 +137,7 @@ def build_record(
         values=values,
         flavor=flavor,
         image=image,
+        request=None if recorded is None else recorded.request,
         decision_uuid=None if recorded is None else recorded.decision_uuid,
         updated_at=parse_iso_time(instance.updated_at) or created_at,
     )
@@ -134,11 +150,40 @@ def find_changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> 
     old_values: list[Any] = list(recorded[1 : len(_COLUMNS) + 1])
     for index in map(_COLUMNS.index, _TIMES):
         old_values[index] = parse_iso_time(old_values[index])
-    if tuple(old_values) == record.values:
+    old_values.append(recorded.request)
+    new_values = (*record.values, record.request)
+    if tuple(old_values) == new_values:
         return ()
     return tuple(
-        name for name, old, new in zip(FIELDS, old_values, record.values, strict=True) if old != new
+        name for name, old, new in zip(FIELDS, old_values, new_values, strict=True) if old != new
     )
+
+
+def _add_request(record: NewRecord, nova_request: NovaRequest) -> NewRecord:
+    """Add the request of an instance in nova to its record.
+
+    Values that nova does not have stay as recorded. An image without properties is completed.
+    """
+    old = orjson.loads(record.request) if record.request else {}
+    merged = {**old, **nova_request.request}
+    request = record.request if record.request and merged == old else to_storable(merged)
+    image = record.image
+    if nova_request.image and (image is None or orjson.loads(image).keys() == {"id"}):
+        image = to_storable(nova_request.image)
+    return record._replace(request=request, image=image)
+
+
+def _needs_request(instance: NovaInstance, recorded: InstanceRecord | None) -> bool:
+    """Return whether to read the request of an instance.
+
+    Nova changes a request only together with the host or image of an instance.
+    """
+    if not instance.lives:
+        return False
+    if recorded is None or recorded.request is None:
+        return True
+    is_moved = instance.host is not None and instance.host != recorded.host
+    return is_moved or find_storable_id(instance.image_ref or None) != recorded.image_id
 
 
 def parse_iso_time(text: str | None) -> datetime | None:
@@ -218,7 +263,7 @@ class InstanceSync:
                 recorded = {
                     row.uuid: row for row in instances.list_records_between(connection, first, last)
                 }
-            living = self._read_between(first, last, totals)
+            living = self._read_between(first, last, recorded, totals)
             groups = self._map_groups(living)
             records = self._build_records(living.values(), recorded, groups, totals)
             totals.add_read_count(_NOUN, len(records))
@@ -313,6 +358,7 @@ class InstanceSync:
                 with cell.database.read() as connection:
                     rows = readers.list_instances_by_uuids(connection, missing)
                     rows = readers.add_metadata(connection, rows)
+                    rows = _add_root_disks(connection, rows, recorded)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
                     complete = readers.add_flavors(connection, lacking)
                     self._flavors.read(connection, complete)
@@ -337,7 +383,11 @@ class InstanceSync:
         return instance.lives and self._flavors.find_recorded(instance, digest) is None
 
     def _read_between(
-        self, first: str, last: str | None, totals: SyncTotals
+        self,
+        first: str,
+        last: str | None,
+        recorded: Mapping[str, InstanceRecord],
+        totals: SyncTotals,
     ) -> dict[str, NovaInstance]:
         """Return the living instances with uuids in a range, from all cells.
 
@@ -348,7 +398,8 @@ class InstanceSync:
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 rows = readers.list_instances_between(connection, first, last)
-                by_cell[cell.uuid] = readers.add_metadata(connection, rows)
+                rows = readers.add_metadata(connection, rows)
+                by_cell[cell.uuid] = _add_root_disks(connection, rows, recorded)
                 self._flavors.read(connection, rows)
 
         self._cells.run_for_each_cell(read, totals=totals)
@@ -388,6 +439,8 @@ class InstanceSync:
         """Build records of instances, with recorded groups if ``groups`` is None."""
         now = self._cells.clock()
         records = []
+        rows = list(rows)
+        requests = self._read_requests(rows, totals)
         for instance in rows:
             existing = recorded.get(instance.uuid)
             flavor = None
@@ -406,10 +459,28 @@ class InstanceSync:
                 now=now,
                 is_pending=self._is_pending,
             )
+            if instance.uuid in requests:
+                record = _add_request(record, requests[instance.uuid])
             if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, totals):
                 records.append(record)
         self._flavors.clear_if_full()
         return records
+
+    def _read_requests(
+        self, rows: Iterable[NovaInstance], totals: SyncTotals
+    ) -> Mapping[str, NovaRequest]:
+        """Read the requests of instances whose root disk was read."""
+        lacking = {row.uuid: row for row in rows if row.boots_from_volume is not None}
+        if not lacking:
+            return {}
+        with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
+            specs = map_request_specs(connection, lacking)
+            requests = {uuid: build_request(row, specs.get(uuid)) for uuid, row in lacking.items()}
+            for uuid, request in requests.items():
+                if request.issue is not None:
+                    totals.add_issue(f"instance {uuid}", request.issue)
+            return requests
+        return {}
 
     def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
         name = instance.display_name or ""
@@ -482,6 +553,18 @@ class InstanceSync:
         except _RecordChanged:
             return False
         return True
+
+
+def _add_root_disks(
+    connection: Connection, rows: Sequence[NovaInstance], recorded: Mapping[str, InstanceRecord]
+) -> list[NovaInstance]:
+    """Add whether the root disk is a volume to instances that need a request."""
+    lacking = {row.uuid for row in rows if _needs_request(row, recorded.get(row.uuid))}
+    volumes = find_booted_from_volume(connection, lacking) if lacking else frozenset()
+    return [
+        row._replace(boots_from_volume=row.uuid in volumes) if row.uuid in lacking else row
+        for row in rows
+    ]
 
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:

@@ -285,8 +285,9 @@ class InstanceRecord(NamedTuple):
     """The record of an instance, in a form that is fast to compare.
 
     ``flavor_digest`` is the result of ``compute_digest`` in
-    :mod:`placement_sched.store.compute.flavors`. Image and metadata are JSON, and times are ISO
-    8601 texts. ``has_own_flavor`` is true if the row contains the flavor, not only its digest.
+    :mod:`placement_sched.store.compute.flavors`. Image, request and metadata are JSON, and times
+    are ISO 8601 texts. ``has_own_flavor`` is true if the row contains the flavor, not only its
+    digest.
     """
 
     uuid: str
@@ -305,6 +306,7 @@ class InstanceRecord(NamedTuple):
     system_metadata: str | None
     server_group: str | None
     image: str | None
+    request: str | None
     decision_uuid: str | None
     has_own_flavor: bool = False
 

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, event, select
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.model.document import to_storable
 from placement_sched.model.instance import Instance
 from placement_sched.nova.sync import instances as instance_sync
 from placement_sched.nova.sync.instances import InstanceSync
@@ -18,7 +19,7 @@ from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
-from tests.support.nova_clouds import build_flavor_json
+from tests.support.nova_clouds import build_flavor_json, build_nova_object
 
 #: The only violation of these records.
 NOT_CLAIMED_VIOLATION = {Invariant.NOT_CLAIMED}
@@ -427,3 +428,145 @@ def test_group_deletion_waits_for_recording_of_members(
     deletion.join(60)
     assert read_instances()[uuid].server_group is None
     assert_invariants(database, but=NOT_CLAIMED_VIOLATION)
+
+
+REQUEST_FIELDS = {
+    "availability_zone": "az1",
+    "scheduler_hints": {"different_host": [str(UUID(int=3))], "group": [str(UUID(int=4))]},
+    "is_bfv": False,
+    # Nova stores null instead.
+    **dict.fromkeys(("requested_resources", "requested_destination", "ignore_hosts", "retry")),
+    "numa_topology": None,
+    "pci_requests": build_nova_object("InstancePCIRequests", "1.1", {"requests": []}),
+    "image": build_nova_object(
+        "ImageMeta",
+        "1.8",
+        {
+            "id": str(UUID(int=7)),
+            "min_ram": 0,
+            "properties": build_nova_object(
+                "ImageMetaProps", "1.37", {"traits_required": ["CUSTOM_LICENSED"]}
+            ),
+        },
+    ),
+}
+RECORDED_REQUEST = {
+    "availability_zone": "az1",
+    "scheduler_hints": {"different_host": [str(UUID(int=3))]},
+    "is_bfv": False,
+    "numa_topology": None,
+    "pci_requests": {"requests": []},
+    "flavor": {"name": "m1.small"},
+}
+RECORDED_IMAGE = {
+    "id": str(UUID(int=7)),
+    "min_ram": 0,
+    "properties": {"trait:CUSTOM_LICENSED": "required"},
+}
+
+
+@pytest.fixture
+def read_request(database):
+    def read_request(uuid):
+        with database.read() as connection:
+            return instances.map_requests(connection, [uuid]).get(uuid)
+
+    return read_request
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("reading", ["sync_all", "sync_changes"])
+def test_request_and_image_of_an_instance_are_recorded(
+    follower, nova, read_instances, read_request, reading
+):
+    follower.sync_all()
+    uuid = nova.add_instance("cn1")
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    nova.add_root_disk(uuid, "local")
+    getattr(follower, reading)()
+    assert read_request(uuid) == RECORDED_REQUEST
+    assert read_instances()[uuid].image == RECORDED_IMAGE
+    assert follower.compare().differing == 0
+
+
+@pytest.mark.all_databases
+def test_sync_completes_a_record_of_an_older_release(
+    follower, nova, database, read_instances, read_request
+):
+    uuid = nova.add_instance("cn1")
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    follower.sync_all()
+    image = to_storable({"id": str(UUID(int=7))})
+    database.write(
+        lambda connection: connection.execute(
+            tables.instances.update().values(request=None, image=image)
+        )
+    )
+    (difference,) = follower.compare().differences
+    assert difference.fields == ("request",)
+    follower.sync_all()
+    assert read_request(uuid) == RECORDED_REQUEST
+    assert read_instances()[uuid].image == RECORDED_IMAGE
+
+
+def test_claim_keeps_the_parts_of_its_request_that_nova_does_not_store(
+    follower, nova, record_claim, read_request
+):
+    uuid = str(uuid4())
+    ports = [{"requester_id": str(UUID(int=9)), "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}]
+    request = {"availability_zone": None, "requested_resources": ports}
+    follower.sync_all()
+    record_claim(build_claimed_instance(uuid, request=request))
+    nova.add_instance("cn1", uuid=uuid)
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    follower.sync_changes()
+    assert read_request(uuid) == request
+    # Unshelving may change the zone, and changes the host.
+    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
+    follower.sync_changes()
+    assert read_request(uuid) == {**RECORDED_REQUEST, "requested_resources": ports}
+
+
+@pytest.mark.all_databases
+def test_instance_without_a_request_spec_has_root_disk_and_image_of_its_cell(
+    follower, nova, read_instances, read_request
+):
+    local, volume, image_volume = (
+        nova.add_instance("cn1"),
+        nova.add_instance("cn1", image_ref=""),
+        nova.add_instance("cn1"),
+    )
+    for uuid, destination in ((local, "local"), (volume, "volume"), (image_volume, "volume")):
+        nova.add_root_disk(uuid, destination)
+        metadata = {"image_min_ram": "64", "image_base_image_ref": "x", "image_hw_cpu_cores": "2"}
+        set_metadata(nova, uuid, "instance_system_metadata", owner="x", **metadata)
+    unknown = nova.add_instance("cn1")
+    follower.sync_all()
+    assert [read_request(uuid) for uuid in (local, volume, image_volume, unknown)] == [
+        {"is_bfv": False},
+        {"is_bfv": True},
+        {"is_bfv": True},
+        {"is_bfv": False},
+    ]
+    image = {"min_ram": 64, "properties": {"hw_cpu_cores": "2"}}
+    images = [read_instances()[uuid].image for uuid in (local, volume, unknown)]
+    assert images == [{"id": str(UUID(int=7)), **image}, image, {"id": str(UUID(int=7))}]
+
+
+def test_unreadable_request_spec_is_reported(follower, nova, read_request):
+    uuid = nova.add_instance("cn1")
+    nova.api.add("request_specs", instance_uuid=uuid, spec="{")
+    (issue,) = follower.sync_all().issues
+    assert issue.reason == "its request spec in nova is not readable: it is not JSON"
+    assert read_request(uuid) == {"is_bfv": False}
+
+
+def test_request_specs_are_read_once(follower, nova, recorded_statements):
+    for _ in range(3):
+        nova.add_request_spec(nova.add_instance("cn1"), **REQUEST_FIELDS)
+    follower.sync_all()
+    assert len([sql for sql in recorded_statements if "FROM request_specs" in sql]) == 1
+    recorded_statements.clear()
+    follower.sync_all()
+    tables_of_requests = ("FROM request_specs", "FROM block_device_mapping")
+    assert not [sql for sql in recorded_statements for name in tables_of_requests if name in sql]
