@@ -15,6 +15,8 @@ _REUSED_KEYS = (
 )
 #: Keys that were derived from the original flavor.
 _FLAVOR_KEYS = ("numa_topology", "pci_requests")
+#: The keys of a request document that are recorded.
+RECORDED_KEYS = (*_REUSED_KEYS, *_FLAVOR_KEYS)
 #: The facts that a plan needs of each instance, and their names in messages. A fact is unknown if
 #: the recorded request lacks the key.
 FACTS: Mapping[str, str] = {
@@ -58,7 +60,7 @@ def build_request_document(record: Instance, request: Document | None) -> Json:
     keys: tuple[str, ...] = _REUSED_KEYS
     old = request.get("flavor")
     if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
-        keys = (*_REUSED_KEYS, *_FLAVOR_KEYS)
+        keys = RECORDED_KEYS
     document = {name: request[name] for name in keys if name in request}
     return {
         **document,

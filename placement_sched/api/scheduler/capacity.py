@@ -3,7 +3,7 @@
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import answers
-from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
+from placement_sched.api.scheduler.request_schema import OVERRIDES
 from placement_sched.api.scheduler.scheduling import check_policy_hint
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import NotFound
@@ -23,6 +23,7 @@ from placement_sched.schemas.parts import (
     build_object_schema,
     make_nullable,
 )
+from placement_sched.schemas.request_spec import REQUEST_SPEC
 from placement_sched.store import figures
 
 blueprint = Blueprint("capacity", __name__, policy="scheduler:capacity")

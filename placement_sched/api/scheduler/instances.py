@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of recorded instances."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from placement_sched.api.paging import build_page, parse_limit_and_marker
@@ -15,11 +16,12 @@ from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.scheduler import request
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import normalize_uuid
+from placement_sched.schemas.request_spec import INSTANCE_REQUEST
 from placement_sched.store.compute import instances
 
 #: Fields that responses omit, so that a response is a valid record.
 _OMITTED = {
-    *("created_at", "updated_at", "launched_at", "decision_uuid", "request"),
+    *("created_at", "updated_at", "launched_at", "decision_uuid"),
     *InstanceMetadata._fields,
 }
 _FIELDS = tuple(field.name for field in fields(Instance) if field.name not in _OMITTED)
@@ -40,6 +42,7 @@ _INSTANCE = parts.build_object_schema(
         "flavor": parts.make_nullable(parts.make_object_or_id(parts.FLAVOR)),
         "image": parts.make_nullable(parts.make_object_or_id(parts.IMAGE)),
         "server_group": parts.NULLABLE_UUID,
+        "request": parts.make_nullable(INSTANCE_REQUEST),
     }
 )
 PUT = Schemas(_INSTANCE)
@@ -51,7 +54,7 @@ LIST = Schemas(parts.build_object_schema(dict.fromkeys(_FILTERS, parts.NAME) | p
 
 @blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
 def record(call: ApiCall, uuid: str) -> ApiResponse:
-    """Record an instance. Omitted fields are cleared."""
+    """Record an instance. Omitted fields except the request are cleared."""
     return _write_record(
         call, _parse_instance(formats.read(formats.parse_uuid, uuid, "uuid"), call.body)
     )
@@ -62,7 +65,9 @@ def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> 
     flavor = request.resolve_flavor(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
     return ApiResponse(
-        body=_as_document(operations.record(connection, instance, call.read_clock()))
+        body=_as_documents(
+            connection, [operations.record(connection, instance, call.read_clock())]
+        )[0]
     )
 
 
@@ -78,6 +83,7 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
         if group is None
         else formats.read(formats.parse_uuid, group, "$.server_group"),
         decision_uuid=None,
+        request=body.get("request"),
     )
 
 
@@ -87,13 +93,14 @@ def index(call: ApiCall) -> ApiResponse:
     limit, marker = parse_limit_and_marker(call)
     filters = {name: call.find_value(name) for name in _FILTERS}
     rows = call.read(instances.search, **filters, after=marker, limit=limit)
-    return build_page(call, "instances", [_as_document(instance) for instance in rows])
+    return build_page(call, "instances", call.read(_as_documents, rows))
 
 
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
-    return ApiResponse(body=_as_document(call.read(instances.get_by_uuid, normalize_uuid(uuid))))
+    instance = call.read(instances.get_by_uuid, normalize_uuid(uuid))
+    return ApiResponse(body=call.read(_as_documents, [instance])[0])
 
 
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))
@@ -103,5 +110,7 @@ def remove(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(status=204)
 
 
-def _as_document(instance: Instance) -> Json:
-    return {name: getattr(instance, name) for name in _FIELDS}
+def _as_documents(connection: Connection, rows: Sequence[Instance]) -> list[Json]:
+    requests = instances.map_requests(connection, [row.uuid for row in rows])
+    complete = (replace(row, request=requests.get(row.uuid)) for row in rows)
+    return [{name: getattr(row, name) for name in _FIELDS} for row in complete]

@@ -20,13 +20,13 @@ from placement_sched.api.scheduler import (
     instances,
     scheduling,
 )
-from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
 from placement_sched.model.document import Json
 from placement_sched.schemas.node_report import SENT_REPORT
 from placement_sched.schemas.parts import NAME, UUID, build_list_schema
+from placement_sched.schemas.request_spec import REQUEST_SPEC
 
 openapi_blueprint = Blueprint("openapi", __name__)
 

@@ -182,12 +182,14 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
 def _read_instances(connection: Connection) -> dict[str, Instance]:
     records = {instance.uuid: instance for instance in instances.search(connection)}
     metadata = instances.MetadataReader(connection, records)
+    requests = instances.map_requests(connection, records)
     no_times: Json = dict.fromkeys(("created_at", "updated_at", "launched_at"))
     return {
         uuid: replace(
             record,
             flavor=record.flavor and drop_row_id(record.flavor),
             decision_uuid=None,
+            request=requests.get(uuid),
             **metadata.read(uuid)._asdict(),
             **no_times,
         )

@@ -47,7 +47,7 @@ Allocations = Mapping[str, Amounts]
 #: Keys of a file entry, with the fields of owners, consumers and instances that they set.
 OWNER = {"project": "project_id", "user": "user_id"}
 _CONSUMER = {**OWNER, "type": "consumer_type"}
-PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
+PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state", "request": "request"}
 #: An instance without the values that an entry sets.
 BLANK = Instance(uuid="", display_name="", vm_state="active", metadata={}, system_metadata={})
 
@@ -436,7 +436,8 @@ def derive_default_allocations(merge_state: MergeState, instance: Instance) -> A
         return {}
     try:
         flavor = Flavor.from_document(instance.flavor)
-        requested = dict(compute_flavor_amounts(flavor, boot_from_volume=False))
+        boots_from_volume = bool((instance.request or {}).get("is_bfv"))
+        requested = dict(compute_flavor_amounts(flavor, boot_from_volume=boots_from_volume))
     except Invalid:
         return {}
     return {node: requested} if requested else {}

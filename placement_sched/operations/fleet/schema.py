@@ -21,6 +21,7 @@ from placement_sched.schemas.parts import (
     make_nullable,
     make_object_or_id,
 )
+from placement_sched.schemas.request_spec import INSTANCE_REQUEST
 from placement_sched.schemas.validation import UNCONVERTED, Conversion, Reader
 
 #: The supported version of the file format.
@@ -158,6 +159,7 @@ _INSTANCE = build_object_schema(
         "server_group": make_nullable(_LABEL),
         "metadata": _METADATA,
         "system_metadata": _METADATA,
+        "request": {**INSTANCE_REQUEST, UNCONVERTED: True},
         "allocations": _AMOUNTS,
         "consumer": build_object_schema(_OWNER),
     }

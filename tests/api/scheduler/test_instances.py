@@ -30,6 +30,7 @@ COMPLETE_INSTANCE_RECORD = {
     },
     "image": {"id": "i1", "disk_format": "qcow2", "min_ram": 0, "properties": {"os_type": "linux"}},
     "server_group": None,
+    "request": {"availability_zone": "az1", "scheduler_hints": {}, "is_bfv": True},
 }
 
 

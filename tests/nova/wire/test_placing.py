@@ -6,11 +6,11 @@ import json
 import jsonschema
 import pytest
 
-from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.errors import NoValidHost
 from placement_sched.nova.objects import build_primitive
 from placement_sched.nova.request_spec import build_document
 from placement_sched.nova.rpc import build_primitives
+from placement_sched.schemas.request_spec import REQUEST_SPEC
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import read_recorded_object
 from tests.support.scheduling import make_report, make_uuid

@@ -224,6 +224,13 @@ def draw_fleet_document(draw):
                         "system_metadata": st.dictionaries(
                             _RANDOM_TEXTS, st.none() | st.just("") | _RANDOM_TEXTS, max_size=2
                         ),
+                        "request": st.fixed_dictionaries(
+                            {"is_bfv": st.booleans()},
+                            optional={
+                                "availability_zone": st.none() | _RANDOM_TEXTS,
+                                "scheduler_hints": st.just({"different_host": ["x"], "a": "b"}),
+                            },
+                        ),
                         "allocations": st.just({}),
                         "consumer": st.just({"project": "other", "user": "u", "type": None}),
                     },

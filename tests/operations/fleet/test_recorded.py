@@ -3,6 +3,7 @@
 
 import orjson
 import pytest
+import yaml
 
 from placement_sched.errors import Invalid
 from tests.support.clouds import uuid_of
@@ -76,3 +77,21 @@ def test_infinite_numbers_in_flavor_and_image_are_stored_as_text(sqlite_cloud):
     instance = sqlite_cloud.state.instances[uuid]
     assert instance.flavor == {"extra_specs": {"a": ".inf", "b": "1e999"}}
     assert instance.image == {"properties": {"a": "-.inf", "b": ".nan"}}
+
+
+def test_request_of_an_instance_is_loaded_and_dumped(sqlite_cloud):
+    """Its boot from volume counts for the default allocations."""
+    request = {"availability_zone": "007", "is_bfv": True, "numa_topology": None}
+    sqlite_cloud.load(
+        "hosts:\n- host: a\n  vcpus: 8\n  memory_mb: 1024\n  local_gb: 99\n"
+        "instances:\n- name: i1\n  host: a\n  flavor: {vcpus: 1, memory_mb: 2, root_gb: 9}\n"
+        "  request: {availability_zone: '007', is_bfv: true, numa_topology: null}"
+    )
+    (entry,) = yaml.safe_load(sqlite_cloud.dump())["instances"]
+    assert (entry["request"], "allocations" in entry) == (request, False)
+    ((uuid, instance),) = sqlite_cloud.state.instances.items()
+    assert instance.request == request
+    (amounts,) = sqlite_cloud.state.consumers[uuid].allocations.values()
+    assert amounts == {"VCPU": 1, "MEMORY_MB": 2}
+    with pytest.raises(Invalid, match="is_bfv"):
+        sqlite_cloud.load(f"instances:\n- uuid: {uuid}\n  request: {{is_bfv: maybe}}")
