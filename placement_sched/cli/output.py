@@ -28,6 +28,7 @@ from rich.text import Text
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
+from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.names import suggest_name
 from placement_sched.model.provider import describe_other_consumers
 from placement_sched.operations import Progress
@@ -356,6 +357,13 @@ def _print_plan_parts(plan: Json, console: Console) -> None:
             console.print(table)
             console.print()
     console.print(_summarize_plan(plan), soft_wrap=True)
+    print_unknown_facts(plan, console)
+
+
+def print_unknown_facts(plan: Json, console: Console) -> None:
+    """Print the unknown facts of requests, which the plan ignores."""
+    for line in describe_unknown_facts(plan.get("unknown", {})):
+        console.print(f"{line} and not considered (see placement-sched nova sync)", soft_wrap=True)
 
 
 def _summarize_plan(plan: Json) -> str:

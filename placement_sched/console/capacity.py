@@ -35,6 +35,7 @@ from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
+from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 from placement_sched.model.provider import describe_other_consumers
 from placement_sched.model.short_forms import FORMS, parse_change, shorten_addition, shorten_change
@@ -333,8 +334,8 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     """Get the plan for the changes of the form.
 
     The result also has the number of affected instances, the two most frequent reasons of stuck
-    instances (``reasons``), the flavors whose capacity changes (``counted``), and a sentence about
-    other consumers (``others``).
+    instances (``reasons``), the flavors whose capacity changes (``counted``), a sentence about
+    other consumers (``others``), and sentences on ``unknown_facts``.
     """
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
@@ -356,6 +357,7 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
         "reasons": reasons.most_common(2),
         "counted": counted,
         "others": describe_other_consumers(document["other_consumers"]),
+        "unknown_facts": describe_unknown_facts(document.get("unknown", {})),
     }
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded requests of instances, used to schedule them again."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_sched.model.document import Document, Json
 from placement_sched.model.instance import Instance
+from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import REBUILD_HINT
 
 #: Keys of a recorded request that still apply when the instance is scheduled again.
@@ -23,7 +24,7 @@ FACTS: Mapping[str, str] = {
     "availability_zone": "zone",
     "scheduler_hints": "scheduler hints",
     "image": "image properties",
-    "is_bfv": "root disk (volume or local)",
+    "is_bfv": "root disk (local or volume)",
     "requested_resources": "port resources",
 }
 
@@ -80,6 +81,21 @@ def find_unknown_facts(record: Instance, request: Document | None) -> tuple[str,
         for name in FACTS
         if (is_image_unknown if name == "image" else name not in (request or {}))
     )
+
+
+def describe_unknown_facts(unknown: Mapping[str, Sequence[str]]) -> list[str]:
+    """Describe unknown facts, such as the zone of three servers.
+
+    ``unknown`` maps keys of :data:`FACTS` to the uuids of instances.
+    """
+    facts_by_instances: dict[tuple[str, ...], list[str]] = {}
+    for fact, uuids in unknown.items():
+        facts_by_instances.setdefault(tuple(uuids), []).append(FACTS[fact])
+    return [
+        f"{join_words(facts)} of {len(uuids)} server{'s' * (len(uuids) != 1)} "
+        f"{'is' if len(facts) == 1 and not facts[0].endswith('s') else 'are'} not known"
+        for uuids, facts in facts_by_instances.items()
+    ]
 
 
 def _drop_hints(hints: Mapping[str, Any]) -> Json:

@@ -29,6 +29,7 @@ from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.host_state import with_device_providers
+from placement_sched.scheduler.instance_requests import map_unknown_facts, read_requests
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
 from placement_sched.scheduler.simulation import CloudChange
@@ -136,7 +137,7 @@ def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
 
 
 def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
-    requests = instances.map_requests(connection, [record.uuid for record in records])
+    requests = read_requests(connection, [record.uuid for record in records])
     return [
         MovingInstance(record, build_request_document(record, requests.get(record.uuid)))
         for record in records
@@ -444,7 +445,10 @@ def plan_drain(
             ],
         }
 
-    return scheduler.simulate(draining, run)
+    answer = scheduler.simulate(draining, run)
+    uuids = [entry["instance"] for entry in (*answer["moves"], *answer["stuck"])]
+    with scheduler.source.read() as connection:
+        return {**answer, "unknown": map_unknown_facts(connection, uuids)}
 
 
 def _count_capacities(

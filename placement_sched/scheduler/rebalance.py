@@ -6,7 +6,7 @@ limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.provider import describe_other_consumers
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
+from placement_sched.scheduler.instance_requests import map_unknown_facts
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.store import simulated_changes
 from placement_sched.store.compute.other_consumers import list_other_consumers
@@ -33,13 +34,14 @@ class Advice:
     """Moves towards a goal, each with its reason.
 
     ``reached`` is true if the moves reach the goal. ``complete`` is false if the search ended at a
-    limit.
+    limit. ``unknown`` maps unknown facts of requests to moved instances.
     """
 
     reached: bool
     outcome: str
     moves: tuple[tuple[PlannedMove, str], ...] = ()
     complete: bool = True
+    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def as_json(self) -> Json:
         """Return the advice as a JSON object."""
@@ -47,6 +49,7 @@ class Advice:
             "reached": self.reached,
             "outcome": self.outcome,
             "complete": self.complete,
+            "unknown": dict(self.unknown),
             "moves": [
                 {
                     **move.as_json(),
@@ -72,7 +75,10 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
         methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
         return search.fit(document or {}) if goal == FIT else methods[goal]()
 
-    return scheduler.simulate([], run)
+    advice = scheduler.simulate([], run)
+    moved = [move.instance for move, _ in advice.moves]
+    with scheduler.source.read() as connection:
+        return replace(advice, unknown=map_unknown_facts(connection, moved))
 
 
 @dataclass(frozen=True, slots=True)

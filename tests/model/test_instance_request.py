@@ -6,6 +6,7 @@ import pytest
 from placement_sched.model.instance import Instance
 from placement_sched.model.instance_request import (
     build_request_document,
+    describe_unknown_facts,
     find_unknown_facts,
     select_request,
 )
@@ -47,6 +48,21 @@ def test_numa_topology_and_devices_apply_only_to_the_original_flavor():
     document = build_request_document(make_instance(), request)
     assert document["numa_topology"] == {"cells": []}
     assert "numa_topology" not in build_request_document(make_instance("m2"), request)
+
+
+def test_unknown_facts_are_counted_by_instances():
+    unknown = {
+        "availability_zone": ["a", "b", "c"],
+        "image": ["a"],
+        "is_bfv": ["a", "b", "c"],
+        "requested_resources": ["b", "c"],
+    }
+    assert describe_unknown_facts({"availability_zone": ["a"]}) == ["zone of 1 server is not known"]
+    assert describe_unknown_facts(unknown) == [
+        "zone and root disk (local or volume) of 3 servers are not known",
+        "image properties of 1 server are not known",
+        "port resources of 2 servers are not known",
+    ]
 
 
 def test_facts_that_a_record_lacks_are_unknown():

@@ -333,3 +333,16 @@ def test_plan_schedules_an_instance_as_requested_after_its_decision_is_purged(
     execute_statements(database, "DELETE FROM sched_decisions", "DELETE FROM sched_decision_places")
     (move,) = request_drain_plan(cloud_of_two_kinds, {"drain": ["cn1"]}, overrides=enabled)["moves"]
     assert (move["instance"], move["to"]) == (make_uuid(1), target)
+
+
+def test_plan_says_what_is_unknown_of_its_instances(cloud):
+    body = {"host": "cn2", "node": "cn2", "flavor": make_flavor(), "image": make_uuid(5)}
+    for number, request in ((7, None), (8, {"availability_zone": None, "scheduler_hints": {}})):
+        path = f"/scheduler/v1/instances/{make_uuid(number)}"
+        cloud.put_json(path, {**body, "request": request})
+    assert request_drain_plan(cloud, {"drain": ["cn1"]})["unknown"] == {}
+    both = [make_uuid(7), make_uuid(8)]
+    assert request_drain_plan(cloud, {"drain": ["cn2"]})["unknown"] == {
+        **dict.fromkeys(("availability_zone", "scheduler_hints"), both[:1]),
+        **dict.fromkeys(("image", "is_bfv", "requested_resources"), both),
+    }

@@ -239,6 +239,8 @@ _OTHER_CONSUMERS = build_list_schema(
         }
     )
 )
+#: Unknown facts of requests, and their instances.
+_UNKNOWN = _map(build_list_schema(UUID))
 PLAN = Schemas(
     _answer(
         {
@@ -246,10 +248,11 @@ PLAN = Schemas(
             "moves": _MOVES,
             "stuck": _STUCK,
             "other_consumers": _OTHER_CONSUMERS,
+            "unknown": _UNKNOWN,
         }
     )
 )
-_ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
+_ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN, "unknown": _UNKNOWN}
 _ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
 REBALANCE = Schemas(_answer({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
 

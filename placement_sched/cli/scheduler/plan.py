@@ -16,6 +16,7 @@ from placement_sched.cli.output import (
     build_table,
     print_output,
     print_plan,
+    print_unknown_facts,
     show_waiting,
 )
 from placement_sched.cli.scheduler import request_options
@@ -232,6 +233,7 @@ def _print_proposal(proposal: Json, console: Console) -> None:
         names = proposal["moves"][0]["passed"]
         console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
     console.print(proposal["outcome"], soft_wrap=True)
+    print_unknown_facts(proposal, console)
 
 
 def _find_goal_place(steps: Sequence[PathStep], _key: str | None) -> str | None:
