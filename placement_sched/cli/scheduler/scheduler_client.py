@@ -18,7 +18,14 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import capacity, decisions, hosts, request_schema, scheduling
+from placement_sched.api.scheduler import (
+    capacity,
+    decisions,
+    hosts,
+    instances,
+    request_schema,
+    scheduling,
+)
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -39,7 +46,7 @@ from placement_sched.scheduler.host_views import show_host
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store.compute import flavors, host_aggregates
+from placement_sched.store.compute import flavors, host_aggregates, server_groups
 
 #: Default timeout of a request, in seconds. Longer than the server waits for locks.
 TIMEOUT = 120
@@ -57,6 +64,7 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "POST decisions/*/replay": (decisions.REPLAY, decisions.replay_decision),
     "POST explain": (request_schema.EXPLAIN, scheduling.explain_request),
     "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
+    "GET instances/*": (None, instances.show_instance),
     "GET hosts": (None, hosts.search_hosts),
     "GET hosts/*": (None, show_host),
     "POST plan": (request_schema.PLAN, scheduling.plan_changes),
@@ -129,6 +137,11 @@ class DirectScheduler(SchedulerApi):
         """Map uuids of host aggregates to names."""
         with self._scheduler.database.read() as connection:
             return {row.uuid: row.name for row in host_aggregates.read_snapshot(connection)}
+
+    def has_server_group(self, uuid: str) -> bool:
+        """Return whether a server group is stored."""
+        with self._scheduler.database.read() as connection:
+            return bool(server_groups.find_existing_uuids(connection, [uuid]))
 
     def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_html, add_verbose
+from placement_sched.cli.arguments import Commands, add_command, add_html, add_verbose, parse_uuid
 from placement_sched.cli.output import (
     Column,
     Output,
@@ -34,6 +34,7 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
+from placement_sched.cli.scheduler.server_request import read_server_request
 from placement_sched.console.reports import iterate_facts, render_explanation_report
 from placement_sched.errors import Invalid, NotFound, NoValidHost
 from placement_sched.model.document import Json
@@ -240,6 +241,7 @@ def register(commands: Commands) -> None:
         "exit status:\n"
         "  0  the request was explained, also if no host remains\n"
         "  1  an error, such as an unknown flavor\n"
+        "  2  wrong usage, or --server names an unknown server\n"
         "  3  with --fail-on-no-host: no host remains, or with --compare under any of the policies"
     )
     explain = add_command(commands, "explain", summary, _run_explain, epilog=statuses)
@@ -247,8 +249,16 @@ def register(commands: Commands) -> None:
         "m1.small --host cn1",
         "--vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required",
         "m1.small --url http://127.0.0.1:8778 --fail-on-no-host",
+        "--server 5f2c9a7e-3b1d-4c68-9e20-7a8d6b4f1c35 --config-file nova.conf",
     )
     _add_common(explain, no_host=0)
+    explain.add_argument(
+        "--server",
+        type=parse_uuid,
+        metavar="UUID",
+        help="explain the request of this server, also if its creation failed: nova's request spec "
+        "(name nova.conf with --config-file), else the request in its record",
+    )
     explain.add_argument(
         "--host",
         metavar="HOST",
@@ -302,10 +312,16 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     It is ``no_host`` if no host passes. Raises :class:`NotFound` for unknown hosts.
     """
     body = _explain_body(arguments)
+    remarks: Sequence[str] = ()
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
+        if arguments.server is not None:
+            request = read_server_request(scheduler, arguments, arguments.server)
+            body, remarks = {**body, "request_spec": request.document}, request.remarks
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
         explanation = scheduler.post("explain", body=body)
+        if arguments.server is not None:
+            explanation["remarks"] = list(remarks)
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.map_aggregate_names()
@@ -319,6 +335,8 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             if verdicts and all(verdict["verdict"] == UNKNOWN for verdict in verdicts):
                 return
             names = scheduler.map_aggregate_names()
+            for remark in remarks:
+                console.print(remark, soft_wrap=True)
             render_verdicts(explanation, console, names)
             render(explanation, console, names=names, verbose=arguments.verbose)
             if decision := explanation.get("decision"):
@@ -342,7 +360,13 @@ def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
 def _explain_body(arguments: argparse.Namespace) -> Json:
     if arguments.html is not None and arguments.compare is not None:
         raise Invalid("--html cannot be combined with --compare: a report has a single policy")
-    body = request_options.build_request_body(arguments)
+    if arguments.server is None:
+        body = request_options.build_request_body(arguments)
+    else:
+        words = [arguments.request, *request_options.list_request_options(arguments)]
+        if word := next(filter(None, words), None):
+            raise Invalid(f"--server cannot be combined with {word}")
+        body = {}
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
         body["hosts"] = arguments.host

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request of an existing or failed server, for ``explain --server``.
+
+It is nova's request spec if the configuration has nova's API database, which is only read.
+Otherwise it is the request in the record of the instance.
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from placement_sched.cli.scheduler.scheduler_client import DirectScheduler, SchedulerApi
+from placement_sched.config.settings import is_explicit
+from placement_sched.errors import NotFound
+from placement_sched.model.document import Json
+from placement_sched.model.instance import Instance
+from placement_sched.model.instance_request import (
+    build_request_document,
+    describe_unknown_facts,
+    find_unknown_facts,
+)
+from placement_sched.model.names import join_words
+from placement_sched.nova.databases import get_api_database
+from placement_sched.nova.databases.requests import map_request_specs, read_request_spec
+from placement_sched.scheduler.plugins import read_settings
+
+#: Keys of a request spec that describe the whole call, or an earlier attempt.
+_DROPPED = ("num_instances", "limits", "retry", "security_groups")
+#: Keys whose null value counts.
+_NULLABLE = ("image", "numa_topology", "pci_requests")
+_PORTS = "requested_resources"
+
+
+class ServerRequest(NamedTuple):
+    """A request spec, and remarks on its source and on unknown values."""
+
+    document: Json
+    remarks: Sequence[str]
+
+
+def read_server_request(
+    scheduler: SchedulerApi, arguments: argparse.Namespace, uuid: str
+) -> ServerRequest:
+    """Read the request of a server.
+
+    Raises :class:`NotFound`, with exit status 2, if neither nova nor a record has the server.
+    """
+    spec = _read_nova_spec(arguments, uuid) if isinstance(scheduler, DirectScheduler) else None
+    try:
+        record = scheduler.get("instances", uuid)
+    except NotFound:
+        record = None
+    if spec is not None:
+        return _build_from_nova(scheduler, uuid, read_request_spec(spec), record or {})
+    if record is None:
+        arguments.wrong_input = 2
+        raise NotFound(
+            f"--server: there is no server {uuid}. Check the uuid, or name nova.conf with "
+            "--config-file to read nova's request specs"
+        )
+    return _build_from_record(record)
+
+
+def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
+    settings = read_settings(arguments.config_file)
+    if not is_explicit(settings.conf, "api_database", "connection"):
+        return None
+    database = get_api_database(settings)
+    try:
+        with database.read() as connection:
+            return map_request_specs(connection, [uuid]).get(uuid)
+    finally:
+        database.close()
+
+
+def _build_from_nova(
+    scheduler: SchedulerApi, uuid: str, stored: Json, record: Json
+) -> ServerRequest:
+    document = {
+        name: value
+        for name, value in stored.items()
+        if name not in _DROPPED and (value is not None or name in _NULLABLE)
+    }
+    lost = ["networks", "requested destination", "ignored hosts"]
+    if ports := (record.get("request") or {}).get(_PORTS):
+        document[_PORTS] = ports
+    else:
+        lost.insert(1, "port resources")
+    source = f"Request of server {uuid}: nova's request spec"
+    remarks = [f"{source}. Nova does not keep its {join_words(lost)}"]
+    if group := document.get("instance_group"):
+        # Nova stores a group without members. The recorded group has them.
+        if isinstance(scheduler, DirectScheduler) and scheduler.has_server_group(group["uuid"]):
+            document["instance_group"] = group["uuid"]
+        else:
+            remarks.append(
+                f"The members of server group {group['uuid']} are unknown. Run placement-sched "
+                "nova sync"
+            )
+    return ServerRequest({**document, "instance_uuids": [uuid]}, remarks)
+
+
+def _build_from_record(record: Json) -> ServerRequest:
+    request = record.pop("request", None)
+    instance = Instance(**record)
+    document = build_request_document(instance, request)
+    if instance.server_group is not None:
+        document["instance_group"] = instance.server_group
+    unknown = {fact: [instance.uuid] for fact in find_unknown_facts(instance, request)}
+    remarks = [f"Request of server {instance.uuid}: its record"]
+    return ServerRequest(
+        {**document, "instance_uuids": [instance.uuid]},
+        [*remarks, *map(_capitalize, describe_unknown_facts(unknown))],
+    )
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
