@@ -2,19 +2,22 @@
 """Client of neutron's API for ports and the segments of routed networks."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from keystoneauth1.adapter import Adapter
 
 from placement_sched.clients.session import RemoteService, ServiceResponse
+from placement_sched.model.document import Json
 from placement_sched.model.request_spec import NORMAL, Port
 
 #: The version of the Networking API. The URL in the service catalogue may end with it.
 _VERSION = "/v2.0"
 #: The alias of neutron's extension for segments (Networking API, "Segments").
 _SEGMENTS = "segment"
+#: Maximum number of instances in the URL of a list of ports.
+_MAX_DEVICES = 50
 
 
 class Neutron:
@@ -45,6 +48,30 @@ class Neutron:
                 vnic_type=str(port.get("binding:vnic_type") or NORMAL),
                 subnet_ids=tuple(str(ip["subnet_id"]) for ip in port.get("fixed_ips") or ()),
             )
+
+    def map_port_resources(self, instance_uuids: Sequence[str]) -> dict[str, list[Json]]:
+        """Map instances to the request groups of their ports.
+
+        The groups have the keys of ``requested_resources`` of a request spec. Source: Networking
+        API, "Port resource request" and "Port resource request groups".
+        """
+        groups: dict[str, list[Json]] = {uuid: [] for uuid in instance_uuids}
+        for start in range(0, len(instance_uuids), _MAX_DEVICES):
+            devices = instance_uuids[start : start + _MAX_DEVICES]
+            path = f"/ports?{'&'.join(f'device_id={quote(uuid)}' for uuid in devices)}"
+            for port in self._list(path, "ports"):
+                with self._service.translate_shape_errors(path):
+                    request = port.get("resource_request") or {}
+                    default = [{"id": port["id"], **request}] if "resources" in request else []
+                    groups[port["device_id"]] += [
+                        {
+                            "requester_id": str(group["id"]),
+                            "resources": dict(group["resources"]),
+                            "required_traits": list(group.get("required") or ()),
+                        }
+                        for group in request.get("request_groups", default)
+                    ]
+        return groups
 
     def find_subnet_segments(self, subnet_id: str) -> tuple[str, ...] | None:
         """Return the segments of a subnet, or None for an unknown subnet.

@@ -166,3 +166,21 @@ def test_proxy_errors_of_neutron_are_retried(neutron_service):
         lambda: build_neutron_client(neutron_service.url, retries=1).find_port(PORT)
     )
     assert len(neutron_service.seen) == 2
+
+
+def test_port_resources_of_instances_are_read_in_both_formats(neutron_service, neutron):
+    bandwidth = {
+        "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000},
+        "required": ["CUSTOM_PHYSNET_A"],
+    }
+    groups = {"request_groups": [{"id": UUID_PREFIX, **bandwidth}], "same_subtree": []}
+    requests = (bandwidth, groups, None, {})
+    for number, request in enumerate(requests):
+        fields = {"device_id": f"server{number}", "resource_request": request}
+        neutron_service.add_port(f"port{number}", NETWORK, **fields)
+    resources = neutron.map_port_resources([f"server{number}" for number in range(60)])
+    entry = {"resources": bandwidth["resources"], "required_traits": bandwidth["required"]}
+    assert resources.pop("server0") == [{"requester_id": "port0", **entry}]
+    assert resources.pop("server1") == [{"requester_id": UUID_PREFIX, **entry}]
+    assert (len(resources), list(filter(None, resources.values()))) == (58, [])
+    assert len(neutron_service.seen) == 2

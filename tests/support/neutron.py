@@ -75,6 +75,10 @@ class FakeNeutron:
             return "200 OK", {"extensions": [{"alias": each} for each in self.extensions]}
         if path == "/subnets":
             return "200 OK", self._list_objects(query)
+        if path == "/ports":
+            devices = query["device_id"]
+            ports = [port for port in self._ports.values() if port.get("device_id") in devices]
+            return "200 OK", {"ports": ports}
         kind, _, name = path.strip("/").partition("/")
         resource = {"ports": self._ports, "subnets": self._subnets}.get(kind, {}).get(name)
         if resource is None:

@@ -12,6 +12,7 @@ import orjson
 
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
+from placement_sched.errors import ServiceFailed
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
 from placement_sched.model.instance import InstanceMetadata
@@ -25,6 +26,7 @@ from placement_sched.nova.databases.requests import (
 )
 from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
+from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import InstanceRecord, find_storable_id
@@ -236,6 +238,7 @@ class InstanceSync:
         self._cells = cells
         self._database = cells.database
         self._flavors = Flavors()
+        self._neutron = create_neutron_client(cells.settings)
 
     def count(self) -> int:
         """Return the number of living instances in all cells that answer."""
@@ -473,14 +476,32 @@ class InstanceSync:
         lacking = {row.uuid: row for row in rows if row.boots_from_volume is not None}
         if not lacking:
             return {}
-        with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
-            specs = map_request_specs(connection, lacking)
-            requests = {uuid: build_request(row, specs.get(uuid)) for uuid, row in lacking.items()}
-            for uuid, request in requests.items():
-                if request.issue is not None:
-                    totals.add_issue(f"instance {uuid}", request.issue)
+        try:
+            with self._cells.read_api() as connection:
+                specs = map_request_specs(connection, lacking)
+        except NovaDatabaseUnavailable:
+            return {}
+        requests = {uuid: build_request(row, specs.get(uuid)) for uuid, row in lacking.items()}
+        for uuid, request in requests.items():
+            if request.issue is not None:
+                totals.add_issue(f"instance {uuid}", request.issue)
+        return self._add_port_resources(requests, totals)
+
+    def _add_port_resources(
+        self, requests: Mapping[str, NovaRequest], totals: SyncTotals
+    ) -> Mapping[str, NovaRequest]:
+        """Add the port resources, which nova does not keep, from neutron."""
+        if self._neutron is None:
             return requests
-        return {}
+        try:
+            ports = self._neutron.map_port_resources(list(requests))
+        except ServiceFailed as failure:
+            totals.add_issue("neutron", f"port resources are not read: {failure.detail}")
+            return requests
+        return {
+            uuid: each._replace(request={**each.request, "requested_resources": ports[uuid]})
+            for uuid, each in requests.items()
+        }
 
     def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
         name = instance.display_name or ""

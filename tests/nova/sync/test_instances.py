@@ -19,6 +19,7 @@ from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
+from tests.support.neutron import build_neutron_client, run_neutron
 from tests.support.nova_clouds import build_flavor_json, build_nova_object
 
 #: The only violation of these records.
@@ -570,3 +571,24 @@ def test_request_specs_are_read_once(follower, nova, recorded_statements):
     follower.sync_all()
     tables_of_requests = ("FROM request_specs", "FROM block_device_mapping")
     assert not [sql for sql in recorded_statements for name in tables_of_requests if name in sql]
+
+
+def test_port_resources_come_from_neutron(make_follower, nova, read_request, monkeypatch):
+    uuid = nova.add_instance("cn1")
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    group = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 5}}
+    with run_neutron() as neutron:
+        client = build_neutron_client(neutron.url)
+        monkeypatch.setattr(instance_sync, "create_neutron_client", lambda _: client)
+        follower = make_follower(nova)
+        neutron.failure = ("503 Service Unavailable", {})
+        (issue,) = follower.sync_all().issues
+        assert (issue.place, "port resources are not read" in issue.reason) == ("neutron", True)
+        assert read_request(uuid) == RECORDED_REQUEST
+        neutron.failure = None
+        request = {"resources": group["resources"]}
+        neutron.add_port("port", "net", device_id=uuid, resource_request=request)
+        nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
+        follower.sync_changes()
+    ports = [{**group, "required_traits": []}]
+    assert read_request(uuid) == {**RECORDED_REQUEST, "requested_resources": ports}
