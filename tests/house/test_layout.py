@@ -66,7 +66,9 @@ def test_changelog_has_a_chapter_per_tag_with_the_newest_first(tmp_path):
     commit_note("second-fedcba9876543210", "colours")
     module = load_changelog_module()
     *_, newest, oldest = module.build_changelog(tmp_path).split("\n## ")
-    assert newest == """\
+    assert (
+        newest
+        == """\
 0.2.0
 
 Hosts have colours.
@@ -80,4 +82,5 @@ Hosts have colours.
 
 - A typing error.
 """
+    )
     assert oldest.splitlines()[:3] == ["0.1.0", "", "Hosts have names."]

@@ -290,6 +290,8 @@ def test_plan_names_other_consumers_on_the_hosts(cloud, change):
     assert cloud.get("/scheduler/v1/hosts/cn1").json["other_consumers"] == consumers
     answer = cloud.post_json("/scheduler/v1/failover_capacity", {}).json
     assert answer["other_consumers"] == {"consumers": 3, "hosts": 2}
+
+
 BANDWIDTH = "CUSTOM_BANDWIDTH"
 LICENSED_IMAGE = {"id": make_uuid(5), "properties": {"trait:CUSTOM_LICENSED": "required"}}
 
