@@ -102,6 +102,23 @@ def count_rows(connection: Connection) -> RowCounts:
     return RowCounts(**{name: int(count) for name, count in counts.items()})
 
 
+def count_nova_records(connection: Connection, created_before: datetime) -> dict[str, int]:
+    """Count the records of nova's objects by their noun (``nova/sync``).
+
+    Only instances that were created before ``created_before`` are counted.
+    """
+    instance = tables.instances.c
+    rows = {
+        "services": select(services.c.id).where(services.c.binary == COMPUTE_BINARY),
+        "compute nodes": select(compute_nodes.c.id),
+        "host aggregates": select(tables.host_aggregates.c.id),
+        "server groups": select(tables.server_groups.c.id),
+        "instances": select(instance.id).where(instance.created_at < created_before),
+    }
+    counts = connection.execute(select(*map(_count, rows.values()))).one()
+    return {noun: int(count) for noun, count in zip(rows, counts, strict=True)}
+
+
 def count_without_root(connection: Connection) -> int:
     """Return the number of providers without a root."""
     return int(connection.scalars(select(_count(_ROOTLESS))).one())

@@ -115,6 +115,14 @@ def map_server_groups(connection: Connection) -> Mapping[str, ServerGroup | Docu
     return groups_by_uuid
 
 
+def count_api_rows(connection: Connection) -> tuple[int, int]:
+    """Count the aggregates and the server groups of nova's API database."""
+    tables = (aggregates, instance_groups)
+    counts = (select(func.count()).select_from(table).scalar_subquery() for table in tables)
+    aggregate_count, group_count = connection.execute(select(*counts)).one()
+    return int(aggregate_count), int(group_count)
+
+
 def find_newest_member(connection: Connection) -> int:
     """Return the highest id of a membership, or 0 if there are none."""
     newest = connection.scalar(select(_MEMBERS.id).order_by(_MEMBERS.id.desc()).limit(1))
@@ -429,9 +437,11 @@ _TEXT_GROUP = _INSTANCES.id // _ROWS_PER_TEXT
 _MAX_CACHED_FLAVORS = 20_000
 
 
-def count_instances(connection: Connection) -> int:
-    """Return the number of living instances in the cell."""
-    query = select(func.count()).select_from(instances).where(_INSTANCES.deleted == 0)
+def count_instances(connection: Connection, created_before: datetime | None = None) -> int:
+    """Count the living instances of the cell, optionally only old instances."""
+    query = select(func.count()).select_from(instances).where(_INSTANCE_EXISTS)
+    if created_before is not None:
+        query = query.where(_INSTANCES.created_at < created_before)
     return int(connection.scalars(query).one())
 
 

@@ -13,11 +13,13 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, format_error, format_one_line
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.names import join_words
 from placement_sched.nova.databases import NovaDatabaseUnavailable
 from placement_sched.nova.sync import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeSync
 from placement_sched.nova.sync.instances import InstanceSync
+from placement_sched.nova.sync.lost_records import LossDetector
 from placement_sched.nova.sync.services import AggregateSync, GroupSync, ServiceSync
 from placement_sched.operations import Progress
 from placement_sched.store.compute import compute_nodes
@@ -53,6 +55,7 @@ class Follower:
         self._aggregates = AggregateSync(self._cells)
         self._groups = GroupSync(self._cells)
         self._instances = InstanceSync(self._cells)
+        self._losses = LossDetector(self._cells)
         # Full syncs and rounds (syncs of changes) exclude each other. A refresh before a request
         # does not wait for them, because each write checks that the records are unchanged.
         self._turn = Lock()
@@ -104,6 +107,8 @@ class Follower:
             if not dry:
                 self._cells.record_read()
                 self.left_out = len(totals.issues)
+                with suppress(NovaDatabaseUnavailable):
+                    self._losses.accept()
         return totals.build_report(monotonic() - begun)
 
     def _check_mappings(self, totals: SyncTotals) -> None:
@@ -194,8 +199,9 @@ class Follower:
     def sync_due(self) -> float:
         """Run a full sync, or a round (a sync of changes), if it is due.
 
-        A round runs early if a cell that is away may be back. Never raises: a failure is logged,
-        and the sync is repeated. Returns the seconds until the next sync is due (0 or more).
+        A full sync is due at once if records were lost. A round runs early if a cell that is away
+        may be back. Never raises: a failure is logged, and the sync is repeated. Returns the
+        seconds until the next sync is due (0 or more).
         """
         options = self.settings.scheduler
         now = monotonic()
@@ -208,10 +214,27 @@ class Follower:
                 self._full_due = monotonic() + options.nova_full_sync_interval
             self._round_due = monotonic() + options.nova_sync_interval
         elif now >= min(self._round_due, self._cells.next_attempt):
-            self._attempt(self.sync_changes)
+            if self._attempt(self.sync_changes) and self._has_lost_records():
+                self._full_due = now
             self._round_due = now + options.nova_sync_interval
         due = min(self._full_due, self._round_due, self._cells.next_attempt)
         return max(0.0, due - monotonic())
+
+    def _has_lost_records(self) -> bool:
+        """Return whether records were lost, and log a warning."""
+        try:
+            lost = self._losses.find_lost()
+        except Error as failure:
+            LOG.debug("records are not counted: %s", format_error(failure))
+            return False
+        if lost:
+            LOG.warning(
+                "the database of this service has lost records of %s: all of nova is read again. "
+                "If the database was made again, wait until each nova-compute has reported its "
+                "inventory, and run nova-manage placement heal_allocations and sync_aggregates",
+                join_words([f"{number} {noun}" for noun, number in lost.items()]),
+            )
+        return bool(lost)
 
     def _attempt(self, step: Callable[[], SyncReport]) -> bool:
         """Run a step, log its failure, and return whether it succeeded."""

@@ -2,11 +2,16 @@
 """The records follow nova: a full sync at first, then rounds of changes."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 
+from placement_sched.db import tables
 from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.nova.sync import lost_records
 from placement_sched.nova.sync.follower import SharedSync
+from placement_sched.store import figures
 from placement_sched.store.compute import (
     cells,
     compute_nodes,
@@ -133,6 +138,79 @@ def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, mo
     follower.sync_due()
     with database.read() as connection:
         assert [node.uuid for node in compute_nodes.search(connection)] == uuids
+
+
+TABLES = {
+    "services": [tables.services],
+    "compute nodes": [tables.compute_nodes],
+    "host aggregates": [
+        tables.host_aggregate_metadata,
+        tables.host_aggregate_hosts,
+        tables.host_aggregates,
+    ],
+    "server groups": [tables.server_groups],
+}
+
+
+@pytest.fixture
+def sync_after_15_seconds(follower, monkeypatch):
+    def sync_due():
+        later = lost_records.monotonic() + lost_records.INTERVAL
+        monkeypatch.setattr(lost_records, "monotonic", lambda: later)
+        follower._round_due = 0  # a round is due in each 5 seconds
+        follower.sync_due()
+        follower.sync_due()
+
+    return sync_due
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("noun", TABLES)
+def test_lost_records_are_recorded_again_within_30_seconds(
+    follower, nova, database, sync_after_15_seconds, noun, caplog
+):
+    nova.add_host("cn1")
+    nova.add_aggregate("racks", ("cn1",), availability_zone="north")
+    nova.add_group("pair")
+    follower.sync_due()
+    recorded = count_records(database)
+    sync_after_15_seconds()
+    assert "lost records" not in caplog.text
+    delete_rows(database, *TABLES[noun])
+    sync_after_15_seconds()
+    assert count_records(database) == recorded
+    assert f"the database of this service has lost records of 1 {noun}: all of nova" in caplog.text
+
+
+def test_lost_instances_are_recorded_again(follower, nova, database, sync_after_15_seconds):
+    nova.add_host("cn1")
+    for _ in range(3):
+        nova.add_instance("cn1", created_at=utcnow() - timedelta(hours=1))
+    follower.sync_due()
+    delete_rows(database, tables.instances)
+    sync_after_15_seconds()
+    assert count_records(database)["instances"] == 3
+
+
+def test_new_instances_and_issues_of_a_full_sync_are_no_lost_records(
+    follower, nova, sync_after_15_seconds, caplog
+):
+    nova.add_host("cn1")
+    nova.add_host("cn2", free_disk_gb=None)
+    follower.sync_due()
+    nova.add_instance("cn1")
+    sync_after_15_seconds()
+    assert "lost records" not in caplog.text
+
+
+def delete_rows(database, *emptied):
+    for table in emptied:
+        database.write(lambda connection, table=table: connection.execute(table.delete()))
+
+
+def count_records(database):
+    with database.read() as connection:
+        return figures.count_nova_records(connection, utcnow())
 
 
 def test_nova_read_without_concurrent_callers_is_not_shared():
