@@ -48,9 +48,13 @@ class Parser(argparse.ArgumentParser):
         if name.startswith("--"):
             options = re.findall(r"--[\w-]+", self.format_help())
             suggestion = _suggest(name, options, prefix="--")
+        elif _UUID.fullmatch(name):
+            options = dict.fromkeys(re.findall(r"(--[\w-]+) UUID", self.format_help()))
+            suggestion = f" (a uuid needs an option: {', '.join(options)})" if options else ""
         self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
 
 
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}")
 #: An error about a word in the place of a command.
 _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
 

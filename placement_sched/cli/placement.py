@@ -388,8 +388,8 @@ def _add_audit(group: Commands) -> None:
         metavar="UUID",
         action="append",
         default=[],
-        help="treat this consumer as orphaned if it is not a recorded instance, even if it "
-        "could not be verified (repeatable)",
+        help="check only this consumer, and treat it as orphaned if it is not a recorded "
+        "instance, even if it could not be verified (repeatable)",
     )
     parser.add_argument(
         "--invariants",
@@ -419,14 +419,15 @@ def _run_audit(arguments: argparse.Namespace) -> int:
             clock=utcnow,
             unknown_owner=settings.unknown_owner,
             provider_uuid=uuid,
-            # An audit of a single provider is only about its allocations.
-            policies=get_policies(settings) if uuid is None else None,
+            # An audit of a single provider or consumer is only about its allocations.
+            policies=None if uuid or arguments.consumer else get_policies(settings),
             all_recorded=arguments.instances_are_all_recorded,
-            assumed_orphans=frozenset(arguments.consumer),
+            consumers=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
         )
         audit = auditor.find()
         if arguments.delete:
+            auditor.reject_living(audit)
             audit = auditor.delete(audit, show)
     code = _choose_audit_code(audit, delete=arguments.delete)
     print_result(
@@ -490,7 +491,9 @@ def _build_audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
 
 def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Iterator[str]:
     if arguments.verbose:
-        yield f"checked {'every compute node' if uuid is None else f'resource provider {uuid}'}"
+        checked = [f"resource provider {uuid}"] if uuid else []
+        checked += [f"consumer {consumer}" for consumer in arguments.consumer]
+        yield f"checked {', '.join(checked) or 'every compute node'}"
     yield from audit.policy_faults
     for orphan in audit.orphaned:
         resources = ", ".join(

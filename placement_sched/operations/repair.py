@@ -195,8 +195,9 @@ class Auditor:
 
     ``unknown_owner`` are the default project and user of consumers. ``policies`` are the valid
     policies of aggregates. With ``all_recorded``, all instances are recorded in this database.
-    ``assumed_orphans`` are consumers that the operator lists. They are orphans unless they are
-    recorded instances. A host is down after ``down_time`` seconds without a heartbeat.
+    ``consumers`` are consumers that the operator lists (empty: all). Only they are audited, and
+    they are orphans unless they are recorded instances. A host is down after ``down_time`` seconds
+    without a heartbeat.
     """
 
     database: Database
@@ -205,7 +206,7 @@ class Auditor:
     provider_uuid: str | None = None
     policies: Policies | None = None
     all_recorded: bool = False
-    assumed_orphans: frozenset[str] = frozenset()
+    consumers: frozenset[str] = frozenset()
     down_time: int = 60
 
     def find(self) -> Audit:
@@ -214,7 +215,7 @@ class Auditor:
         Raises :class:`NotFound` for an unknown provider.
         """
         with self.database.read() as connection:
-            orphaned, unverified = self._find_orphaned(connection)
+            orphaned, unverified = self._find_orphaned(connection, sorted(self.consumers) or None)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(
@@ -239,7 +240,7 @@ class Auditor:
         unverified = {
             uuid: reason
             for uuid, group in _group_by_consumer(rows).items()
-            if uuid not in self.assumed_orphans and (reason := records.verify(uuid, group))
+            if uuid not in self.consumers and (reason := records.verify(uuid, group))
         }
         audited = [
             row for row in rows if row.consumer.uuid not in unverified and self._is_audited(row)
@@ -247,6 +248,20 @@ class Auditor:
         names = resource_providers.map_names(connection, {row.provider_uuid for row in audited})
         evacuated = self._find_evacuated(connection, consumers)
         return (*_group_orphans(audited, names), *evacuated), tuple(unverified.values())
+
+    def reject_living(self, audit: Audit) -> None:
+        """Reject listed consumers that are instances without orphaned allocations.
+
+        Raises :class:`Invalid`.
+        """
+        with self.database.read() as connection:
+            living = instances.list_by_uuids(connection, sorted(self.consumers - audit.consumers))
+        for instance in living:
+            raise Invalid(
+                f"consumer {instance.uuid} is the instance {instance.display_name} on host "
+                f"{instance.host}: nothing was deleted. If the instance does not exist any more, "
+                f"DELETE /scheduler/v1/instances/{instance.uuid} deletes its record and allocations"
+            )
 
     def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
         """Delete the allocations that are still orphaned, in batches."""

@@ -233,20 +233,44 @@ def test_error_about_consumers_without_type_names_the_consumer_option(sqlite_clo
     assert "--instances-are-all-recorded" not in error
 
 
-def test_consumer_option_deletes_a_consumer_that_is_no_instance(sqlite_cloud):
+def test_consumer_option_restricts_the_audit_to_a_consumer(sqlite_cloud):
     for number in (1, 2, 3):
         allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1_UUID)
-    sqlite_cloud.record(1)
-    named = ("--consumer", build_consumer_uuid(1), "--consumer", build_consumer_uuid(2))
-    status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)
-    assert status == 6
-    assert f"consumer {build_consumer_uuid(1)} is a recorded instance" in printed
-    assert [bool(sqlite_cloud.read_allocations(number)) for number in (1, 2, 3)] == [
-        True,
+    sqlite_cloud.allocate(4)  # an orphan
+    named = ("--consumer", build_consumer_uuid(2), "--consumer", build_consumer_uuid(1).upper())
+    assert sqlite_cloud.document("audit", *named)["consumers"] == 2
+    status, printed, _ = sqlite_cloud.run("audit", "--delete", "--verbose", *named)
+    assert status == 4
+    checked = f"checked consumer {build_consumer_uuid(2)}, consumer {build_consumer_uuid(1)}\n"
+    assert printed.startswith(checked)
+    assert [bool(sqlite_cloud.read_allocations(number)) for number in (1, 2, 3, 4)] == [
         False,
+        False,
+        True,
         True,
     ]
     assert sqlite_cloud.run("audit", "--consumer", "cn1")[0] == 127
+
+
+def test_consumer_option_rejects_the_deletion_of_a_recorded_instance(sqlite_cloud):
+    for number in (1, 2):
+        allocate_vcpu_without_consumer_type(sqlite_cloud, number, CN1_UUID)
+    sqlite_cloud.record(1)
+    named = ("--consumer", build_consumer_uuid(1), "--consumer", build_consumer_uuid(2))
+    status, printed, error = sqlite_cloud.run("audit", "--delete", *named)
+    assert (status, printed) == (127, "")
+    assert f"consumer {build_consumer_uuid(1)} is the instance" in error
+    assert "nothing was deleted" in error
+    assert sqlite_cloud.read_allocations(1)
+    assert sqlite_cloud.read_allocations(2)
+    printed = sqlite_cloud.run("audit", *named)[1]
+    assert f"consumer {build_consumer_uuid(1)} is a recorded instance" in printed
+
+
+def test_uuid_without_an_option_is_answered_with_the_options(sqlite_cloud):
+    status, _, error = sqlite_cloud.run("audit", "--delete", build_consumer_uuid(1))
+    assert status == 127
+    assert "(a uuid needs an option: --resource_provider, --consumer" in error
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
