@@ -104,6 +104,8 @@ def describe_shortage(inventory: Inventory | None, used: int, amount: int) -> st
     if inventory is None:
         return f"none in inventory, {amount} requested"
     free = max(inventory.capacity - used, 0)
+    if inventory.reserved >= inventory.total:
+        return f"all {inventory.total} reserved, {amount} requested"
     if amount > free:
         return f"{free} free of {inventory.capacity}, {amount} requested"
     if amount > inventory.max_unit:

@@ -72,7 +72,7 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
     "on host {host}, but is not recorded",
 }
-_ALLOWED = ": allowed, if that reduced the inventory afterwards"
+_ALLOWED = ": allowed, if the inventory was reduced below its allocations"
 #: Tables whose row counts the result includes.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 

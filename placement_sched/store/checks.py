@@ -57,8 +57,8 @@ class Invariant(StrEnum):
 class Violation:
     """A violated invariant, with a sentence about the rows that violate it.
 
-    A violation is ``allowed`` if the inventory may have been reduced after the allocations were
-    made. OpenStack placement permits such a reduction.
+    A violation is ``allowed`` if the inventory may have been reduced below its allocations.
+    OpenStack placement permits such a reduction.
     """
 
     invariant: StrEnum
@@ -114,14 +114,27 @@ _OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
 _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
-def is_reduced(written: Any) -> ColumnElement[bool]:
+def _is_reduced(last_written: Any) -> ColumnElement[bool]:
     """Build the condition that an inventory may have been reduced.
 
-    It was changed after ``written``, the time of its last allocation, or in the same second but
-    created earlier.
+    It was changed after its creation, or after its last allocation, and no instance has claimed it
+    since. While an inventory is over its capacity, placement permits that a consumer keeps a part
+    of its amount, or that a migration takes it over, but no claim. The consumer and the allocations
+    of a claim have the same time.
     """
-    at_once = sa.and_(written == CHANGED, _OWNED.created_at < CHANGED)
-    return sa.or_(written < CHANGED, at_once)
+    has_claim = (
+        sa.exists()
+        .where(
+            _SAME_INVENTORY,
+            _CONSUMERS.uuid == _ALLOCATIONS.consumer_id,
+            _CONSUMERS.consumer_type_id == consumer_types.c.id,
+            consumer_types.c.name == INSTANCE_TYPE,
+            _CONSUMERS.created_at == _ALLOCATIONS.created_at,
+            _CONSUMERS.created_at > CHANGED,
+        )
+        .correlate(inventories)
+    )
+    return sa.and_(sa.or_(_OWNED.created_at < CHANGED, last_written < CHANGED), ~has_claim)
 
 
 def _select_over_capacity() -> Select[Any]:
@@ -136,7 +149,7 @@ def _select_over_capacity() -> Select[Any]:
     used = sums.scalar_subquery()
     last_written = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
     written = last_written.scalar_subquery()
-    reduced = sa.case((is_reduced(written), 1), else_=0).label("reduced")
+    reduced = sa.case((_is_reduced(written), 1), else_=0).label("reduced")
     query: Select[Any] = select(
         *_NAMES,
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
@@ -221,7 +234,10 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
 
 
 def _select_not_claimed() -> Select[Any]:
-    """Build the query of instances without the allocations of their claim."""
+    """Build the query of instances without the allocations of their claim.
+
+    Instances with a task state are skipped: a migration may have taken over the allocations.
+    """
     holds = sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
@@ -231,7 +247,13 @@ def _select_not_claimed() -> Select[Any]:
             _INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"), _INSTANCES.host
         )
         .join(decisions, _INSTANCES.decision_uuid == _DECISIONS.uuid)
-        .where(IS_CLAIM, is_placed, _INSTANCES.host.is_not(None), ~holds)
+        .where(
+            IS_CLAIM,
+            is_placed,
+            _INSTANCES.host.is_not(None),
+            _INSTANCES.task_state.is_(None),
+            ~holds,
+        )
     )
 
 

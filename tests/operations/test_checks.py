@@ -69,7 +69,7 @@ def test_invariants_audit_prints_a_shrunk_inventory_as_allowed(sqlite_cloud, sql
     shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
     later = datetime.fromisoformat("2038-01-01T12:00:00")
     execute_without_foreign_keys(
-        sqlite_database, shrunk.values(total=1, reserved=1, updated_at=later)
+        sqlite_database, shrunk.values(total=1, allocation_ratio=0.5, updated_at=later)
     )
     status, printed, _ = sqlite_cloud.run("audit", "--invariants", "--verbose")
     assert status == 0
@@ -103,7 +103,9 @@ def test_invariants_audit_rejects_options_of_the_orphan_audit(sqlite_cloud, opti
 
 
 def test_invariants_audit_reports_an_invalid_time_in_one_line(sqlite_cloud, sqlite_database):
-    broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
+    broken = text(
+        "UPDATE inventories SET total = 1, allocation_ratio = 0.5, updated_at = 'yesterday'"
+    )
     execute_without_foreign_keys(sqlite_database, broken)
     status, printed, complaint = sqlite_cloud.run("audit", "--invariants")
     assert (status, printed) == (127, "")

@@ -10,6 +10,7 @@ from sqlalchemy import delete, insert, select, update
 from placement_sched.app import create_app
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
+from placement_sched.store import figures
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
 from tests.conftest import AdminClient, make_settings
@@ -132,6 +133,13 @@ def build_consumer_update(uuid, **values):
 
 def build_allocations_update(uuid, **values):
     return _build_update(tables.allocations, "consumer_id", uuid, values)
+
+
+def build_claim_update(uuid, at):
+    return [
+        build_consumer_update(uuid, created_at=at),
+        build_allocations_update(uuid, created_at=at, updated_at=at),
+    ]
 
 
 def build_instance_update(uuid, **values):
@@ -549,12 +557,58 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy)
     assert verified.violations == ()
     assert list_violated_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
-    # A later allocation is a violation.
-    execute_without_foreign_keys(
-        database_copy, build_allocations_update(VM_3, updated_at=YEAR_2038 + timedelta(seconds=1))
-    )
+    # A later claim is a violation.
+    later = YEAR_2038 + timedelta(seconds=1)
+    execute_without_foreign_keys(database_copy, *build_claim_update(VM_3, later))
     violations = verify(database_copy).violations
     assert list_violated_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize(
+    "reduction", [{"allocation_ratio": 0.25}, {"reserved": 7}], ids=["ratio", "reserved"]
+)
+def test_fewer_allocations_and_moves_to_a_migration_over_capacity_are_allowed(
+    cloud, database, reduction
+):
+    long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
+    execute_without_foreign_keys(database, update(tables.inventories).values(created_at=long_ago))
+    put_allocations(cloud.app, VM_3, **{CN1_UUID: {"VCPU": 8, "MEMORY_MB": 512}})
+    path = f"/placement/resource_providers/{CN1_UUID}/inventories"
+    document = cloud.app.get(path, headers=LATEST_HEADERS).json
+    reduced = {**document["inventories"]["VCPU"], "total": 8, "allocation_ratio": 1.0, **reduction}
+    body = {**document, "inventories": {**document["inventories"], "VCPU": reduced}}
+    cloud.app.put_json(path, body, headers=LATEST_HEADERS)
+    put_allocations(cloud.app, VM_3, **{CN1_UUID: {"VCPU": 7, "MEMORY_MB": 512}})
+    verified = verify(database)
+    assert (list_violated_invariants(verified.allowed), verified.violations) == (
+        {Invariant.OVER_CAPACITY},
+        (),
+    )
+    claim = cloud.app.get(f"/placement/allocations/{VM_3}", headers=LATEST_HEADERS).json
+    moved = {**claim, "consumer_generation": None, "consumer_type": "MIGRATION"}
+    body = {make_uuid(5): moved, VM_3: {**claim, "allocations": {}}}
+    cloud.app.post_json("/placement/allocations", body, headers=LATEST_HEADERS)
+    execute_without_foreign_keys(database, build_instance_update(VM_3, task_state="migrating"))
+    verified = verify(database)
+    assert (list_violated_invariants(verified.allowed), verified.violations) == (
+        {Invariant.OVER_CAPACITY},
+        (),
+    )
+
+
+@pytest.mark.all_databases
+def test_one_time_use_device_that_is_reserved_after_its_claim_is_valid(cloud, database):
+    put_allocations(cloud.app, VM_3, **{CHILD_UUID: {"VGPU": 4}})
+    path = f"/placement/resource_providers/{CHILD_UUID}/inventories"
+    document = cloud.app.get(path, headers=LATEST_HEADERS).json
+    body = {**document, "inventories": {"VGPU": {**document["inventories"]["VGPU"], "reserved": 4}}}
+    cloud.app.put_json(path, body, headers=LATEST_HEADERS)
+    put_allocations(cloud.app, VM_3, **{CHILD_UUID: {"VGPU": 3}})
+    verified = verify(database)
+    assert (verified.allowed, verified.violations) == ((), ())
+    with database.read() as connection:
+        assert figures.count_rows(connection).overfull_inventories == 0
 
 
 @pytest.mark.all_databases
@@ -567,7 +621,7 @@ def test_many_shrunk_inventories_do_not_suppress_violations(cloud, database, mon
     execute_without_foreign_keys(
         database,
         shrunk.values(total=1, reserved=0, max_unit=1, updated_at=YEAR_2038),
-        build_allocations_update(VM_2, updated_at=later),
+        *build_claim_update(VM_2, later),
     )
     details = {
         violation.detail

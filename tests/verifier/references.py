@@ -11,7 +11,6 @@ from placement_sched.db import tables
 from placement_sched.store.checks import (
     CHANGED,
     WRITTEN,
-    is_reduced,
     select_rows_without,
     select_spelled_twice,
     with_names,
@@ -83,7 +82,7 @@ def _build_query_for_amounts_outside_units() -> Select[Any]:
         _ALLOCATIONS.used,
         *(_INVENTORIES[name] for name in ("min_unit", "max_unit", "step_size")),
         *(CHANGED.label("changed"), WRITTEN.label("written")),
-        is_reduced(WRITTEN).label("reduced"),
+        _is_changed_after(WRITTEN).label("reduced"),
     )
     same = sa.and_(
         _ALLOCATIONS.resource_provider_id == _INVENTORIES.resource_provider_id,
@@ -95,3 +94,9 @@ def _build_query_for_amounts_outside_units() -> Select[Any]:
     wrong = sa.or_(too_little, _ALLOCATIONS.used > _INVENTORIES.max_unit, steps != 0)
     query = query.select_from(tables.allocations).join(tables.inventories, same)
     return with_names(query, _ALLOCATIONS).where(wrong)
+
+
+def _is_changed_after(written: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that an inventory was changed after an allocation."""
+    at_once = sa.and_(written == CHANGED, _INVENTORIES.created_at < CHANGED)
+    return sa.or_(written < CHANGED, at_once)

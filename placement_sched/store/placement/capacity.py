@@ -89,12 +89,14 @@ def is_over_capacity(
 
     ``used`` is the allocated amount of the inventories (None: summed in the condition). A reshape
     may reserve more than the total. Such an inventory has a negative capacity, and exceeds it only
-    if it has allocations.
+    if it has allocations. nova reserves the total of a device with ``one_time_use`` while an
+    instance has it, so that the total may be allocated.
     """
     if used is None:
         used = build_used_sum(owned.c.resource_provider_id, owned.c.resource_class_id)
     capacity = _build_capacity(owned)
-    return used > sa.case((capacity < 0, 0), else_=capacity)
+    total = owned.c.total
+    return used > sa.case((owned.c.reserved == total, total), (capacity < 0, 0), else_=capacity)
 
 
 def build_whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
