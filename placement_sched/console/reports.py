@@ -211,7 +211,7 @@ def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
         "would_fit": [miss["words"] for miss in funnel.get("would_fit", ())],
         "warnings": [warning["detail"] for warning in funnel.get("warnings", ())],
         "request_filters": [
-            row for row in funnel["request_filters"] if row["applied"] or row.get("refusal")
+            row for row in funnel["request_filters"] if row["applied"] or row.get("reason")
         ],
         "funnel": build_funnel_picture(funnel),
         "is_outline": bool(funnel.get("outline")),

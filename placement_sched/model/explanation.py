@@ -70,7 +70,7 @@ class RequestFilterReport:
     """The result of a request filter, with the changes that it made.
 
     If the filter rejected the whole request, ``rejection`` is the reason. Later request filters run
-    also after a rejection.
+    also after a rejection. ``reason`` may be set if the filter was not applied.
     """
 
     name: str
@@ -78,6 +78,7 @@ class RequestFilterReport:
     elapsed_ms: float
     changes: Mapping[str, Any] = field(default_factory=dict)
     rejection: str | None = None
+    reason: str | None = None
 
     @property
     def words(self) -> str:
@@ -87,7 +88,8 @@ class RequestFilterReport:
     def as_json(self) -> Json:
         """Return the report as an entry of ``request_filters``.
 
-        ``refusal`` is present only if the filter rejected the request.
+        ``refusal`` is present only if the filter rejected the request, ``reason`` only if it was
+        not applied for a reason in the cloud.
         """
         entry: Json = {
             "name": self.name,
@@ -95,7 +97,8 @@ class RequestFilterReport:
             "elapsed_ms": round(self.elapsed_ms, 3),
             "changes": dict(self.changes),
         }
-        return entry if self.rejection is None else {**entry, "refusal": self.rejection}
+        texts = {"refusal": self.rejection, "reason": self.reason}
+        return entry | {key: text for key, text in texts.items() if text is not None}
 
 
 @dataclass(frozen=True, slots=True)

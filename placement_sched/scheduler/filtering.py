@@ -20,6 +20,7 @@ from placement_sched.scheduler.host_state import HostState, get_candidates, set_
 from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
+    NotApplied,
     RequestFilterContext,
     RequestFilterResult,
 )
@@ -394,10 +395,11 @@ def run_request_filters(
         reports.append(
             RequestFilterReport(
                 name=plugin.name or type(plugin).__name__,
-                applied=outcome is not None,
+                applied=isinstance(outcome, RequestFilterResult | Rejection),
                 elapsed_ms=(perf_counter() - started) * 1000,
                 changes=outcome.changes if isinstance(outcome, RequestFilterResult) else {},
                 rejection=rejection.reason if rejection else None,
+                reason=outcome.reason if isinstance(outcome, NotApplied) else None,
             )
         )
         if rejection:
@@ -433,9 +435,10 @@ def check_result(spec: RequestSpec, outcome: object) -> None:
         orjson.dumps(dict(outcome.changes))  # explanations show it
         if outcome.spec is not spec:
             _check_spec(spec, outcome.spec)
-    elif isinstance(outcome, Rejection):
+    elif isinstance(outcome, Rejection | NotApplied):
         if not (isinstance(outcome.reason, str) and outcome.reason):
-            raise TypeError(f"the reason of a Rejection must be a string, not {outcome.reason!r}")
+            kind = type(outcome).__name__
+            raise TypeError(f"the reason of a {kind} must be a string, not {outcome.reason!r}")
     elif outcome is not None:
         actual = type(outcome).__name__
         raise TypeError(f"expected RequestFilterResult, Rejection or None, not {actual}")

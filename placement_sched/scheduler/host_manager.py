@@ -169,9 +169,9 @@ class CloudView:
 
         return find_host_ratios
 
-    def is_trait_of_all_nodes(self, trait: str) -> bool:
-        """Return whether the root of each enabled compute node has a trait."""
-        return host_store.is_trait_of_all_nodes(self.connection, trait)
+    def count_nodes_lacking_trait(self, trait: str) -> tuple[int, int] | None:
+        """Count the enabled compute nodes without a trait, as the store does."""
+        return host_store.count_nodes_lacking_trait(self.connection, trait)
 
 
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:

@@ -20,6 +20,8 @@ class FakeCloud:
     aggregates: tuple[HostAggregate, ...] = ()
     memberships: Mapping[str, frozenset[str]] = field(default_factory=dict)
     common_traits: frozenset[str] = frozenset()
+    #: The numbers of nodes that lack another trait, and of all nodes.
+    lacking: tuple[int, int] | None = None
 
     @classmethod
     def with_metadata(cls, *metadata: dict[str, str]) -> "FakeCloud":
@@ -32,8 +34,8 @@ class FakeCloud:
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         return {uuid: self.memberships[uuid] for uuid in uuids if uuid in self.memberships}
 
-    def is_trait_of_all_nodes(self, trait: str) -> bool:
-        return trait in self.common_traits
+    def count_nodes_lacking_trait(self, trait: str) -> tuple[int, int] | None:
+        return (0, 0) if trait in self.common_traits else self.lacking
 
 
 EMPTY_CLOUD = FakeCloud()

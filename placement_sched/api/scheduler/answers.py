@@ -92,7 +92,7 @@ _STEP = _answer(
 )
 _REQUEST_FILTER = _answer(
     {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
-    {"changes": _OBJECT, "refusal": _TEXT},
+    {"changes": _OBJECT, **_build_texts("refusal", "reason")},
 )
 _SEARCH = _answer(
     {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},

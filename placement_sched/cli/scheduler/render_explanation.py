@@ -107,11 +107,15 @@ def _render_policy(report: Json | None) -> Iterator[RenderableType]:
 
 def _render_request_filters(reports: Sequence[Json]) -> RenderableType:
     heading = Text("Request filters", style="bold")
-    applied = [report for report in reports if report["applied"] or report.get("refusal")]
-    if not applied:
+    listed = [report for report in reports if report["applied"] or report.get("reason")]
+    if not listed:
         return heading.append("  none changed the request", style="not bold")
     rows: list[tuple[Text, RenderableType]] = []
-    for report in applied:
+    for report in listed:
+        if not report["applied"]:
+            words = Text(f"not applied: {report['reason']}", style="dim")
+            rows.append((Text(f"  {report['name']}", style="cyan"), words))
+            continue
         lines = [
             Text(
                 _shorten_value(value)

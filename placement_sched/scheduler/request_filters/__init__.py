@@ -18,6 +18,7 @@ from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 
 __all__ = [
     "BaseRequestFilter",
+    "NotApplied",
     "Rejection",
     "RequestFilterContext",
     "RequestFilterResult",
@@ -63,8 +64,11 @@ class RequestFilterContext(Protocol):
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Map each provider in an aggregate to the uuids of its aggregates."""
 
-    def is_trait_of_all_nodes(self, trait: str) -> bool:
-        """Return whether the roots of all enabled nodes (at least 1) have a trait."""
+    def count_nodes_lacking_trait(self, trait: str) -> tuple[int, int] | None:
+        """Return the numbers of enabled nodes without a trait, and of all of them.
+
+        None if no provider has the trait. Both numbers are 0 if all nodes have it.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,13 @@ class RequestFilterResult:
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """Reason why a filter is not applied, for explanations."""
+
+    reason: str
 
 
 class BaseRequestFilter(SchedulerPlugin):
@@ -92,10 +103,11 @@ class BaseRequestFilter(SchedulerPlugin):
 
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
-    ) -> RequestFilterResult | Rejection | None:
+    ) -> RequestFilterResult | Rejection | NotApplied | None:
         """Return the request with added constraints, or reject the request.
 
-        Returns None if the filter does not apply to the request.
+        Returns None if the filter does not apply to the request, or :class:`NotApplied` with a
+        reason for explanations.
         """
         raise NotImplementedError(f"{type(self).__name__} implements no apply()")
 

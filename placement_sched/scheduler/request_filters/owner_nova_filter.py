@@ -8,29 +8,44 @@ import os_traits
 from placement_sched.model.request_spec import RequestedGroup, RequestSpec
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
+    NotApplied,
     RequestFilterContext,
     RequestFilterResult,
     require_traits,
 )
 
 _OWNER = os_traits.OWNER_NOVA
+#: In a cloud of this many nodes, a single node may lack the trait.
+_MIN_NODES = 3
 
 
 class OwnerNovaFilter(BaseRequestFilter):
     """Request filter that requires providers with the trait OWNER_NOVA.
 
     Other services, such as cyborg, also have providers in placement, with resource classes that
-    nova may request. The trait is required only if the root providers of all enabled compute nodes
-    have it, so that no node is lost during an upgrade. With ``[filter_scheduler] pci_in_placement``
-    the groups of PCI devices require it too. Always enabled.
+    nova may request. During an upgrade, the filter is not applied: the trait is required if the
+    root providers of nearly all enabled compute nodes have it. A tenth of the nodes may lack it, or
+    a single node of at least three. Such nodes are rejected. With ``[filter_scheduler]
+    pci_in_placement`` the groups of PCI devices require it too. Always enabled.
     """
 
     name = "owner_nova_filter"
 
-    def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | NotApplied | None:
         """Return the request for nova's providers, or None if nothing changes."""
-        if _OWNER in spec.root_required or not context.is_trait_of_all_nodes(_OWNER):
+        if _OWNER in spec.root_required:
             return None
+        counts = context.count_nodes_lacking_trait(_OWNER)
+        if counts is None:
+            return None
+        lacking, nodes = counts
+        if lacking > max(nodes // 10, int(nodes >= _MIN_NODES)):
+            return NotApplied(
+                f"{lacking} of {nodes} enabled compute nodes lack {_OWNER}, which nova-compute "
+                "reports after its upgrade"
+            )
         outcome = require_traits(spec, _OWNER)
         ids = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]
         if not ids:

@@ -237,15 +237,23 @@ _LACKING = (
         )
     )
 )
+_COUNT_ENABLED = select(func.count()).select_from(select_enabled_nodes().subquery())
+_COUNT_LACKING = select(func.count()).select_from(_LACKING.subquery())
 # First whether any provider has the trait: the test is cheap, and false in most clouds.
-_ALL_HAVE = select(
-    and_(_PROVIDERS_WITH_TRAIT.exists(), select_enabled_nodes().exists(), ~_LACKING.exists())
-)
+_IS_LACKING = select(_PROVIDERS_WITH_TRAIT.exists(), _LACKING.exists())
+_COUNTS = select(_COUNT_ENABLED.scalar_subquery(), _COUNT_LACKING.scalar_subquery())
 
 
-def is_trait_of_all_nodes(connection: Connection, trait: str) -> bool:
-    """Return whether all root providers of enabled compute nodes have a trait.
+def count_nodes_lacking_trait(connection: Connection, trait: str) -> tuple[int, int] | None:
+    """Count the enabled compute nodes whose root provider lacks a trait.
 
-    False if there is no such node. A node without a provider lacks the trait.
+    Returns this number and the number of all enabled nodes, or None if no provider has the trait. A
+    node without a provider lacks the trait. If all nodes have it, both numbers are 0.
     """
-    return bool(connection.scalar(_ALL_HAVE, {"trait": trait}))
+    is_used, is_lacking = connection.execute(_IS_LACKING, {"trait": trait}).one()
+    if not is_used:
+        return None
+    if not is_lacking:
+        return 0, 0
+    enabled, lacking = connection.execute(_COUNTS, {"trait": trait}).one()
+    return int(lacking), int(enabled)

@@ -174,6 +174,13 @@ def test_different_allocations_are_shown_per_instance():
     assert "i-2 cn1 nova PCPU=1" in lines
 
 
+def test_reason_of_a_request_filter_that_is_not_applied_is_shown():
+    report = {"name": "owner_nova_filter", "applied": False, "elapsed_ms": 0.1, "changes": {}}
+    document = build_explanation(request_filters=[{**report, "reason": "2 of 4 nodes lack it"}])
+    lines = render_to_lines(document)
+    assert "owner_nova_filter not applied: 2 of 4 nodes lack it" in lines
+
+
 def test_request_filters_are_shown_with_their_changes():
     lines = render_to_lines(
         build_explanation(

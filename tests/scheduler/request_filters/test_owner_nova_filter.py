@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
+from placement_sched.scheduler.request_filters import NotApplied
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import (
@@ -91,8 +92,26 @@ def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
     assert answer.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3")])
     mixed = explain_request(app, make_spec())
-    assert mixed.get_request_filter_report("owner_nova_filter") == {"applied": False, "changes": {}}
-    assert mixed.hosts == ["cn1", "cn2", "cn3"]
+    assert mixed.get_request_filter_report("owner_nova_filter")["applied"]
+    assert mixed.hosts == ["cn1", "cn2"]
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn4")])
+    mixed = explain_request(app, make_spec())
+    assert mixed.get_request_filter_report("owner_nova_filter") == {
+        "applied": False,
+        "changes": {},
+        "reason": "2 of 4 enabled compute nodes lack OWNER_NOVA, which nova-compute reports after "
+        "its upgrade",
+    }
+    assert mixed.hosts == ["cn1", "cn2", "cn3", "cn4"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "is_applied"),
+    [((1, 2), False), ((1, 3), True), ((2, 19), False), ((2, 20), True), ((21, 200), False)],
+)
+def test_a_few_nodes_may_lack_the_owner_trait(lacking, is_applied):
+    outcome = run_request_filter(OwnerNovaFilter, build_spec(), FakeCloud(lacking=lacking))
+    assert isinstance(outcome, NotApplied) is not is_applied
 
 
 def test_disabled_node_does_not_need_the_owner_trait(app):

@@ -105,3 +105,17 @@ def test_earlier_instances_of_a_request_count_as_group_members(cloud):
         "cn1",
         "cn2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "number_of_hosts"), [("soft-affinity", 1), ("soft-anti-affinity", 2)]
+)
+def test_members_of_earlier_requests_count_from_their_claim_on(cloud, policy, number_of_hosts):
+    members = [make_uuid(21), make_uuid(22)]
+    selected_hosts = set()
+    for uuid in members:  # nova names all members, also members without a host
+        group = {"policy": policy, "members": members, "hosts": []}
+        body = {"request_spec": make_spec(uuid, instance_group=group)}
+        answer = cloud.post_json("/scheduler/v1/select_destinations", body)
+        selected_hosts.update(get_selected_hosts(answer.json))
+    assert len(selected_hosts) == number_of_hosts

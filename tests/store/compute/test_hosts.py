@@ -18,8 +18,8 @@ from tests.support.statements import run_query
 pytestmark = pytest.mark.all_databases
 
 
-def is_trait_of_all_nodes(database, trait=OWNER_TRAIT):
-    return run_query(database, hosts.is_trait_of_all_nodes, trait)
+def count_nodes_lacking_trait(database, trait=OWNER_TRAIT):
+    return run_query(database, hosts.count_nodes_lacking_trait, trait)
 
 
 @pytest.fixture
@@ -31,17 +31,15 @@ def database_with_two_nodes(database, settings):
 
 
 def test_trait_of_every_enabled_node_is_a_trait_of_all_nodes(database_with_two_nodes):
-    assert not is_trait_of_all_nodes(database_with_two_nodes)
-    assert not is_trait_of_all_nodes(database_with_two_nodes, "CUSTOM_UNKNOWN")
+    assert count_nodes_lacking_trait(database_with_two_nodes) == (1, 2)
+    assert count_nodes_lacking_trait(database_with_two_nodes, "CUSTOM_UNKNOWN") is None
     delete_root_provider(database_with_two_nodes, node_uuid(2))
-    assert not is_trait_of_all_nodes(database_with_two_nodes)
+    assert count_nodes_lacking_trait(database_with_two_nodes) == (1, 2)
     create_root_provider(database_with_two_nodes, node_uuid(2))
     add_trait(database_with_two_nodes, node_uuid(2))
-    assert is_trait_of_all_nodes(database_with_two_nodes)
+    assert count_nodes_lacking_trait(database_with_two_nodes) == (0, 0)
 
 
 def test_disabled_nodes_may_lack_a_trait_of_all_nodes(database_with_two_nodes):
     database_with_two_nodes.write(lambda connection: disable_service(connection, "cn2", "fan"))
-    assert is_trait_of_all_nodes(database_with_two_nodes)
-    database_with_two_nodes.write(lambda connection: disable_service(connection, "cn1", "fan"))
-    assert not is_trait_of_all_nodes(database_with_two_nodes)
+    assert count_nodes_lacking_trait(database_with_two_nodes) == (0, 0)
