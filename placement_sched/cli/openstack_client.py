@@ -93,7 +93,14 @@ class _SchedulerCommand(command.Command):
     def find_output(self, arguments: argparse.Namespace) -> Any:
         """Run the command and return its output."""
         outputs: list[Any] = []
-        arguments.receive = outputs.append
+
+        def receive(output: Any) -> None:
+            outputs.append(output)
+            if self.prints_report(arguments):
+                # Printed before a failure for a missing host, as placement-sched does.
+                output.report(import_module("placement_sched.cli.output").TextConsole())
+
+        arguments.receive = receive
         try:
             manager: Any = self.app.client_manager
             arguments.scheduler = manager.scheduler
@@ -103,6 +110,10 @@ class _SchedulerCommand(command.Command):
         if status:
             raise exceptions.CommandError("no host remains")
         return outputs[0]
+
+    def prints_report(self, _arguments: argparse.Namespace) -> bool:
+        """Return whether the command prints a report instead of a table."""
+        return False
 
 
 def _build_cells(columns: Sequence[Any], row: Any) -> Iterator[Any]:
@@ -120,6 +131,20 @@ class _List(_SchedulerCommand, command.Lister):
         columns = [column for column in output.columns if has_all or not column.hidden]
         names = [column.name for column in columns]
         return names, [tuple(_build_cells(columns, row)) for row in output.rows]
+
+
+class _ReportedList(_List):
+    """List that is printed as a report, unless a format is chosen."""
+
+    def prints_report(self, arguments: argparse.Namespace) -> bool:
+        """Return whether the options of the output have their defaults."""
+        is_table: bool = arguments.formatter == "table"
+        return is_table and not (arguments.columns or arguments.sort_columns)
+
+    def produce_output(self, parsed_args: argparse.Namespace, *table: Any) -> None:
+        """Print the table, unless the report was printed."""
+        if not self.prints_report(parsed_args):
+            super().produce_output(parsed_args, *table)
 
 
 class _Show(_SchedulerCommand, command.ShowOne):
@@ -140,7 +165,9 @@ Capacity = _define(_List, "capacity", "capacity", "Count the instances that stil
 DecisionList = _define(_List, "decisions", "decision list", "List recorded decisions.")
 DecisionReplay = _define(_List, "decisions", "decision replay", "Repeat the request of a decision.")
 DecisionShow = _define(_Show, "decisions", "decision show", "Show a recorded decision.")
-Explain = _define(_List, "select", "explain", "Show the stages of a request, without a claim.")
+Explain = _define(
+    _ReportedList, "select", "explain", "Show the stages of a request, without a claim."
+)
 HostList = _define(_List, "hosts", "host list", "List hosts with their free resources.")
 HostShow = _define(_Show, "hosts", "host show", "Show a host.")
 Plan = _define(_List, "plan", "plan", "Show the moves that changes of the cloud cause.")

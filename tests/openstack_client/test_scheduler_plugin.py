@@ -32,6 +32,24 @@ def test_openstack_scheduler_explain_prints_the_stages_of_a_request(client, repo
     assert (licensed["In"], licensed["Out"]) == (len(reported_hosts), 2)
 
 
+def test_openstack_scheduler_explain_prints_the_report_of_placement_sched(client, reported_hosts):
+    done = client.run("scheduler", "explain", *SIZE_OPTIONS)
+    assert f"{len(reported_hosts)} hosts passed  policy default\n" in done.stdout
+    assert "Best 3 of " in done.stdout
+    arguments = (
+        *SIZE_OPTIONS,
+        "--property",
+        "trait:HW_GPU_API_VULKAN=required",
+        "--fail-on-no-host",
+    )
+    done = client.run("scheduler", "explain", *arguments)
+    assert done.returncode == 1
+    assert "No valid host  " in done.stdout
+    assert "not reached: " in done.stdout
+    table = client.run("scheduler", "explain", *SIZE_OPTIONS, "-c", "Stage", "-c", "Out").stdout
+    assert table.startswith("+-")
+
+
 def test_openstack_scheduler_select_records_a_decision(client, reported_hosts):
     (selection,) = client.get_json("scheduler", "select", *SIZE_OPTIONS, "--no-claim")
     assert selection["Host"] in reported_hosts
