@@ -301,7 +301,7 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     settings = read_service_settings(arguments)
     transport = service.check(settings)
     check_database_adopted(settings)
-    logs.setup(CONF)
+    logs.setup(CONF, "placement-sched-nova-shadow")
     logs.log_stacks_on_signal()
     service.serve(settings, transport, partial(_announce_shadow, settings, transport))
     return 0
@@ -311,7 +311,8 @@ def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None
     brokers = ", ".join(map(str, transport.brokers))
     sys.stdout.write(
         f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "
-        f"{describe_database(settings)}{format_file_list(settings.conf)}\n"
+        f"{describe_database(settings)}{format_file_list(settings.conf)}"
+        f"{logs.format_destination(CONF)}\n"
     )
     sys.stdout.flush()
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     service.check(settings)
     check_policy_hint = make_policy_hint_check(settings)
     check_database_adopted(settings)
-    logs.setup(CONF)
+    logs.setup(CONF, "placement-sched-nova-scheduler")
     logs.log_stacks_on_signal()
     workers = service.count_workers(settings, arguments.workers)
     announcement = format_announcement(settings, workers)
@@ -104,5 +104,5 @@ def format_announcement(settings: Settings, workers: int) -> str:
     return (
         f"placement-sched nova-scheduler serves {messaging.describe_bus(settings)} on "
         f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"
-        f"{format_file_list(settings.conf)}"
+        f"{format_file_list(settings.conf)}{logs.format_destination(CONF)}"
     )

@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server.delay = settings.api.shutdown_delay
     server.notifier = Notifier()
-    logs.setup(CONF)
+    logs.setup(CONF, "placement-sched")
     logs.log_stacks_on_signal()
     for option, reason in OF_PLACEMENT.items():
         if line := find_assignment(settings.sections, [option], settings.conf.environment):
@@ -290,7 +290,7 @@ class _Worker:
         # memory of its largest response once per thread.
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-        logs.setup(CONF)
+        logs.setup(CONF, "placement-sched")
         settings = self._live.configured
         for inherited in (settings, self._live.get_settings()):
             inherited.derived.clear()  # each process creates its own plugins at start
@@ -407,7 +407,8 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     address = f"[{host}]" if ":" in host else host
     sys.stdout.write(
         f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "
-        f"auth {settings.api.auth_strategy}, workers {workers}{format_file_list(settings.conf)}\n"
+        f"auth {settings.api.auth_strategy}, workers {workers}{format_file_list(settings.conf)}"
+        f"{logs.format_destination(CONF)}\n"
     )
     has_console: bool | None = settings.console.enabled
     if has_console is None:

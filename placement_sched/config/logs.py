@@ -5,6 +5,7 @@ import faulthandler
 import logging
 import signal
 import sys
+from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import Any
@@ -28,13 +29,16 @@ _USELESS_PREFIXES = {
 _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 
-def setup(conf: cfg.ConfigOpts) -> None:
+def setup(conf: cfg.ConfigOpts, service: str = PRODUCT) -> None:
     """Start logging with the options of ``conf``, which has been read.
 
+    With only ``log_dir``, the file has the name of ``service``, as services may share nova.conf.
     Without a destination the log goes to stderr instead of oslo.log's stdout, which is for the
     output of commands. Raises :class:`ConfigurationError` if a log file or ``log_config_append``
     cannot be used.
     """
+    if conf.log_dir and not conf.log_file:
+        conf.set_default("log_file", f"{service}.log")
     try:
         log.setup(conf, PRODUCT)
     except (log.LogConfigError, OSError) as failure:
@@ -52,6 +56,13 @@ def setup(conf: cfg.ConfigOpts) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
             handler.setStream(sys.stderr)
+
+
+def format_destination(conf: cfg.ConfigOpts) -> str:
+    """Return the end of a start message with the log file, if there is one."""
+    if conf.log_config_append:
+        return f", log as in {conf.log_config_append}"
+    return f", log {Path(conf.log_dir or '', conf.log_file)}" if conf.log_file else ""
 
 
 def log_stacks_on_signal() -> None:

@@ -60,6 +60,13 @@ def test_serve_writes_its_log_to_the_log_file(serve_until_text, tmp_path):
     assert "stopped" in (tmp_path / "own.log").read_text()
 
 
+def test_log_file_in_a_directory_has_the_name_of_the_service(serve_until_text, tmp_path):
+    file = tmp_path / "placement-sched.log"
+    printed, _ = serve_until_text("the console is", "--log-dir", str(tmp_path))
+    assert f", log {file}\n" in printed
+    assert file.is_file()
+
+
 def test_serve_warns_of_an_ignored_option_of_placement(serve_until_text, tmp_path):
     (tmp_path / "a.conf").write_text(
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/a.db\n"

@@ -11,7 +11,7 @@ from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.middleware import RequestContext
-from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, setup
+from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, format_destination, setup
 from placement_sched.model.context import RequestIds
 
 REQUEST_IDS = RequestIds("req-1", "req-2")
@@ -180,3 +180,21 @@ def test_colours_of_the_log_format_are_not_escaped():
         build_log_record(message="red", args=(), color="\x1b[31m")
     )
     assert line == "\x1b[31mred\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"log_dir": "/var/log/nova"}, "placement-sched-nova-shadow.log"),
+        ({"log_dir": "/var/log/nova", "log_file": "own.log"}, "own.log"),
+    ],
+)
+def test_services_with_a_common_log_directory_have_files_of_their_own(monkeypatch, options, name):
+    monkeypatch.setattr(log, "setup", lambda *_arguments: None)
+    conf = build_log_conf(options)
+    setup(conf, "placement-sched-nova-shadow")
+    assert format_destination(conf) == f", log /var/log/nova/{name}"
+
+
+def test_start_line_names_no_log_file_without_a_file():
+    assert format_destination(build_log_conf({})) == ""
