@@ -3,10 +3,29 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, Self
+
+from placement_sched.errors import Invalid
+
+
+class WrongArguments(Invalid):
+    """Arguments contradict each other, or an argument is missing.
+
+    The exit status is the status of the parser's own errors.
+    """
+
+
+@contextmanager
+def rejected_arguments() -> Iterator[None]:
+    """Raise the errors of values of arguments as :class:`WrongArguments`."""
+    try:
+        yield
+    except Invalid as failure:
+        raise WrongArguments(failure.detail) from None
 
 
 class Parser(argparse.ArgumentParser):

@@ -21,10 +21,10 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
-from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_format
 from placement_sched.cli.output import print_document, show_waiting
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.service import find_free_port
+from placement_sched.cli.service import find_free_port, parse_port
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -140,14 +140,18 @@ def register(commands: Commands) -> None:
         "address of the console, which accepts any client as administrator (default: %(default)s)"
     )
     parser.add_argument("--host", default=_LOOPBACK, help=host_help)
+    port_help = f"port of the console (default: {_PORT}, or a free port if it is in use)"
+    parser.add_argument("--port", type=parse_port, metavar="PORT", help=port_help)
     add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Create the cloud, place the requests and show each result."""
     now, keep = utcnow(), arguments.keep
+    if arguments.port is not None and not arguments.console:
+        raise WrongArguments("--port needs --console")
     if arguments.console and arguments.format != "text":
-        raise Invalid(f"--console cannot be combined with --format {arguments.format}")
+        raise WrongArguments(f"--console cannot be combined with --format {arguments.format}")
     with ExitStack() as stack:
         # Signals end the process as Ctrl-C does, so that temporary files are removed.
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -169,11 +173,14 @@ def run(arguments: argparse.Namespace) -> int:
                 print_document(_build_document(demo.cloud, placings, keep), arguments.format)
             else:
                 _show(demo, keep, console=arguments.console)
-        return _serve(directory, arguments.host) if arguments.console else 0
+        return _serve(directory, arguments.host, arguments.port) if arguments.console else 0
 
 
-def _serve(directory: Path, host: str) -> int:
-    """Serve the cloud until a signal, ignoring ``OS_*`` variables."""
+def _serve(directory: Path, host: str, port: int | None) -> int:
+    """Serve the cloud until a signal, ignoring ``OS_*`` variables.
+
+    Raises :class:`Error` if ``port`` is in use. Without a port, any free port is used.
+    """
     # The server takes long to import, and only the console needs it.
     serve = import_module("placement_sched.cli.serve")
     run: Callable[[argparse.Namespace], int] = serve.run
@@ -181,10 +188,11 @@ def _serve(directory: Path, host: str) -> int:
         del os.environ[name]
     # Without these settings a server on another address rejects noauth2 and shows no console.
     os.environ |= {"OS_API__AUTH_STRATEGY": "noauth2", "OS_CONSOLE__ENABLED": "true"}
-    try:
-        port = find_free_port(host, _PORT)
-    except Error:
-        port = 0  # another server has it
+    if port is None:
+        try:
+            port = find_free_port(host, _PORT)
+        except Error:
+            port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)
     return run(argparse.Namespace(config_file=[config], host=host, port=port, workers=1))
 

@@ -19,7 +19,7 @@ from keystoneauth1.exceptions import ClientException
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from placement_sched.cli.arguments import ArgumentGroup
+from placement_sched.cli.arguments import ArgumentGroup, WrongArguments
 from placement_sched.clients.session import make_session, silence_library_logs
 from placement_sched.errors import Invalid
 
@@ -69,9 +69,9 @@ def make_adapters(
     has_variables = arguments.token is None and getattr(arguments, "is_default_config", False)
     cloud = arguments.os_cloud or (os.environ.get("OS_CLOUD") if has_variables else None)
     if arguments.token is not None and arguments.os_cloud is not None:
-        raise Invalid("--token cannot be combined with --os-cloud")
+        raise WrongArguments("--token cannot be combined with --os-cloud")
     if arguments.token is not None and not any(services.values()):
-        raise Invalid(f"--token needs {' or '.join(flag for flag, _ in urls.values())}")
+        raise WrongArguments(f"--token needs {' or '.join(flag for flag, _ in urls.values())}")
     if cloud:
         return _make_cloud_adapters(cloud, services, arguments.os_cacert)
     if has_variables and any(map(os.environ.get, ("OS_AUTH_URL", "OS_AUTH_TYPE"))):
@@ -92,9 +92,9 @@ def _check_url(flag: str, url: str) -> None:
     except ValueError:
         host = ""
     if not host or parts.scheme not in {"http", "https"}:
-        raise Invalid(f"{flag} {url}: expected an http:// or https:// URL")
+        raise WrongArguments(f"{flag} {url}: expected an http:// or https:// URL")
     if not parts.path.isascii():
-        raise Invalid(f"{flag} {url}: not ASCII")
+        raise WrongArguments(f"{flag} {url}: not ASCII")
 
 
 def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> Adapter:
@@ -104,7 +104,7 @@ def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> A
             raise Invalid(f"no login for {flag} {url}: add --os-cloud, $OS_AUTH_URL or --token")
         token = "admin"  # noqa: S105 - of noauth2, as a server on this machine has by default
     if not token.strip():
-        raise Invalid("the token (--token or $OS_TOKEN) is empty")
+        raise WrongArguments("the token (--token or $OS_TOKEN) is empty")
     # Clients write headers in latin-1.
     if not token.isprintable() or max(token) > "\xff":
         raise Invalid(

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 
-from placement_sched.cli.arguments import Parser, add_command
+from placement_sched.cli.arguments import Parser, WrongArguments, add_command
 from placement_sched.errors import (
     Error,
     Invalid,
@@ -98,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Error as error:
         # Some commands have separate statuses for invalid input and for a request without a host.
         status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
+        if isinstance(error, WrongArguments) and status is None:
+            status = Parser.usage_error_status
         if isinstance(error, NoValidHost):
             status = arguments.no_host
         return _fail(format_error(error), arguments.failure if status is None else status)

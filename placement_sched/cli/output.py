@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from placement_sched.cli.arguments import WrongArguments
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
@@ -298,7 +299,7 @@ def _find(columns: Sequence[Column], name: str) -> Column:
         suggestion = suggest_name("column", name, names)
         if "There are" not in suggestion:
             suggestion += f"{' ' if suggestion else '. '}There are: {', '.join(names)}"
-        raise Invalid(f"there is no column {name!r}{suggestion}")
+        raise WrongArguments(f"there is no column {name!r}{suggestion}")
     return by_key[_normalize_name(name)]
 
 

@@ -34,6 +34,7 @@ from placement_sched.cli.database import check_database_adopted, describe_databa
 from placement_sched.cli.service import (
     add_log_options,
     find_free_port,
+    parse_port,
     raise_connection_limit,
     read_service_settings,
     resolve,
@@ -96,7 +97,7 @@ def register(commands: Commands) -> None:
         help="address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778",
     )
     port_help = "port to listen on (0 selects a free port, default: %(default)s)"
-    parser.add_argument("--port", type=_parse_port, default=8778, help=port_help)
+    parser.add_argument("--port", type=parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=parse_positive_number, default=1, help=workers_help)
     add_log_options(parser)
@@ -418,14 +419,8 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     sys.stdout.flush()
 
 
-def _parse_port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
-    return int(text)
-
-
 def _parse_address(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[([^][]+)\]|([^][:]+)):(\d+)", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT or [IPV6]:PORT")
-    return match[1] or match[2], _parse_port(match[3])
+    return match[1] or match[2], parse_port(match[3])

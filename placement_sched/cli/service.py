@@ -115,6 +115,13 @@ def raise_connection_limit() -> int:
     return max(OTHER_FILES // 4, soft - OTHER_FILES)
 
 
+def parse_port(text: str) -> int:
+    """Parse the value of an option that takes a port."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
+    return int(text)
+
+
 def find_free_port(host: str, port: int) -> int:
     """Return ``port`` if it is free, or any free port for 0.
 

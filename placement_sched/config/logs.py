@@ -59,7 +59,7 @@ def setup(conf: cfg.ConfigOpts, service: str = PRODUCT) -> None:
 
 
 def format_destination(conf: cfg.ConfigOpts) -> str:
-    """Return the end of a start message with the log file, if there is one."""
+    """Return the end of a start message with the log file, if it is set."""
     if conf.log_config_append:
         return f", log as in {conf.log_config_append}"
     return f", log {Path(conf.log_dir or '', conf.log_file)}" if conf.log_file else ""

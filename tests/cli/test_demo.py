@@ -394,13 +394,13 @@ def occupy_port(port: int) -> Iterator[bool]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("host", "is_port_in_use"),
-    [((), False), (("--host", "0.0.0.0"), True)],
-    ids=["this machine", "all"],
+    ("options", "is_port_in_use"),
+    [((), False), (("--host", "0.0.0.0"), True), (("--port", "0"), True)],
+    ids=["this machine", "all", "port"],
 )
-def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
+def test_demo_console_is_served_until_a_signal(demo_user, options, is_port_in_use):
     """Only a case uses the port of the demo, as the cases may run at the same time."""
-    command = [PROGRAM, "demo", "--console", *host]
+    command = [PROGRAM, "demo", "--console", *options]
     environ = demo_user.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
     with ExitStack() as stack:
         is_occupied = is_port_in_use and stack.enter_context(occupy_port(8778))
@@ -424,5 +424,10 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
 
 def test_demo_rejects_console_with_json(run_main):
     status, _, error = run_main("demo", "--console", "--format", "json")
-    assert status == 1
+    assert status == 2
     assert "--console cannot be combined with --format json" in error
+
+
+def test_demo_rejects_a_port_without_the_console(run_main):
+    status, _, error = run_main("demo", "--port", "8779")
+    assert (status, error) == (2, "placement-sched: --port needs --console\n")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_html
+from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_html
 from placement_sched.cli.output import (
     Column,
     Output,
@@ -32,7 +32,6 @@ from placement_sched.cli.scheduler.request_options import (
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.console.reports import render_capacity_report
-from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.scheduler.capacity.count import CloudPart
@@ -103,10 +102,10 @@ def _build_body(arguments: argparse.Namespace) -> Json:
     request_options.move_flavor_argument(arguments)
     flavors = arguments.flavor
     if arguments.count is not None:
-        raise Invalid("--count is not valid here, as the count is the result")
+        raise WrongArguments("--count is not valid here, as the count is the result")
     if arguments.all_flavors:
         if flavors:
-            raise Invalid("--flavor cannot be given with --all-flavors")
+            raise WrongArguments("--flavor cannot be given with --all-flavors")
         arguments.flavor = "all"  # placeholder, removed from the request below
     else:
         arguments.flavor = flavors[0] if flavors else None
@@ -231,7 +230,7 @@ def _run_failover(arguments: argparse.Namespace) -> int:
         f"--{name.replace('_', '-')}" for name in _REQUEST_OPTIONS if getattr(arguments, name, None)
     ]
     if options:
-        raise Invalid(f"{options[0]} cannot be combined with --host-failures or --within")
+        raise WrongArguments(f"{options[0]} cannot be combined with --host-failures or --within")
     failures = 1 if arguments.host_failures is None else arguments.host_failures
     body: Json = {"host_failures": failures, "within": arguments.within}
 

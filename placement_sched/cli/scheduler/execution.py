@@ -16,6 +16,7 @@ from rich.text import Text
 from placement_sched.cli.arguments import (
     ArgumentGroup,
     EmbeddedParser,
+    WrongArguments,
     parse_positive_number,
     parse_seconds,
 )
@@ -126,12 +127,12 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
 def check_execution_arguments(arguments: argparse.Namespace) -> None:
     """Reject options that have no effect without --execute or --resume."""
     if getattr(arguments, "skip", None) and arguments.resume is None:
-        raise Invalid("--skip needs --resume")
+        raise WrongArguments("--skip needs --resume")
     if arguments.execute or arguments.resume is not None:
         return
     for name in ("cold", "parallel", "stop_on_failure"):
         if getattr(arguments, name, None):
-            raise Invalid(f"--{name.replace('_', '-')} needs --execute")
+            raise WrongArguments(f"--{name.replace('_', '-')} needs --execute")
 
 
 @contextmanager

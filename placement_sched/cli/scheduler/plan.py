@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_group
+from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_group
 from placement_sched.cli.output import (
     PLAN_MOVE_COLUMNS,
     Column,
@@ -31,7 +31,6 @@ from placement_sched.cli.scheduler.execution import (
 )
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.plan_run import KINDS, PLAN, REBALANCE, RUN_STATES
@@ -107,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
         options = ["FILE"] if arguments.changes is not None else []
         options += [f"--{name}" for name in names if getattr(arguments, name)]
         if options:
-            raise Invalid(f"--resume does not accept {options[0]}")
+            raise WrongArguments(f"--resume does not accept {options[0]}")
         return resume_run(arguments)
     body = _build_body(arguments)
     with (
@@ -126,10 +125,10 @@ def _run(arguments: argparse.Namespace) -> int:
 def _build_body(arguments: argparse.Namespace) -> Json:
     body = request_options.with_changes({}, arguments, with_flavors=True)
     if "changes" not in body:
-        raise Invalid("no changes: add a FILE of changes or --change")
+        raise WrongArguments("no changes: add a FILE of changes or --change")
     changes = [change for change in body["changes"] if isinstance(change, dict)]
     if arguments.execute and any("add" in change for change in changes):
-        raise Invalid("--execute does not accept add: the added hosts do not exist")
+        raise WrongArguments("--execute does not accept add: the added hosts do not exist")
     return body
 
 
@@ -244,10 +243,10 @@ def _rebalance_body(arguments: argparse.Namespace) -> Json:
     body: Json = {"goal": arguments.goal, "moves": arguments.moves}
     if arguments.goal != "fit":
         if arguments.flavor is not None or arguments.zone is not None:
-            raise Invalid(f"--goal {arguments.goal} does not accept FLAVOR or --zone")
+            raise WrongArguments(f"--goal {arguments.goal} does not accept FLAVOR or --zone")
         return body
     if arguments.flavor is None:
-        raise Invalid("--goal fit needs a FLAVOR")
+        raise WrongArguments("--goal fit needs a FLAVOR")
     spec: Json = {"flavor": arguments.flavor}
     if arguments.zone is not None:
         spec["availability_zone"] = arguments.zone

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from placement_sched.cli.arguments import WrongArguments, rejected_arguments
 from placement_sched.cli.output import read_text
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
@@ -126,7 +127,7 @@ def move_flavor_argument(arguments: argparse.Namespace) -> None:
     if word is None or word == "-" or word.endswith(".json") or Path(word).exists():
         return
     if isinstance(flavor, str):
-        raise Invalid(f"FLAVOR {word} and --flavor {flavor} exclude each other")
+        raise WrongArguments(f"FLAVOR {word} and --flavor {flavor} exclude each other")
     arguments.request = None
     arguments.flavor = word if flavor is None else [word, *flavor]
 
@@ -140,11 +141,14 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     move_flavor_argument(arguments)
     flags = list_request_options(arguments)
     if arguments.request is None and not flags:
-        raise Invalid("no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk")
+        raise WrongArguments(
+            "no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk"
+        )
     if arguments.request is not None and flags:
-        raise Invalid(f"{flags[0]} cannot be combined with a request file")
+        raise WrongArguments(f"{flags[0]} cannot be combined with a request file")
     if arguments.request is None:
-        return {"request_spec": _build_spec(arguments)}
+        with rejected_arguments():
+            return {"request_spec": _build_spec(arguments)}
     document = _read_object(arguments.request)
     if "requests" in document:
         if not may_be_several:
@@ -326,8 +330,9 @@ class RequestedChanges:
 
         Raises :class:`Invalid` for invalid changes.
         """
-        texts = (short_forms.parse_change(text, "--change") for text in self.texts)
-        return [*self.before, *self.file.get_list("changes"), *texts]
+        with rejected_arguments():
+            changes = [short_forms.parse_change(text, "--change") for text in self.texts]
+        return [*self.before, *self.file.get_list("changes"), *changes]
 
     def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
         """Return the source of a value: file and line, or ``--change``.
@@ -371,13 +376,11 @@ def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: boo
         flavors=len(flavors),
     )
     arguments.given_changes = sources
+    with rejected_arguments():
+        overrides = short_forms.parse_overrides(arguments.override, "--override")
     parts = {
         "changes": sources.list_changes(),
-        "overrides": {
-            **file.overrides,
-            **(body.get("overrides") or {}),
-            **short_forms.parse_overrides(arguments.override, "--override"),
-        },
+        "overrides": {**file.overrides, **(body.get("overrides") or {}), **overrides},
         "flavors": [*flavors, *arguments.flavor] if with_flavors else [],
     }
     return {**body, **{name: part for name, part in parts.items() if part}}

@@ -10,7 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_html, add_verbose, parse_uuid
+from placement_sched.cli.arguments import (
+    Commands,
+    WrongArguments,
+    add_command,
+    add_html,
+    add_verbose,
+    parse_uuid,
+)
 from placement_sched.cli.output import (
     Column,
     Output,
@@ -36,7 +43,7 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.cli.scheduler.server_request import read_server_request
 from placement_sched.console.reports import iterate_facts, render_explanation_report
-from placement_sched.errors import Invalid, NotFound, NoValidHost
+from placement_sched.errors import NotFound, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import PASSED, UNKNOWN
 from placement_sched.model.explanation_reader import (
@@ -359,13 +366,15 @@ def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
     if arguments.html is not None and arguments.compare is not None:
-        raise Invalid("--html cannot be combined with --compare: a report has a single policy")
+        raise WrongArguments(
+            "--html cannot be combined with --compare: a report has a single policy"
+        )
     if arguments.server is None:
         body = request_options.build_request_body(arguments)
     else:
         words = [arguments.request, *request_options.list_request_options(arguments)]
         if word := next(filter(None, words), None):
-            raise Invalid(f"--server cannot be combined with {word}")
+            raise WrongArguments(f"--server cannot be combined with {word}")
         body = {}
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
@@ -382,7 +391,7 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
 def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace) -> int:
     policies = list(dict.fromkeys(name.strip().lower() for name in arguments.compare.split(",")))
     if len(policies) < 2 or not all(policies):
-        raise Invalid("--compare: expected at least two policies, separated by commas")
+        raise WrongArguments("--compare: expected at least two policies, separated by commas")
     body = request_options.with_instances(body)
     explanations = {
         name: scheduler.post("explain", body={**body, "policy": name}) for name in policies

@@ -51,7 +51,7 @@ def test_invalid_failover_capacity_options_are_reported_by_name(run_failover_cap
     assert "--within: no aggregate has the metadata key 'zon'" in error
     assert "Did you mean 'zone'?" in error
     status, _, error = run_failover_capacity("small", "--host-failures", "1")
-    assert status == 1
+    assert status == 2
     assert "FLAVOR cannot be combined with --host-failures or --within" in error
     _, _, error = run_failover_capacity("--host-failures", "1", "--vcpus", "1")
     assert "--vcpus cannot be combined with --host-failures or --within" in error

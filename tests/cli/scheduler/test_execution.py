@@ -440,6 +440,19 @@ def test_drain_of_a_host_disabled_before_keeps_the_reason(run_nova_cli, nova):
             ("host", "undrain", "cn77"),
             "nova has no compute service on host 'cn77'. Did you mean 'cn7'?",
         ),
+        (("plan", "--resume", make_uuid(1)), f"No run with uuid {make_uuid(1)} found"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_plan_execution_error_is_reported_in_one_line(run_nova_cli, arguments, words):
+    status, out, err = run_nova_cli(*arguments)
+    assert (status, out) == (1, "")
+    assert err == f"placement-sched: {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         (
             ("plan", "--change", "add=cn7*2", "--execute"),
             "--execute does not accept add: the added hosts do not exist",
@@ -453,14 +466,11 @@ def test_drain_of_a_host_disabled_before_keeps_the_reason(run_nova_cli, nova):
         (("rebalance", "--cold"), "--cold needs --execute"),
         (("rebalance", "--stop-on-failure"), "--stop-on-failure needs --execute"),
         (("host", "drain", "cn7", "--parallel", "2"), "--parallel needs --execute"),
-        (("plan", "--resume", make_uuid(1)), f"No run with uuid {make_uuid(1)} found"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_plan_execution_error_is_reported_in_one_line(run_nova_cli, arguments, words):
-    status, out, err = run_nova_cli(*arguments)
-    assert (status, out) == (1, "")
-    assert err == f"placement-sched: {words}\n"
+def test_wrong_arguments_of_plan_execution_end_with_status_2(run_nova_cli, arguments, words):
+    assert run_nova_cli(*arguments) == (2, "", f"placement-sched: {words}\n")
 
 
 def test_host_unknown_to_the_scheduler_is_not_disabled(run_nova_cli, nova):

@@ -77,7 +77,6 @@ def test_plan_without_moves_prints_that_no_instance_has_to_move(run_cli):
             "changes: [drain: [cn1]]\noverrides: {filter_scheduler.nope: 5}",
             "changes:2: overrides: there is no option 'filter_scheduler.nope'",
         ),
-        ("changes: []", "no changes: add a FILE of changes or --change"),
     ],
 )
 def test_invalid_plan_is_reported_in_one_line(run_cli, tmp_path, text, words):
@@ -86,6 +85,12 @@ def test_invalid_plan_is_reported_in_one_line(run_cli, tmp_path, text, words):
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
     assert words in line
+
+
+def test_plan_without_changes_ends_with_status_2(run_cli):
+    status, out, error = run_cli("plan")
+    assert (status, out) == (2, "")
+    assert error == "placement-sched: no changes: add a FILE of changes or --change\n"
 
 
 def test_executed_plan_with_a_change_of_the_wrong_type_is_reported(run_cli, tmp_path):

@@ -205,7 +205,7 @@ def test_json_policy_comparison_has_an_explanation_per_policy(run_cli):
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
 def test_policy_comparison_needs_two_policies(run_cli, compare):
     status, _, error = run_cli("explain", *SIZE_OPTIONS, "--compare", compare)
-    assert status == 1
+    assert status == 2
     assert "expected at least two policies" in error
 
 

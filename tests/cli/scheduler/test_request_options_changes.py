@@ -60,20 +60,20 @@ def test_simulated_changes_of_a_file_apply_before_those_of_options(run_cli, tmp_
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "expected_status", "words"),
     [
-        ("drian=cn1", "expected drain=HOST"),
-        ("drain", "expected drain=HOST"),
-        ("inventory=cn1:VCPU", "expected drain=HOST"),
-        ("aggregate=gpu:cn1", "expected +HOST, -HOST or KEY=VALUE, got 'cn1'"),
-        ("{", "not JSON"),
-        ("drain=cn11", "--change drain=cn11: there is no host 'cn11'. Did you mean 'cn1'?\n"),
-        ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),
+        ("drian=cn1", 2, "expected drain=HOST"),
+        ("drain", 2, "expected drain=HOST"),
+        ("inventory=cn1:VCPU", 2, "expected drain=HOST"),
+        ("aggregate=gpu:cn1", 2, "expected +HOST, -HOST or KEY=VALUE, got 'cn1'"),
+        ("{", 2, "not JSON"),
+        ("drain=cn11", 1, "--change drain=cn11: there is no host 'cn11'. Did you mean 'cn1'?\n"),
+        ("aggregate=gpu:+cn1,-cn2,a=b,c=", 1, "there is no aggregate 'gpu'"),
     ],
 )
-def test_invalid_simulated_change_is_reported_in_one_line(run_cli, change, words):
+def test_invalid_simulated_change_is_reported_in_one_line(run_cli, change, expected_status, words):
     status, out, err = run_cli("explain", "--vcpus", "1", "--change", change)
-    assert (status, out) == (1, "")
+    assert (status, out) == (expected_status, "")
     (line,) = err.splitlines(keepends=True)
     assert words in line
 
@@ -123,7 +123,7 @@ def test_invalid_request_file_is_reported_in_one_line(run_cli, tmp_path, command
 )
 def test_option_with_deeply_nested_json_is_reported_in_one_line(run_cli, option):
     status, _, err = run_cli("explain", "--vcpus", "1", *option)
-    assert status == 1
+    assert status in {1, 2}  # the server rejects the first option
     assert "RecursionError" not in err
     assert len(err.splitlines()) == 1
 

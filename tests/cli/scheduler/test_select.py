@@ -244,20 +244,8 @@ def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "no request: add a FLAVOR, a REQUEST.json"),
         (("absent.json",), "absent.json: No such file or directory"),
-        (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
-        (
-            ("--image", "x", "--image-property", "a=b"),
-            "--image cannot be combined with --image-property",
-        ),
         (("absent",), "--flavor: There is no stored flavor 'absent'"),
-        (("absent", "--flavor", "x"), "FLAVOR absent and --flavor x exclude each other"),
-        *(
-            (("--flavor", "x", *words), "--flavor cannot be combined with --vcpus, --ram, --disk a")
-            for words in (("--vcpus", "1"), ("--property", "a=b"))
-        ),
-        (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
         *(
             ((option, "-1"), f"placement-sched: {option}: -1 is less than the minimum of 0\n")
             for option in ("--vcpus", "--ram", "--disk")
@@ -273,13 +261,10 @@ def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
             )
             for noun in ("flavor", "image")
         ),
-        (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
-        (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
         (
             ("--vcpus", "1", "--url", "http://x", "--token", "ü€"),
             "that are not allowed in a header",
         ),
-        (("--vcpus", "1", "--url", "ftp://x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1"), "does not answer"),
     ],
 )
@@ -290,6 +275,36 @@ def test_invalid_explain_or_select_option_is_reported(run_cli, command, argument
     status, printed, error = run_cli(command, *arguments)
     assert status == 1
     assert printed == ""
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "no request: add a FLAVOR, a REQUEST.json"),
+        (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
+        (
+            ("--image", "x", "--image-property", "a=b"),
+            "--image cannot be combined with --image-property",
+        ),
+        (("absent", "--flavor", "x"), "FLAVOR absent and --flavor x exclude each other"),
+        (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
+        *(
+            (("--flavor", "x", *words), "--flavor cannot be combined with --vcpus, --ram, --disk a")
+            for words in (("--vcpus", "1"), ("--property", "a=b"))
+        ),
+        (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
+        (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
+        (("--vcpus", "1", "--url", "ftp://x"), "expected an http:// or https:// URL"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["explain", pytest.param("select", marks=pytest.mark.exhaustive)]
+)
+def test_wrong_arguments_of_explain_or_select_end_with_status_2(run_cli, command, arguments, words):
+    status, printed, error = run_cli(command, *arguments)
+    assert (status, printed) == (2, "")
     assert words in error
     assert error.count("\n") == 1
 
