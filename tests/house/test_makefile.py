@@ -4,6 +4,7 @@
 import configparser
 import os
 import re
+import sys
 
 import pytest
 import yaml
@@ -51,6 +52,20 @@ def test_make_prints_a_message_before_pip_runs(target, tmp_path):
     for message, pip in zip(steps[::2], steps[1::2], strict=True):
         assert message.startswith("echo 'installing dependencies into ")
         assert "/pip install" in pip
+
+
+@pytest.mark.parametrize("target", ["demo", "peer"])
+def test_make_rejects_an_old_python_at_once(target, tmp_path):
+    python = tmp_path / "python3.9"
+    code = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$2\"\n")
+    python.chmod(0o755)
+    folders = [f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}"]
+    process = run_captured(["make", target, f"PYTHON={python}", *folders], cwd=ROOT)
+    assert process.returncode == 2
+    assert process.stdout == ""
+    reason = "is Python 3.9: set PYTHON to Python 3.11 or newer (make PYTHON=python3.11)"
+    assert process.stderr.startswith(f"{python} {reason}\n")
 
 
 def test_make_docs_prints_the_path_of_the_pages():
