@@ -124,7 +124,7 @@ def _split_pair(text: str, label: str) -> tuple[str, str]:
 
 #: The short forms of changes, for errors and help.
 FORMS = (
-    "drain=HOST,... | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
+    "drain=HOST,... or aggregate:NAME | remove=HOST,... | add=HOST or HOST*COUNT (like HOST) | "
     "inventory=HOST:CLASS=TOTAL | aggregate=NAME:+HOST,-HOST,KEY=VALUE"
 )
 #: The schema of the request rejects numbers that are out of range.

@@ -42,7 +42,6 @@ from placement_sched.scheduler.explain.verdicts import build_verdicts, map_repor
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, flavors, server_groups
@@ -251,7 +250,7 @@ def replay(
     :class:`Invalid` if recorded settings are missing or no longer valid, and the errors of
     :meth:`Scheduler.explain`.
     """
-    changes = read_changes(decision.conditions.changes if decision.conditions else ())
+    changes = scheduler.read_changes(decision.conditions.changes if decision.conditions else ())
 
     def run(scheduler: Scheduler) -> Json:
         return _replay_run(scheduler, decision, settings, view or ExplanationView())

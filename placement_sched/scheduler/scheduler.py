@@ -91,7 +91,7 @@ from placement_sched.scheduler.selection import (
     SchedulingRun,
     iterate_amounts,
 )
-from placement_sched.scheduler.simulation import CloudChange, apply, read_changes
+from placement_sched.scheduler.simulation import CloudChange, apply, expand_aggregates, read_changes
 from placement_sched.scheduler.spread import with_spread
 
 T = TypeVar("T")
@@ -140,6 +140,16 @@ class Scheduler:
         )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, node_history)
+
+    def read_changes(self, documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
+        """Read changes from JSON, with the hosts of the aggregates that they name.
+
+        Raises :class:`Invalid` with the JSON path for an invalid change.
+        """
+        if not (changes := read_changes(documents)):
+            return ()
+        with self.source.read() as connection:
+            return expand_aggregates(connection, changes)
 
     def simulate(self, changes: Sequence[CloudChange], work: Callable[["Simulation"], T]) -> T:
         """Return the result of ``work`` in a simulation of the changed cloud.
@@ -466,7 +476,7 @@ class Scheduler:
             answer = {"decision": decision.uuid, **explanation}
             return SchedulingResult(answer, decision, decision.funnel)
 
-        parsed = read_changes(changes)
+        parsed = self.read_changes(changes)
         if parsed:
             result = self.simulate(parsed, lambda simulation: explain_on(simulation.scheduler))
         else:

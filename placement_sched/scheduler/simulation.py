@@ -38,6 +38,10 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 DRAINED = "drained in this simulation"
 
 
+#: The beginning of an entry in a list of hosts that stands for the hosts of an aggregate.
+_AGGREGATE = "aggregate:"
+
+
 @dataclass(frozen=True, slots=True)
 class CloudChange:
     """A change of the cloud, and its JSON path in the request.
@@ -46,6 +50,7 @@ class CloudChange:
 
     * ``drain``: hosts that get no new instances. A plan moves their instances away.
     * ``remove``: hosts that are removed with their providers. A plan moves their instances first.
+      In both lists ``aggregate:NAME`` stands for the hosts of an aggregate before all changes.
     * ``add``: new, empty and enabled hosts like an existing host.
     * ``inventory``: new values for an inventory of a host, or of a named provider in its tree. A
       missing value does not change, and a total of 0 removes the inventory.
@@ -95,6 +100,49 @@ def _read_change(kind: str, value: Any, json_path: str) -> CloudChange:
 
 def _deduplicate(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+def expand_aggregates(
+    connection: Connection, changes: Sequence[CloudChange]
+) -> tuple[CloudChange, ...]:
+    """Replace ``aggregate:NAME`` by the hosts of the aggregate.
+
+    Hosts without a compute node are left out. Raises :class:`Invalid` with the JSON path for an
+    unknown aggregate, and if it has no hosts.
+    """
+    if not any(name.startswith(_AGGREGATE) for each in changes for name in _get_hosts(each)):
+        return tuple(changes)
+    aggregates = {each.name: each for each in host_aggregates.read_snapshot(connection)}
+    known_hosts = {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
+
+    def list_hosts(name: str, json_path: str) -> list[str]:
+        if not name.startswith(_AGGREGATE):
+            return [name]
+        name = name.removeprefix(_AGGREGATE)
+        if name not in aggregates:
+            raise _build_unknown_name("aggregate", name, aggregates, json_path)
+        members = sorted(aggregates[name].hosts & known_hosts)
+        if not members:
+            raise Invalid(f"aggregate {name} has no hosts", json_path=json_path)
+        return members
+
+    return tuple(
+        replace(
+            change,
+            value=_deduplicate(
+                host
+                for position, name in enumerate(names)
+                for host in list_hosts(name, f"{change.json_path}[{position}]")
+            ),
+        )
+        if (names := _get_hosts(change))
+        else change
+        for change in changes
+    )
+
+
+def _get_hosts(change: CloudChange) -> Sequence[str]:
+    return change.value if change.kind in {"drain", "remove"} else ()
 
 
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:

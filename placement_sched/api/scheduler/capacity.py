@@ -13,7 +13,6 @@ from placement_sched.scheduler.capacity.count import CloudPart
 from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.failover.report import FailoverQuery, report_failover_capacity
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas.parts import (
     BOOLEAN,
     CHANGES,
@@ -64,7 +63,7 @@ def answer(scheduler: Scheduler, body: Json) -> Json:
         flavors=body.get("flavors", ()),
         all_flavors=body.get("all_flavors", False),
     )
-    return report_capacity(scheduler, query, read_changes(body.get("changes")))
+    return report_capacity(scheduler, query, scheduler.read_changes(body.get("changes")))
 
 
 failover_blueprint = Blueprint(

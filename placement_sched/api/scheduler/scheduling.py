@@ -35,7 +35,6 @@ from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.drain_plan import plan_drain
 from placement_sched.scheduler.rebalance import FIT, advise
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import read_changes
 from placement_sched.schemas.parts import (
     COUNT,
     NAME,
@@ -329,7 +328,7 @@ def explain_request(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUE
 def plan_changes(scheduler: Scheduler, body: Json) -> Json:
     """Plan the moves that changes require, with their effect on capacity."""
     body = with_whole_numbers(body)
-    changes = read_changes(body["changes"])
+    changes = scheduler.read_changes(body["changes"])
     overrides = body.get("overrides") or {}
     return plan_drain(scheduler, changes, body.get("flavors"), overrides)
 

@@ -32,6 +32,25 @@ def test_plan_for_a_file_of_changes_lists_the_moves(run_cli, tmp_path):
     assert "1 instance would move to 1 host, 0 could not" in out
 
 
+def test_plan_drains_the_hosts_of_an_aggregate(run_cli, sqlite_app):
+    aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
+    answer = sqlite_app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
+    change = ("plan", "--format", "json", "--change")
+    status, _, error = run_cli(*change, "drain=aggregate:racks")
+    assert status == 1
+    assert "--change drain=aggregate:racks: aggregate racks has no hosts" in error
+    path = f"/compute/v2.1/os-aggregates/{answer['id']}/action"
+    sqlite_app.post_json(path, {"add_host": {"host": "cn1"}})
+    for hosts in ("aggregate:racks", "aggregate:racks,cn1"):
+        document = json.loads(run_cli(*change, f"drain={hosts}")[1])
+        assert document["moves"] == [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
+    error = run_cli(*change, "remove=aggregate:rack")[2]
+    assert "there is no aggregate 'rack'. Did you mean 'racks'?" in error
+    words = ("--vcpus", "1", "--change", "drain=aggregate:racks", "--format", "json")
+    document = json.loads(run_cli("explain", *words)[1])
+    assert [host["host"] for host in document["hosts"]] == ["cn2"]
+
+
 def test_plan_is_printed_as_json(run_cli):
     document = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
     assert document["moves"] == [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
