@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
             options = re.findall(r"--[\w-]+", self.format_help())
             suggestion = _suggest(name, options, prefix="--")
         elif _UUID.fullmatch(name):
-            options = dict.fromkeys(re.findall(r"(--[\w-]+) UUID", self.format_help()))
+            options = list(dict.fromkeys(re.findall(r"(--[\w-]+) UUID", self.format_help())))
             suggestion = f" (a uuid needs an option: {', '.join(options)})" if options else ""
         self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
 

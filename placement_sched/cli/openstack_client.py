@@ -141,10 +141,13 @@ class _ReportedList(_List):
         is_table: bool = arguments.formatter == "table"
         return is_table and not (arguments.columns or arguments.sort_columns)
 
-    def produce_output(self, parsed_args: argparse.Namespace, *table: Any) -> None:
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any
+    ) -> int:
         """Print the table, unless the report was printed."""
-        if not self.prints_report(parsed_args):
-            super().produce_output(parsed_args, *table)
+        if self.prints_report(parsed_args):
+            return 0
+        return super().produce_output(parsed_args, column_names, data)
 
 
 class _Show(_SchedulerCommand, command.ShowOne):

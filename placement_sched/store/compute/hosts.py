@@ -237,11 +237,16 @@ _LACKING = (
         )
     )
 )
-_COUNT_ENABLED = select(func.count()).select_from(select_enabled_nodes().subquery())
-_COUNT_LACKING = select(func.count()).select_from(_LACKING.subquery())
 # First whether any provider has the trait: the test is cheap, and false in most clouds.
-_IS_LACKING = select(_PROVIDERS_WITH_TRAIT.exists(), _LACKING.exists())
-_COUNTS = select(_COUNT_ENABLED.scalar_subquery(), _COUNT_LACKING.scalar_subquery())
+_IS_LACKING = select(
+    _PROVIDERS_WITH_TRAIT.exists(), and_(_PROVIDERS_WITH_TRAIT.exists(), _LACKING.exists())
+)
+_COUNTS = select(
+    *(
+        select(func.count()).select_from(query.subquery()).scalar_subquery()
+        for query in (_LACKING, select_enabled_nodes())
+    )
+)
 
 
 def count_nodes_lacking_trait(connection: Connection, trait: str) -> tuple[int, int] | None:
@@ -255,5 +260,5 @@ def count_nodes_lacking_trait(connection: Connection, trait: str) -> tuple[int, 
         return None
     if not is_lacking:
         return 0, 0
-    enabled, lacking = connection.execute(_COUNTS, {"trait": trait}).one()
+    lacking, enabled = connection.execute(_COUNTS, {"trait": trait}).one()
     return int(lacking), int(enabled)
