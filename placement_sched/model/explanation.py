@@ -418,7 +418,8 @@ class IgnoredValue:
 class IneffectiveKey:
     """A part of the request that has no effect, and the reason.
 
-    The part is a hint, an extra spec, or the host at ``position`` in the list ``key``.
+    The part is a hint, an extra spec, or the host at ``position`` in the list ``key``. With the
+    source ``nova``, it is a field of nova's records that is outdated.
     """
 
     key: str

@@ -17,6 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, format_duration
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Selection
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
@@ -58,6 +59,8 @@ HINTS = ("same_host", "different_host")
 _ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]
 
 _DISABLED = "its cell is disabled"
+#: Number of missed rounds of the sync after which no service seems to read nova's databases.
+_MAX_MISSED_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class CloudView:
 
     connection: Connection
     caches: ProcessCaches
+    cells: "CellStates"
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
@@ -111,7 +115,15 @@ class CloudView:
             interval = request.settings.scheduler.periodic_task_interval
             epoch = get_epoch(connection)
             age = caches.node_history.refresh(driver.now(), interval, epoch)
-        return cls(connection, caches, request.aggregates, request.policies, age, earlier=earlier)
+        return cls(
+            connection,
+            caches,
+            CellStates(connection, request.settings, driver.now),
+            request.aggregates,
+            request.policies,
+            age,
+            earlier=earlier,
+        )
 
     @cached_property
     def providers(self) -> ProviderSource:
@@ -278,8 +290,9 @@ def build_node_states(
     states = []
     for node in nodes:
         host = node.host
+        service = cloud.cells.adjust_heartbeat(services[host], node.cell_uuid)
         state = make_host_state(
-            node, services[host], list_aggregates(host), recorded.get_on_host(host), ratios(host)
+            node, service, list_aggregates(host), recorded.get_on_host(host), ratios(host)
         )
         # The state of a node without a report is empty, but a claim needs the uuid of the node.
         state.uuid = node.uuid
@@ -429,8 +442,8 @@ def collect_named_instances(spec: RequestSpec) -> frozenset[str]:
 
 
 @dataclass
-class ClosedCells:
-    """The cells whose hosts a request may not use.
+class CellStates:
+    """The states of nova's cells, read in a single statement on first use.
 
     A cell is closed if ``[scheduler] disabled_cells`` names it, if its database does not answer, or
     if it is disabled in nova. As in nova, a request to move an instance within its cell may use the
@@ -442,19 +455,56 @@ class ClosedCells:
     now: Clock
 
     @cached_property
-    def _closed_in_nova(self) -> tuple[NovaCell, ...]:
-        return cells.list_closed_cells(self.connection)
+    def _cells(self) -> dict[str, NovaCell]:
+        return {canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(self.connection)}
 
-    def map_reasons(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
+    @cached_property
+    def _reading_age(self) -> timedelta | None:
+        """Return the time since the last reading, None while a service reads."""
+        times = [cell.read_at for cell in self._cells.values() if cell.read_at is not None]
+        if not times:
+            return None
+        age = self.now() - max(times)
+        interval: int = self.settings.scheduler.nova_sync_interval
+        seconds = max(self.settings.DEFAULT.service_down_time / 2, _MAX_MISSED_ROUNDS * interval)
+        return age if age > timedelta(seconds=seconds) else None
+
+    def adjust_heartbeat(
+        self, service: Mapping[str, Any], cell_uuid: str | None
+    ) -> Mapping[str, Any]:
+        """Return a service as it was when nova's databases were last read.
+
+        Without later readings, a heartbeat is as old as at that time. Hosts that nova's databases
+        do not have, and all hosts while a service keeps reading, are unchanged.
+        """
+        last_seen_up = service["last_seen_up"]
+        if cell_uuid is None or last_seen_up is None or self._reading_age is None:
+            return service
+        if (cell := self._cells.get(canonicalize_uuid(cell_uuid))) is None or cell.read_at is None:
+            return service
+        return {**service, "last_seen_up": last_seen_up + self._reading_age}
+
+    def describe_reading(self, hosts: Iterable[HostState]) -> str | None:
+        """Return when nova's databases were last read, None while they are read.
+
+        The result is also None if none of the hosts is in a cell.
+        """
+        if not any(host.cell_uuid is not None for host in hosts) or self._reading_age is None:
+            return None
+        age = format_duration(self._reading_age.total_seconds())
+        return f"nova's databases were last read {age} ago: heartbeats are judged at that time"
+
+    def map_reasons(
+        self, hosts: Iterable[HostState], spec: RequestSpec, settings: Settings
+    ) -> Mapping[str, str]:
         """Map the uuids of closed cells to the reasons."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
-            for cell in self._closed_in_nova:
-                uuid = canonicalize_uuid(cell.uuid)
+            for uuid, cell in self._cells.items():
                 if reason := self._find_reason(cell, named=uuid == spec.destination.only_cell):
                     reasons[uuid] = reason
         return reasons | dict.fromkeys(
-            map(canonicalize_uuid, self.settings.scheduler.disabled_cells), _DISABLED
+            map(canonicalize_uuid, settings.scheduler.disabled_cells), _DISABLED
         )
 
     def _find_reason(self, cell: NovaCell, *, named: bool) -> str | None:

@@ -67,7 +67,6 @@ from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.filtering import check_request, run_request_filters
 from placement_sched.scheduler.host_manager import (
-    ClosedCells,
     CloudView,
     EarlierInstance,
     get_host_states,
@@ -390,7 +389,7 @@ class Scheduler:
             plugins=request.plugins,
             settings=request.settings,
             random=random,
-            closed_cells=ClosedCells(connection, request.settings, request.plugins.driver.now),
+            closed_cells=cloud.cells,
             alternates=request.alternates,
             check=self.source.check,
             seconds=durations,

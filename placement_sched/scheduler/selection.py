@@ -26,7 +26,7 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import ClosedCells, CloudView
+from placement_sched.scheduler.host_manager import CellStates, CloudView
 from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
@@ -374,7 +374,7 @@ class HostSelector:
     plugins: Plugins
     settings: Settings
     random: Random
-    closed_cells: ClosedCells
+    closed_cells: CellStates
     alternates: int = 0
     check: Callable[[], None] = lambda: None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -511,7 +511,7 @@ class HostSelector:
         Later stages are also evaluated after a rejection. Raises :class:`PluginFailed` if a filter
         raises an error.
         """
-        closed_cells = self.closed_cells.map_reasons([host], spec)
+        closed_cells = self.closed_cells.map_reasons([host], spec, self.settings)
         return filtering.iterate_rejections(host, spec, self.select_filters(spec), closed_cells)
 
     def list_rejections(
@@ -522,7 +522,7 @@ class HostSelector:
         For many hosts, this is faster than :meth:`iterate_rejections` for each host. The rejections
         are the same.
         """
-        closed_cells = self.closed_cells.map_reasons(hosts, spec)
+        closed_cells = self.closed_cells.map_reasons(hosts, spec, self.settings)
         return filtering.list_rejections(hosts, spec, self.select_filters(spec), closed_cells)
 
     def list_stage_names(self, spec: RequestSpec) -> list[str]:
@@ -537,7 +537,7 @@ class HostSelector:
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Filter hosts for the first instance: by names, then by plugins."""
-        closed_cells = self.closed_cells.map_reasons(hosts, spec)
+        closed_cells = self.closed_cells.map_reasons(hosts, spec, self.settings)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):
             filtered = filtering.run_filters(self.select_filters(spec), named_hosts, spec)

@@ -9,7 +9,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, collect_named_instances
-from placement_sched.store.compute import cells
+from placement_sched.store.compute import cells, services
 from tests.conftest import make_settings
 from tests.support.scheduling import explain_request, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
@@ -315,3 +315,50 @@ def test_disabled_and_unavailable_cells_are_read_in_at_most_one_sql_statement(cl
     assert sum("sched_cells" in entry for entry in record_statements_of_selection(cloud, 1)) == 1
     cloud.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     assert sum("sched_cells" in item for item in record_statements_of_selection(cloud, 2)) == 0
+
+
+DOWN_TIME = {"DEFAULT.service_down_time": 60}
+
+
+def record_reading(app, minutes):
+    """Set the time of the last reading, and of all heartbeats."""
+    at = utcnow() - timedelta(minutes=minutes)
+
+    def write(connection):
+        cells.record_read(connection, [CELL_1_UUID, CELL_2_UUID], at)
+        ids = [service.id for service in services.search(connection)]
+        services.set_last_seen(connection, dict.fromkeys(ids, at), at)
+
+    app.app.services.database.write(write)
+
+
+@pytest.mark.all_databases
+def test_heartbeats_are_judged_at_the_time_of_the_last_reading(cloud):
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
+    record_reading(cloud, 22)
+    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
+    assert list_passing_hosts(answer) == ["cn1", "cn2"]  # cn3 reports itself, and is down
+    (warning,) = answer["funnel"]["warnings"]
+    assert warning["source"] == "nova"
+    assert warning["detail"].startswith("nova's databases were last read 22 minutes ago")
+    record_reading(cloud, 0)
+    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
+    assert "warnings" not in answer["funnel"]
+    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
+
+
+def test_host_that_was_down_at_the_last_reading_stays_down(cloud):
+    record_cells(cloud, NovaCell(uuid=CELL_1_UUID), NovaCell(uuid=CELL_2_UUID))
+    record_reading(cloud, 22)
+    at = utcnow() - timedelta(minutes=22, seconds=93)
+
+    def write(connection):
+        (row,) = services.search(connection, host="cn1")
+        services.set_last_seen(connection, {row.id: at}, at)
+
+    cloud.app.services.database.write(write)
+    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME, hosts=["cn1"])
+    assert list_passing_hosts(explain_request(cloud, make_spec(), overrides=DOWN_TIME)) == ["cn2"]
+    (reason,) = answer["verdicts"][0]["reasons"]
+    assert reason["name"] == "ComputeFilter"
+    assert reason["reason"].startswith("no heartbeat for 9")

@@ -10,7 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.scheduler import selection
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import ClosedCells
+from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import HostSelector, PlacementProgress, RemainingCapacity
 from placement_sched.scheduler.weights import BaseHostWeigher, IncrementalWeighing, run_weighers
@@ -87,7 +87,7 @@ def choose_hosts(number, *filters, alternates=0, group=None):
         plugins=plugins,
         settings=settings,
         random=Random(1),
-        closed_cells=ClosedCells(None, settings, utcnow),
+        closed_cells=CellStates(None, settings, utcnow),
         alternates=alternates,
     )
     uuids = [make_uuid(item) for item in range(number)]

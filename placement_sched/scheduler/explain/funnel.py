@@ -150,6 +150,7 @@ def build_funnel(
             *searches.ignored,
             *unknown,
             *_describe_other_roots(candidates),
+            *_describe_reading(run),
             *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
         ),
     )
@@ -164,6 +165,12 @@ def _describe_other_roots(report: CandidatesReport) -> Iterator[IneffectiveKey]:
             f"placed there: {shorten_names(roots)}"
         )
         yield IneffectiveKey(COMPUTE_NODES, "providers", detail)
+
+
+def _describe_reading(run: SchedulingRun) -> Iterator[IneffectiveKey]:
+    detail = run.cloud.cells.describe_reading(run.hosts)
+    if detail is not None:
+        yield IneffectiveKey("last_seen_up", "nova", detail)
 
 
 def _build_candidates_report(

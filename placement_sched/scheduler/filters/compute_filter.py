@@ -18,7 +18,8 @@ class ComputeFilter(BaseHostFilter):
     """Filter for hosts whose compute service is enabled and up.
 
     ``openstack compute service set --disable`` disables a service. A service is up while its last
-    report is at most ``[DEFAULT] service_down_time`` seconds old, unless it is forced down.
+    report is at most ``[DEFAULT] service_down_time`` seconds old, unless it is forced down. If no
+    service reads nova's databases any more, this age is the age at the last reading.
     """
 
     run_filter_once_per_request = True

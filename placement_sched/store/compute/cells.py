@@ -23,14 +23,6 @@ def list_cells(connection: Connection) -> tuple[NovaCell, ...]:
     return tuple(map(_build_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 
-def list_closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
-    """Return the cells that are disabled or whose databases are unreachable."""
-    is_closed = (_COLUMNS.disabled != 0) | _COLUMNS.away_since.is_not(None)
-    return tuple(
-        map(_build_cell, connection.execute(_CELLS.where(is_closed).order_by(_COLUMNS.id)))
-    )
-
-
 def put(connection: Connection, nova_cells: Collection[NovaCell], now: datetime) -> None:
     """Create cells, or update their names and disabled flags."""
     rows = [
