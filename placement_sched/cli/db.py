@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``db sync``, ``db version`` and ``db adopt``: schema of the database."""
+"""``db sync``, ``db version``, ``db adopt`` and ``db leave``: the schema."""
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import hide_password, read_configuration
+from placement_sched.cli.database import check_file_exists, hide_password, read_configuration
 from placement_sched.cli.output import print_result, show_waiting
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import ENVIRONMENT
 from placement_sched.db.migrate import (
     REVISIONS,
     get_newest_revision,
@@ -15,8 +18,17 @@ from placement_sched.db.migrate import (
     read_current_revision,
     stop_logging,
 )
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.adopt import Adoption, adopt, describe_adoption
+from placement_sched.operations.adopt import (
+    Adoption,
+    adopt,
+    describe_adoption,
+    leave,
+    list_leave_statements,
+    plan_adoption,
+)
 from placement_sched.operations.prepare import sync
 
 
@@ -31,7 +43,59 @@ def register(commands: Commands) -> None:
     add_format(add_command(group, "version", summary, _run_version).add_examples(""))
     summary = "take over an existing OpenStack placement database, which may stay in use"
     parser = add_command(group, "adopt", summary, _run_adopt)
-    add_format(parser.add_examples("--config-file /etc/placement/placement.conf"))
+    parser.add_examples("--config-file /etc/placement/placement.conf")
+    parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
+    _add_confirmation(parser)
+    summary = "remove the tables and triggers of placement-sched from placement's database"
+    epilog = "Stop all services of placement-sched first. OpenStack's data stay."
+    parser = add_command(group, "leave", summary, _run_leave, epilog=epilog)
+    parser.add_examples(
+        "--config-file placement_sched.conf", "--print --config-file placement_sched.conf"
+    )
+    parser.add_argument(
+        "--print",
+        dest="only_print",
+        action="store_true",
+        help="print the SQL statements, and change nothing",
+    )
+    _add_confirmation(parser)
+
+
+def _add_confirmation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="change the database although the environment or a file in /etc names it",
+    )
+    add_format(parser)
+
+
+def _print_database(arguments: argparse.Namespace, database: Database) -> None:
+    """Print server and database, to stderr if the result is a document."""
+    url = database.url
+    server = f" on {url.host or url.query.get('unix_socket', 'localhost')}"
+    output = sys.stdout if arguments.format == "text" else sys.stderr
+    output.write(f"database {url.database}{server * (url.get_backend_name() != 'sqlite')}\n")
+    output.flush()
+
+
+def _check_confirmed(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Require ``--yes`` for a database that the command line does not name.
+
+    Raises :class:`ConfigurationError`.
+    """
+    line = settings.find_assignment("placement_database", "connection")
+    if arguments.yes or line is None:
+        return
+    if line.place.file.startswith(ENVIRONMENT):
+        fix = "Confirm it with --yes, or unset the variable"
+    elif not getattr(arguments, "is_default_config", False):
+        return
+    else:
+        fix = f"Confirm it with --config-file {line.place.file}, or with --yes"
+    raise ConfigurationError(
+        f"nothing was changed: {line.place} names the database, not the command line. {fix}"
+    )
 
 
 def _run_sync(arguments: argparse.Namespace) -> int:
@@ -83,11 +147,36 @@ def _run_version(arguments: argparse.Namespace) -> int:
 
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
-    with read_configuration(arguments) as (_, database):
+    with read_configuration(arguments) as (settings, database):
         place = hide_password(database)
-        with show_waiting(f"adopting {place}"):
-            adoption = adopt(database, utcnow)
-    print_result(arguments, _build_document(place, adoption), _format_adoption(place, adoption))
+        _print_database(arguments, database)
+        if arguments.dry_run:
+            adoption = plan_adoption(database)
+        else:
+            _check_confirmed(arguments, settings)
+            with show_waiting(f"adopting {place}"):
+                adoption = adopt(database, utcnow)
+    document = _build_document(place, adoption)
+    print_result(arguments, document, _format_adoption(place, adoption))
+    return 0
+
+
+def _run_leave(arguments: argparse.Namespace) -> int:
+    with read_configuration(arguments) as (settings, database):
+        check_file_exists(database)
+        place = hide_password(database)
+        if arguments.only_print:
+            statements = list_leave_statements(database)
+            is_mariadb = database.url.get_backend_name() == "mysql"  # commits each statement
+            script = statements if is_mariadb else ["BEGIN", *statements, "COMMIT"]
+            lines = [f"{statement};" for statement in script]
+        else:
+            _print_database(arguments, database)
+            _check_confirmed(arguments, settings)
+            with show_waiting(f"removing placement-sched from {place}"):
+                statements = leave(database)
+            lines = [f"{place}: tables and triggers of placement-sched removed"]
+    print_result(arguments, {"database": place, "statements": statements}, lines)
     return 0
 
 
@@ -107,33 +196,39 @@ def _build_document(database: str, result: Adoption) -> dict[str, object]:
         "created_indexes": result.created_indexes,
         "added_traits": result.added.traits,
         "added_resource_classes": result.added.resource_classes,
-        "found": asdict(result.row_counts),
+        "found": result.row_counts and asdict(result.row_counts),
         "notes": list(describe_adoption(result)),
     }
 
 
 def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
+    counts = done.row_counts
+    created, added_names = ("created", "added") if counts else ("to create", "to add")
     previous = f"{done.releases}, revision {done.previous_revision}"
     yield f"{database}: OpenStack placement's database of {previous}"
     if not done.changed:
         yield "already adopted, nothing to do"
     for added, names in (
-        ("tables created", done.created_tables),
-        ("columns added", done.added_columns),
-        ("indexes created", done.created_indexes),
+        (f"tables {created}", done.created_tables),
+        (f"columns {added_names}", done.added_columns),
+        (f"indexes {created}", done.created_indexes),
     ):
         if names:
             yield f"{added}: {', '.join(names)}"
     if done.added.traits:
-        yield f"standard traits added: {len(done.added.traits)}"
+        yield f"standard traits {added_names}: {len(done.added.traits)}"
     if done.added.resource_classes:
-        yield f"standard resource classes added: {', '.join(done.added.resource_classes)}"
+        yield f"standard resource classes {added_names}: {', '.join(done.added.resource_classes)}"
     if done.previous_own_revision in {None, done.own_revision}:
         yield f"tables of placement-sched: revision {done.own_revision}"
     else:
-        change = f"upgraded from revision {done.previous_own_revision} to {done.own_revision}"
-        yield f"tables of placement-sched: {change}"
-    counts = done.row_counts
+        change = f"revision {done.previous_own_revision} to {done.own_revision}"
+        upgraded = "upgraded" if counts else "to upgrade"
+        yield f"tables of placement-sched: {upgraded} from {change}"
+    if counts is None:
+        yield "triggers are created too, unless [placement] providers_in_memory = false"
+        yield "nothing was changed (--dry-run)"
+        return
     yield (
         f"found: {counts.providers} resource providers ({counts.root_providers} roots), "
         f"{counts.inventories} inventories, {counts.allocations} allocations of "

@@ -44,6 +44,7 @@ from placement_sched.db.triggers import (
     find_missing_triggers,
     find_unsupported_reason,
     has_triggers,
+    list_removal_statements,
     make_triggers,
     remove_triggers,
 )
@@ -85,7 +86,7 @@ REVISIONS: Mapping[str, str] = {
 }
 #: The tables that show that this service has used a database. Alembic creates the first before the
 #: others, so that an incomplete schema of ours is recognised.
-_OWN_NAMES = frozenset({VERSION_TABLE, *(table.name for table in OWN_TABLES)})
+OWN_NAMES = frozenset({VERSION_TABLE, *(table.name for table in OWN_TABLES)})
 #: Revisions of Stein, and the intermediate revisions of a ``db sync`` to Train.
 TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
 
@@ -188,7 +189,7 @@ def _ensure_triggers(database: Database) -> None:
             reason,
         )
     elif not is_complete:
-        _change_triggers(database, make_triggers)
+        _change_under_lock(database, make_triggers)
 
 
 def stop_logging(database: Database) -> bool:
@@ -200,12 +201,12 @@ def stop_logging(database: Database) -> bool:
         is_wanted = database.logs_changes and find_unsupported_reason(connection) is None
         if is_wanted or not has_triggers(connection):
             return False
-    _change_triggers(database, remove_triggers)
+    _change_under_lock(database, remove_triggers)
     return True
 
 
-def _change_triggers(database: Database, change: Callable[[Connection], None]) -> None:
-    """Create or remove triggers with short lock waits and retries.
+def _change_under_lock(database: Database, change: Callable[[Connection], None]) -> None:
+    """Change triggers or drop tables with short lock waits and retries.
 
     On MariaDB all statements that use a table wait until a pending change of the table is done.
     With a long wait, two transactions of the same client could block each other.
@@ -234,6 +235,46 @@ def _shorten_lock_waits(connection: Connection) -> Iterator[None]:
         yield
     finally:
         connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+
+
+def list_leave_statements(connection: Connection) -> list[str]:
+    """Return the SQL that removes this service from placement's database.
+
+    The triggers come first, because without their tables no write succeeds, and the table of the
+    revision last, so that an interrupted removal can be repeated.
+    """
+    inspector = inspect(connection)
+    existing = set(inspector.get_table_names())
+    head, index = [], []
+    if connection.dialect.name == "postgresql":
+        schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+        head.append(f"SET LOCAL search_path TO {schema}")
+        index = [
+            f"DROP INDEX IF EXISTS {name}"
+            for item in inspector.get_indexes("allocations")
+            if (name := str(item["name"])).startswith("sched_")
+        ]
+    names = [table.name for table in reversed(OWN_TABLES)]
+    tables = [name for name in (*names, VERSION_TABLE) if name in existing]
+    return [
+        *head,
+        *list_removal_statements(connection),
+        *index,
+        *(f"DROP TABLE IF EXISTS {name}" for name in tables),
+    ]
+
+
+def remove_schema(database: Database) -> None:
+    """Remove the tables, triggers and index of this service.
+
+    MariaDB commits each statement. A removal that was interrupted can be repeated.
+    """
+
+    def remove(connection: Connection) -> None:
+        for statement in list_leave_statements(connection):
+            connection.exec_driver_sql(statement)
+
+    _change_under_lock(database, remove)
 
 
 def read_current_revision(database: Database) -> str | None:
@@ -304,7 +345,7 @@ class PlacementSchema:
     @property
     def ours(self) -> bool:
         """Whether the database has any table of this service."""
-        return not _OWN_NAMES.isdisjoint(self.existing)
+        return not OWN_NAMES.isdisjoint(self.existing)
 
     @property
     def foreign(self) -> bool:

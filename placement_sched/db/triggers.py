@@ -121,6 +121,18 @@ def remove_triggers(connection: Connection) -> None:
         write_entry(connection, EVERYTHING)
 
 
+def list_removal_statements(connection: Connection) -> list[str]:
+    """Return the statements that remove all triggers and their functions.
+
+    Triggers that the user may not see are included: without their tables, every write would fail.
+    """
+    if connection.dialect.name == "postgresql":
+        columns = sorted(set(_PROVIDERS.values()))
+        names = [*(f"sched_log_by_{column}" for column in columns), "sched_log_names"]
+        return [f"DROP FUNCTION IF EXISTS {name}() CASCADE" for name in names]
+    return [f"DROP TRIGGER IF EXISTS {each.name}" for each in _build_triggers(connection)]
+
+
 def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
     """Run ``work``, and return the error of a missing privilege, or None.
 

@@ -28,6 +28,8 @@ from placement_sched.store.placement import resource_classes, traits
 
 #: Table and column that the migration from Train to Xena adds.
 _XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
+#: The indexes that an adoption creates on placement's tables: from Train, and on PostgreSQL.
+_TRAIN_INDEX, CONSUMER_INDEX = "consumers_consumer_type_id_idx", "sched_allocations_consumer_id_idx"
 
 
 class StandardNames(NamedTuple):
@@ -68,12 +70,12 @@ def sync_standard_names(database: Database, clock: Clock) -> StandardNames:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """The result of :func:`adopt`.
+    """The result of :func:`adopt`, or of :func:`plan_adoption`.
 
     ``previous_revision`` and ``revision`` are the revisions of OpenStack placement's schema before
     and after the adoption. ``previous_own_revision`` and ``own_revision`` are the revisions of this
     service's schema before and after it. Columns (``table.column``) and indexes are listed only for
-    tables of placement that existed before.
+    tables of placement that existed before. ``row_counts`` is None before an adoption.
     """
 
     previous_revision: str
@@ -85,7 +87,7 @@ class Adoption:
     added_columns: tuple[str, ...]
     created_indexes: tuple[str, ...]
     added: StandardNames
-    row_counts: RowCounts
+    row_counts: RowCounts | None = None
 
     @property
     def changed(self) -> bool:
@@ -94,20 +96,51 @@ class Adoption:
         return any(added) or self.previous_own_revision != self.own_revision
 
 
+def plan_adoption(database: Database) -> Adoption:
+    """Return the result that :func:`adopt` would have, without a change.
+
+    Raises the errors of :func:`adopt`.
+    """
+    file = Path(str(database.url.database))
+    # Opening a missing SQLite file would create it.
+    if database.url.get_backend_name() == "sqlite" and not file.is_file():
+        raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
+    own_revision = read_current_revision(database)
+    with database.read() as connection:
+        schema = migrate.inspect_schema(connection)
+        revision = _get_adoptable_revision(schema, ours=own_revision is not None)
+        indexes = {
+            _TRAIN_INDEX: revision == TRAIN,
+            CONSUMER_INDEX: connection.dialect.name == "postgresql",
+        }
+        present = {name for _, name in schema.indexes}
+        return Adoption(
+            previous_revision=revision,
+            releases=REVISIONS[revision],
+            revision=XENA if revision == TRAIN else revision,
+            previous_own_revision=own_revision,
+            own_revision=migrate.get_newest_revision(),
+            created_tables=tuple(
+                sorted({*migrate.OWN_NAMES, *schema.missing_tables} - schema.existing)
+            ),
+            added_columns=schema.missing_columns,
+            created_indexes=tuple(
+                name for name, is_needed in indexes.items() if is_needed and name not in present
+            ),
+            added=find_missing_standard_names(connection),
+        )
+
+
 def adopt(database: Database, clock: Clock) -> Adoption:
     """Add this service's tables, columns and names to a placement database.
 
     A repeated adoption has no effect. The data of OpenStack placement are not changed. Raises
     :class:`Unavailable`, before any change, if the schema cannot be adopted.
     """
-    file = Path(str(database.url.database))
-    # Opening a missing SQLite file would create it.
-    if database.url.get_backend_name() == "sqlite" and not file.is_file():
-        raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
+    plan = plan_adoption(database)
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
-    own_revision_before = read_current_revision(database)
-    revision = _get_adoptable_revision(schema, ours=own_revision_before is not None)
+    revision = plan.previous_revision
     if revision == TRAIN:
         migrate.add_consumer_types(database)
     sync_schema(database)
@@ -119,7 +152,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             previous_revision=revision,
             releases=REVISIONS[revision],
             revision=now.revision or revision,
-            previous_own_revision=own_revision_before,
+            previous_own_revision=plan.previous_own_revision,
             own_revision=read_current_revision(database),
             created_tables=tuple(sorted(now.existing - schema.existing)),
             added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
@@ -127,6 +160,38 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             added=added,
             row_counts=figures.count_rows(connection),
         )
+
+
+def list_leave_statements(database: Database) -> list[str]:
+    """Return the SQL statements of :func:`leave`.
+
+    Raises :class:`Unavailable` unless the database is an adopted database of OpenStack placement.
+    """
+    with database.read() as connection:
+        schema = migrate.inspect_schema(connection)
+        statements = migrate.list_leave_statements(connection) if schema.adopted else []
+    migrate.check_revision(read_current_revision(database))
+    if statements:
+        return statements
+    if not schema.ours:
+        problem = "the database has no tables of this service, so there is nothing to remove"
+    else:
+        problem = (
+            "the database belongs to this service, not to OpenStack placement, so that nothing "
+            "would remain. Nothing was changed. Drop the database instead"
+        )
+    raise Unavailable(problem)
+
+
+def leave(database: Database) -> list[str]:
+    """Remove this service from a database, and return the executed statements.
+
+    The data of OpenStack placement stay. Raises the errors of :func:`list_leave_statements`, before
+    any change.
+    """
+    statements = list_leave_statements(database)
+    migrate.remove_schema(database)
+    return statements
 
 
 def check_adopted(database: Database) -> None:
@@ -205,7 +270,9 @@ def _get_adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
 def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
     """List notes for the operator about the adopted database."""
     counted = adoption.row_counts
-    notes = []
+    notes: list[str] = []
+    if counted is None:
+        return ()
     if adoption.previous_revision != adoption.revision:
         notes.append(
             f"its schema is now at {XENA} (Xena): placement of an earlier release still works with "

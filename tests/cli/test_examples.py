@@ -57,6 +57,8 @@ ONLY_PARSED_EXAMPLES = {
     f"nova adopt {CONFIG_FILE_OPTIONS}": "nova's databases",
     f"nova sync --check {CONFIG_FILE_OPTIONS}": "nova's databases",
     "db adopt --config-file /etc/placement/placement.conf": "a database of OpenStack placement",
+    "db leave --config-file placement_sched.conf": "an adopted database of OpenStack placement",
+    "db leave --print --config-file placement_sched.conf": "an adopted database",
     "placement sync_aggregates --os-cloud mycloud": "a cloud in clouds.yaml",
     "host drain cn1 --execute --reason 'replacing a DIMM'": "nova",
     "host undrain cn1": "nova",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the guide give a database back to OpenStack placement."""
+"""``db leave`` gives a database back to OpenStack placement."""
 
-import re
-import shutil
 from contextlib import closing
 from uuid import uuid4
 
@@ -13,7 +11,7 @@ from sqlalchemy.engine import make_url
 from placement_sched.db.migrate import stop_logging
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.adopt import adopt
+from placement_sched.operations.adopt import adopt, leave, list_leave_statements
 from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
 from tests.coexistence.sent_requests import build_provider_requests, build_request
@@ -21,15 +19,11 @@ from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 from tests.support.commands import run_captured
-from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
-from tests.support.repository import ROOT
 from tests.support.servers import build_environment
 
 pytestmark = pytest.mark.system
 
-STATEMENTS_FOLDER = ROOT / "doc" / "source" / "leaving"
-ADOPTION_PAGE = (ROOT / "doc" / "source" / "adopt.rst").read_text()
 _LIST_TRIGGERS_SQL = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
@@ -53,36 +47,6 @@ def _list_schema_names(url):
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
-def read_documented_command(program):
-    (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", ADOPTION_PAGE, re.MULTILINE)
-    return re.sub(r"\\\n\s+", "", line)
-
-
-def _run_documented_return_command(url, folder=ROOT):
-    parsed = make_url(url)
-    program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
-    name = program[parsed.get_backend_name()]
-    command = read_documented_command(name)
-    plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
-    replacements = {
-        "psql": ("postgresql://placement@db.example.com/placement", plain),
-        "mariadb": (
-            "--host=db.example.com --user=placement --password placement",
-            f"--host={parsed.host} --port={parsed.port or 3306} --user={parsed.username} "
-            + str(parsed.database),
-        ),
-        "sqlite3": ("placement.db", str(parsed.database)),
-    }
-    documented, actual = replacements[name]
-    assert documented in command
-    find_program(name)
-    return run_captured(
-        ["bash", "-euo", "pipefail", "-c", command.replace(documented, actual)],
-        cwd=folder,
-        env=build_environment(MYSQL_PWD=str(parsed.password or "")),
-    )
-
-
 def _create_provider_with_vcpus(side):
     uuid = str(uuid4())
     for request in build_provider_requests(uuid, uuid, inventories={"VCPU": {"total": 4}}):
@@ -90,7 +54,7 @@ def _create_provider_with_vcpus(side):
     return uuid
 
 
-def test_documented_return_command_restores_the_schema_before_adoption(empty_db_url):
+def test_db_leave_restores_the_schema_before_adoption(empty_db_url):
     OpenStackPlacement(empty_db_url).run_placement_manage("db", "sync")
     before = _list_schema_names(empty_db_url)
     database = Database(make_settings(empty_db_url))
@@ -101,9 +65,8 @@ def test_documented_return_command_restores_the_schema_before_adoption(empty_db_
     ours, peer = OwnPlacement(empty_db_url), OpenStackPlacementPeer(build_peer_url(empty_db_url))
     kept = [_create_provider_with_vcpus(ours), _create_provider_with_vcpus(peer)]
     ours.close()
-    result = _run_documented_return_command(empty_db_url)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout == result.stderr == ""
+    with Database(make_settings(empty_db_url)) as database:
+        leave(database)
     assert _list_schema_names(empty_db_url) == before
     kept.append(_create_provider_with_vcpus(peer))
     providers = peer.send_request(build_request("GET", "/resource_providers")).document[
@@ -128,38 +91,39 @@ def create_database():
         database.dispose()
 
 
-def test_documented_return_command_stops_at_the_first_failed_statement(
-    create_database, empty_db_url, tmp_path
-):
-    create_database(empty_db_url)
-    statements = tmp_path / "doc" / "source" / "leaving"
-    shutil.copytree(STATEMENTS_FOLDER, statements)
-    for file in statements.iterdir():
-        file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
-    assert _run_documented_return_command(empty_db_url, tmp_path).returncode != 0
-    assert "allocations" in _list_schema_names(empty_db_url)
+def _run_script_in_client(url, script):
+    """Run printed statements in the client program of the database."""
+    parsed = make_url(url)
+    plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
+    command = {
+        "postgresql": ["psql", "--quiet", "--set", "ON_ERROR_STOP=1", plain],
+        "mysql": [
+            "mariadb",
+            f"--host={parsed.host}",
+            f"--port={parsed.port or 3306}",
+            f"--user={parsed.username}",
+            str(parsed.database),
+        ],
+        "sqlite": ["sqlite3", "-bail", str(parsed.database)],
+    }[parsed.get_backend_name()]
+    find_program(command[0])
+    return run_captured(
+        command, input=script, env=build_environment(MYSQL_PWD=str(parsed.password or ""))
+    )
 
 
-def test_documented_return_command_removes_tables_outside_the_search_path(
-    create_database, tmp_path
-):
-    with empty_database("postgresql", tmp_path) as url:
-        database = create_database(url)
-        before = _list_schema_names(url)
-        adopt(database, utcnow)
-        engine = create_engine(url)
-        with engine.begin() as connection:
-            connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
-            connection.execute(text("CREATE SCHEMA public"))
-        result, again = _run_documented_return_command(url), _run_documented_return_command(url)
-        with engine.begin() as connection:
-            connection.execute(text("DROP SCHEMA public"))
-            connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
-        engine.dispose()
-        assert (result.returncode, result.stderr) == (0, "")
-        assert _list_schema_names(url) == before
-        assert again.returncode != 0
-        assert "no schema of this database has tables of placement_sched" in again.stderr
+def test_printed_script_restores_the_schema_before_adoption(create_database, empty_db_url):
+    database = create_database(empty_db_url)
+    original_names = _list_schema_names(empty_db_url)
+    adopt(database, utcnow)
+    script = "".join(f"{statement};\n" for statement in list_leave_statements(database))
+    # PostgreSQL accepts SET LOCAL only inside a transaction, as printed.
+    is_mariadb = database.url.get_backend_name() == "mysql"
+    result = _run_script_in_client(
+        empty_db_url, script if is_mariadb else f"BEGIN;\n{script}COMMIT;\n"
+    )
+    assert result.returncode == 0, result.stderr
+    assert _list_schema_names(empty_db_url) == original_names
 
 
 def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_db_url):

@@ -77,7 +77,7 @@ def adopted_app(adopted_database_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", adopted_database_url)
     assert main(["db", "sync"]) == 1
     assert "placement-sched db adopt" in capsys.readouterr().err
-    assert main(["db", "adopt"]) == 0
+    assert main(["db", "adopt", "--yes"]) == 0
     capsys.readouterr()
     with closing(create_app(make_settings(adopted_database_url))) as application:
         yield TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
@@ -146,7 +146,7 @@ _ASSOCIATION_TABLES = (
 
 
 OPERATOR_COMMANDS = (
-    "db adopt",
+    "db adopt --yes",
     "db sync",
     "placement audit --delete",
     "placement heal_allocations",

@@ -131,7 +131,7 @@ def test_comparison_with_openstack_placement_finds_no_undocumented_difference(tm
     peer = OpenStackPlacement(url)
     peer.run_placement_manage("db", "sync")
     variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
-    run_program(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
+    run_program(PROGRAM, "db", "adopt", "--yes", cwd=tmp_path, env=variables)
     folder = tmp_path / "other"
     folder.mkdir()
     with (

@@ -24,7 +24,6 @@ import pytest
 
 from placement_sched.cli.completion import iterate_commands
 from placement_sched.cli.main import make_parser
-from tests.coexistence import test_return_to_openstack
 from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
 from tests.docs import test_typed_lines
 from tests.support.empty_databases import DATABASE_KINDS
@@ -111,8 +110,6 @@ def list_tested_console_lines() -> dict[str, list[list[str]]]:
         for kind in DATABASE_KINDS
         for line in test_backup.read_backup_commands(kind)
     ]
-    names = ("psql", "mariadb", "sqlite3")
-    taken += [("adopt", test_return_to_openstack.read_documented_command(name)) for name in names]
     taken += test_typed_lines.list_tested_lines() + test_file_headers.list_tested_lines()
     taken += [("deploy/README", line) for line in test_manifests.read_readme_lines()]
     names = ("build", "run --read-only", "run --publish")

@@ -80,7 +80,10 @@ LINES_BY_TEST = {
         ("capacity", "bench/scheduler_api.py"),
     ],
     "in memory": [("how_current", "bench/one_cloud.py")],
-    "left": [("adopt", "db version", "placement_sched.conf")],
+    "left": [
+        ("adopt", "db leave", "placement_sched.conf"),
+        ("adopt", "db version", "placement_sched.conf"),
+    ],
 }
 
 
@@ -219,11 +222,15 @@ def test_documented_shadow_report_says_that_no_request_was_evaluated(reader_fold
 
 def test_documented_db_version_after_a_rollback_names_openstack(reader_folder):
     skip_without_peer()
-    (line,) = find_lines_of_test("left")
+    leave, line = find_lines_of_test("left")
     (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
     OpenStackPlacement(f"sqlite:///{reader_folder}/placement.db").run_placement_manage("db", "sync")
+    adopting = find_console_line("README", "db adopt", "placement_sched.conf")
+    run_line(adopting, reader_folder)
+    printed = run_line(leave, reader_folder)
+    assert printed.endswith("tables and triggers of placement-sched removed\n")
     printed = run_line(line, reader_folder)
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
