@@ -76,6 +76,5 @@ def hide_password(database: Database) -> str:
 
 
 def describe_database(settings: Settings) -> str:
-    """Describe the configured database by kind and URL, without the password."""
-    url = build_database_url(settings)
-    return f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
+    """Return the URL of the configured database, without the password."""
+    return build_database_url(settings).render_as_string(hide_password=True)

@@ -126,12 +126,17 @@ def _run_version(arguments: argparse.Namespace) -> int:
     origin, owner = None, ""
     if state.tables and state.revisions:
         origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}
-        owner = (
-            f", OpenStack placement's database of {origin['releases'] or 'an unknown release'}, "
-            f"revision {name}, {'' if state.adopted else 'not '}adopted"
-        )
-        if not state.adopted:
-            owner += " (placement-sched db adopt takes it over)"
+        adopted = f"{'' if state.adopted else 'not '}adopted"
+        if state.has_unknown_revision:
+            owner = (
+                f", with tables named as placement's, but revision {name}, which is not a "
+                f"revision of OpenStack placement, {adopted}"
+            )
+        else:
+            releases = origin["releases"] or "a release before Train"
+            owner = f", OpenStack placement's database of {releases}, revision {name}, {adopted}"
+            if not state.adopted:
+                owner += " (placement-sched db adopt takes it over)"
     elif state.foreign:
         owner = ", with placement tables that this service did not create"
     schema = f"{place}: schema at revision {revision or 'none'}, newest {newest}"

@@ -34,7 +34,11 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
-from placement_sched.nova.databases import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.databases import (
+    NovaDatabaseUnavailable,
+    WrongNovaDatabase,
+    check_databases_set,
+)
 from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.comparison import build_report, format_report
 from placement_sched.nova.shadow.tap import NovaBus
@@ -92,6 +96,8 @@ def follow_nova(
         ):
             try:
                 yield settings, database, follower
+            except WrongNovaDatabase as failure:
+                raise Unavailable(f"[api_database] connection: {failure.detail}") from None
             except NovaDatabaseUnavailable as failure:
                 detail = f"nova's API database does not answer: {failure.detail}"
                 raise Unavailable(detail) from None

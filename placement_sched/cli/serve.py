@@ -238,6 +238,8 @@ class _Server(MPServer):
                 return
             del self.interrupt_children[: len(ended)]
             self._respawn_workers(ended, spawn_target, target_loader)
+            for number in ended:
+                LOG.warning("worker-%s has ended. A new worker runs in its place", number + 1)
             for number in set(ended) - failed:
                 del self.respawned_wrks[number]
 

@@ -463,7 +463,15 @@ def parse_url(text: str, option: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigurationError(f"{option}: not an SQLAlchemy database URL") from None
+        url = None
+    if text.partition("://")[2].partition("/")[0].count("@") > 1 or (
+        url and "@" in (url.host or "")
+    ):
+        raise ConfigurationError(
+            f"{option}: the URL has an @ in the user or the password: write it as %40"
+        )
+    if url is None:
+        raise ConfigurationError(f"{option}: not an SQLAlchemy database URL")
     url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
     if url.drivername not in _SUPPORTED:
         raise ConfigurationError(

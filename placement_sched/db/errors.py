@@ -94,6 +94,11 @@ _CONNECTION_ERRORS: tuple[tuple[set[object], tuple[str, ...], str], ...] = (
         ("too many clients", "too many connections", "remaining connection slots"),
         "the database has reached its maximum number of connections",
     ),
+    (
+        {1053, "57P01", "57P03"},
+        ("is shutting down", "is starting up", "not yet accepting", "in recovery mode"),
+        "the database is being started or shut down. Try again",
+    ),
     ({2026}, ("SSL", "certificate"), "no TLS connection to the database can be made as configured"),
 )
 # PyMySQL's codes of an unreachable server or a lost connection.
@@ -243,6 +248,12 @@ def is_statement_timeout(failure: Exception) -> bool:
     return _get_cause_code(failure) in _LATE
 
 
+def lacks_table(failure: Exception) -> bool:
+    """Return whether SQLAlchemy's error means that a table does not exist."""
+    code = _get_code(failure) if isinstance(failure, DBAPIError) else None
+    return code in _NO_TABLE or "no such table" in str(code)
+
+
 def find_conflict_kind(failure: Exception) -> str | None:
     """Return the kind of the conflict behind :class:`Unavailable`, or None."""
     code = _get_cause_code(failure)
@@ -255,7 +266,7 @@ def _describe_error(failure: DBAPIError) -> str | None:
     text = str(code)
     if "file is not a database" in text:
         return "the file is not an SQLite database"
-    if code in _NO_TABLE or "no such table" in text:
+    if lacks_table(failure):
         return (
             "the database has no schema of this service. Run placement-sched db sync, or db adopt "
             "for a database of OpenStack placement"

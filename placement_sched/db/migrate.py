@@ -363,6 +363,14 @@ class PlacementSchema:
         return self.revisions[0] if len(self.revisions) == 1 else None
 
     @property
+    def has_unknown_revision(self) -> bool:
+        """Return whether the recorded revision is not OpenStack placement's.
+
+        Other services, such as nova, and later releases of placement have such a revision.
+        """
+        return bool(self.revisions) and not {*self.revisions} <= {*REVISIONS, *TOO_OLD}
+
+    @property
     def complete(self) -> bool:
         """Return whether no table or column of placement is missing."""
         return not self.missing_tables and not self.missing_columns

@@ -293,8 +293,8 @@ class WeigherReport:
 
 
 _NOT_REPORTED = (
-    "{} can take the request, but none is a known compute node: report the compute nodes with "
-    "PUT /scheduler/v1/compute_nodes/{{uuid}}, under the uuids of the providers (see the guide, "
+    "{} can take the request, but none is a known compute node: record nova's compute nodes with "
+    "placement-sched nova adopt (see the guide, "
     '"Adopt it in a running cloud", "Hosts")'
 )
 

@@ -347,11 +347,12 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
     hosts = [best["service_host"] for best, *_ in answer["selections"]]
     project = document.get("project_id")
     log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
+    extra_count = len(set(hosts)) - 1
     LOG.info(
-        "selected hosts for %s instances: %s and %s other hosts (project %r, request %s) %.1f ms",
-        len(hosts),
+        "selected %s%s for %s (project %r, request %s) %.1f ms",
         hosts[0],
-        len(set(hosts)) - 1,
+        f" and {extra_count} other host{'s' * (extra_count > 1)}" if extra_count else "",
+        "1 instance" if len(hosts) == 1 else f"{len(hosts)} instances",
         project,
         fields["request_id"],
         fields["duration_ms"],

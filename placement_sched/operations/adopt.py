@@ -203,6 +203,13 @@ def check_adopted(database: Database) -> None:
     """
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
+    if schema.has_unknown_revision and not schema.ours:
+        raise NotAdopted(
+            f"the database is at revision {', '.join(schema.revisions)}, which is not a "
+            "revision of OpenStack placement, but has tables of the same names, as nova's API "
+            "database may have. Nothing was changed. Name the database of OpenStack placement, or "
+            "an empty database"
+        )
     if schema.revisions and schema.tables and not schema.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "

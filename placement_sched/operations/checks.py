@@ -165,6 +165,11 @@ def _check_schema(database: Database) -> Result:
             "The database belongs to OpenStack placement and is not adopted. "
             'Run the "placement-sched db adopt" command.'
         )
+    if contents.foreign and contents.has_unknown_revision:
+        problem = (
+            f"The database is at revision {', '.join(contents.revisions)}, which is not a "
+            "revision of OpenStack placement. Name another database."
+        )
     return Result(Code.FAILURE, problem)
 
 

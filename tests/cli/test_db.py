@@ -342,3 +342,29 @@ def test_database_must_be_named_on_the_command_line(
     assert list_schema_names(url_of_openstack_database) == original_names
     assert run_main("db", command, "--config-file", str(file))[0] == 0
     assert list_schema_names(url_of_openstack_database) != original_names
+
+
+@pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)
+def test_database_with_an_unknown_revision_is_not_called_placements(
+    url_of_openstack_database, run_main
+):
+    database = Database(make_settings(url_of_openstack_database))
+    database.write(
+        lambda connection: connection.execute(
+            text("UPDATE alembic_version SET version_num = 'd67eeaabee36'")
+        )
+    )
+    database.dispose()
+    status, printed, _ = run_main("db", "version")
+    assert status == 0
+    assert printed.endswith(
+        ", with tables named as placement's, but revision d67eeaabee36, which is not a "
+        "revision of OpenStack placement, not adopted\n"
+    )
+    status, _, error = run_main("db", "sync")
+    assert status == 1
+    assert "revision d67eeaabee36, which is not a revision of OpenStack placement" in error
+    assert "belongs to" not in error
+    assert "is not a supported revision" in run_main("db", "adopt", "--yes")[2]
+    printed = run_main("status", "upgrade", "check")[1]
+    assert "Name another database" in " ".join(printed.replace("|", " ").split())

@@ -5,6 +5,7 @@
 """
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -199,6 +200,17 @@ def test_nova_sync_without_the_api_database_exits_with_2(run_command, nova, tmp_
     done = run_command("nova", "sync")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("placement-sched: nova's API database does not answer: ")
+    assert done.err.count("\n") == 1
+
+
+def test_nova_adopt_names_a_database_that_is_not_novas(run_command, nova, tmp_path):
+    shutil.copy(tmp_path / "nova_two.db", tmp_path / "nova_api.db")
+    done = run_command("nova", "adopt")
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith(
+        "placement-sched: [api_database] connection: the configured database is not nova's API "
+        "database: no such table: cell_mappings"
+    )
     assert done.err.count("\n") == 1
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import transaction
 from placement_sched.db.engine import build_database_url as url_of
-from placement_sched.errors import Unavailable
+from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.store import change_counters
 from tests.db.conftest import make_database_settings
@@ -102,6 +102,23 @@ def test_option_connection_parameters_is_appended_to_the_database_url(url, param
         dict(url_of(make_database_settings(url, connection_parameters=parameters)).query)
         == expected
     )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql+pymysql://nova:gehe@im@db/nova",
+        "mysql+pymysql://nova:gehe@im@db:3306/nova",
+        "postgresql://nova:gehe@im:5@db/nova",
+        "mysql://nova:gehe/@im@db/nova",
+    ],
+)
+def test_unescaped_at_sign_in_a_url_is_an_error_without_the_password(url):
+    with pytest.raises(ConfigurationError, match="write it as %40") as rejection:
+        url_of(make_database_settings(url))
+    assert "gehe" not in rejection.value.detail
+    escaped = url_of(make_database_settings("mysql://nova:gehe%40im@db/nova"))
+    assert (escaped.password, escaped.host) == ("gehe@im", "db")
 
 
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])

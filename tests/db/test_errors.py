@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of drivers: about the database, about a statement, or about the input."""
 
+import psycopg
 import pymysql
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
 from placement_sched.db.engine import build_database_url, parse_url
-from placement_sched.db.errors import is_worth_retrying, translate_errors
+from placement_sched.db.errors import connect, is_worth_retrying, translate_errors
 from placement_sched.db.mysql import MariaDBConnection
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
@@ -116,6 +117,26 @@ def test_rejected_database_connection_is_503_with_the_reason(
     assert reason in answer.text
     assert ("can be made as configured" in answer.text) is bool(parameters)
     assert "does not answer" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pymysql.err.OperationalError(1053, "Server shutdown in progress"),
+        psycopg.OperationalError("connection failed: FATAL:  the database system is shutting down"),
+        psycopg.OperationalError("connection failed: FATAL:  the database system is starting up"),
+    ],
+)
+def test_database_that_shuts_down_is_not_a_matter_of_the_configuration(error, monkeypatch):
+    engine = create_engine("sqlite://")
+
+    def fail():
+        raise OperationalError("", None, error)
+
+    monkeypatch.setattr(engine, "connect", fail)
+    with pytest.raises(Unavailable) as rejection:
+        connect(engine)
+    assert rejection.value.detail == "the database is being started or shut down. Try again"
 
 
 @pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])

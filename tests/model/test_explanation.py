@@ -244,7 +244,7 @@ def test_explanation_has_no_obstacle_if_hosts_were_found():
     assert FUNNEL_OF_REJECTIONS.obstacle is None
 
 
-def test_obstacle_of_unknown_compute_nodes_names_the_request_to_send():
+def test_obstacle_of_unknown_compute_nodes_names_nova_adopt():
     obstacle = build_funnel(
         hosts=3000, filters=(build_filter_report(COMPUTE_NODES, 3000, 0),)
     ).obstacle
@@ -252,4 +252,5 @@ def test_obstacle_of_unknown_compute_nodes_names_the_request_to_send():
     assert obstacle.reason.startswith(
         "3000 hosts can take the request, but none is a known compute"
     )
-    assert "PUT /scheduler/v1/compute_nodes/{uuid}" in obstacle.reason
+    assert "placement-sched nova adopt" in obstacle.reason
+    assert "PUT" not in obstacle.reason

@@ -163,3 +163,20 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(
     assert line.getMessage() == "an answer cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (["cn2"], "selected cn2 for 1 instance (project"),
+        (["cn2", "cn2"], "selected cn2 for 2 instances (project"),
+        (["cn2", "cn1"], "selected cn2 and 1 other host for 2 instances (project"),
+        (["cn2", "cn1", "cn3"], "selected cn2 and 2 other hosts for 3 instances (project"),
+    ],
+)
+def test_log_line_of_a_selection_counts_hosts_and_instances(caplog, hosts, words):
+    caplog.set_level(logging.INFO)
+    selections = [[{"service_host": host}] for host in hosts]
+    fields = messaging.build_log_fields({}, "select_destinations", "answered", 0.1)
+    messaging.log_selection({"project_id": "demo"}, {"selections": selections}, fields)
+    assert caplog.messages[-1].startswith(words)

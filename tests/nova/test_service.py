@@ -65,7 +65,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     request = caller_context["request_id"]
     (line,) = [
         row
-        for row in shared_scheduler.service.read_log_records("selected hosts for")
+        for row in shared_scheduler.service.read_log_records("selected cn")
         if request in str(row)
     ]
     assert (line["method"], line["outcome"]) == ("select_destinations", "answered")

@@ -282,7 +282,7 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
     """Explain in a sentence why no host matches, with the first unknown name."""
     rows, aggregates = document["hosts"], document["aggregates"]
     if not rows:
-        return "no host has reported yet"
+        return "no host is recorded yet: placement-sched nova adopt records the hosts of a nova"
     hosts = {row["host"] for row in rows}
     names = {
         "host": hosts,

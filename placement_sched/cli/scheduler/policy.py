@@ -14,6 +14,7 @@ from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import (
     Column,
     Output,
+    format_count,
     make_table,
     print_output,
     print_result,
@@ -115,8 +116,8 @@ def run_apply(arguments: argparse.Namespace) -> int:
         policies.check(sorted(names & settings.sections.keys()))
         hosts, changed = aggregates.apply(database, policies, utcnow, progress)
     line = (
-        f"{hosts} hosts are in aggregates with a policy. "
-        f"The inventories of {changed} providers were changed"
+        f"{format_count(hosts, 'host')} {'is' if hosts == 1 else 'are'} in aggregates with a "
+        f"policy. Inventories changed: {format_count(changed, 'provider')}"
     )
     print_result(arguments, {"hosts": hosts, "changed": changed}, [line])
     return 0

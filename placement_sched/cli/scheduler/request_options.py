@@ -128,7 +128,7 @@ def move_flavor_argument(arguments: argparse.Namespace) -> None:
         return
     if isinstance(flavor, str):
         raise WrongArguments(f"FLAVOR {word} and --flavor {flavor} exclude each other")
-    arguments.request = None
+    arguments.request, arguments.has_flavor_word = None, True
     arguments.flavor = word if flavor is None else [word, *flavor]
 
 
@@ -226,6 +226,8 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
             return str(place)
         if steps[:1] == ("request_spec",) and arguments.request is not None:
             return None
+        if steps[:2] == ("request_spec", "flavor") and getattr(arguments, "has_flavor_word", False):
+            return "FLAVOR"
         named = find_name(steps, names)
         return named and f"{named[0]} {join_keys(named[1], ' ')}".strip()
 

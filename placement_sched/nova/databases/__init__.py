@@ -20,7 +20,7 @@ from placement_sched.db.engine import (
     replace_closed_connections,
     use_own_connections,
 )
-from placement_sched.db.errors import connect
+from placement_sched.db.errors import connect, lacks_table
 from placement_sched.errors import ConfigurationError, Unavailable, format_one_line
 
 #: Seconds to wait for a connection, and for the result of a statement.
@@ -43,6 +43,10 @@ _UNSET_MESSAGES = {
 
 class NovaDatabaseUnavailable(Unavailable):
     """A database of nova does not answer, or lacks nova's tables."""
+
+
+class WrongNovaDatabase(NovaDatabaseUnavailable):
+    """A database that lacks a table of nova."""
 
 
 class NovaDatabase:
@@ -84,6 +88,10 @@ class NovaDatabase:
         except PoolTimeout as failure:
             raise NovaDatabaseUnavailable("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
+            if lacks_table(failure):
+                raise WrongNovaDatabase(
+                    f"the configured database is not {self.title}: {_format_error(failure)}"
+                ) from failure
             raise NovaDatabaseUnavailable(_format_error(failure)) from failure
         except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaDatabaseUnavailable(failure.detail) from failure
@@ -123,7 +131,7 @@ def get_cell_database(title: str, connection: str | None, settings: Settings) ->
         )
     except ConfigurationError as error:
         return NovaDatabase(title, error)
-    return NovaDatabase(title, url)
+    return NovaDatabase(f"the database of {title}", url)
 
 
 def fill_template(template: str, default: str | None) -> str:

@@ -97,7 +97,11 @@ def test_host_list_without_a_match_prints_existing_or_similar_names(
 
 def test_host_list_of_an_empty_database_prints_a_message(run_cli, sqlite_url):
     delete_test_rows(sqlite_url)
-    assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
+    assert run_cli("list", "--zone", "az1") == (
+        0,
+        "no host is recorded yet: placement-sched nova adopt records the hosts of a nova\n",
+        "",
+    )
 
 
 def test_json_host_list_equals_the_response_of_the_api(run_cli, cloud):

@@ -79,7 +79,7 @@ def test_policy_apply_updates_inventories(cloud):
     cloud.rewrite_policies_file(CPU_RATIO_CONF_16)
     assert cloud.run_cli("policy", "apply") == (
         0,
-        "1 hosts are in aggregates with a policy. The inventories of 1 providers were changed\n",
+        "1 host is in aggregates with a policy. Inventories changed: 1 provider\n",
     )
     assert (cloud.read_cpu_ratio(), cloud.read_cpu_ratio("h2")) == (16.0, 4.0)
     code, text = cloud.run_cli("policy", "apply", "--format", "json")

@@ -245,7 +245,8 @@ def test_explain_reads_the_request_from_stdin(run_cli, monkeypatch):
     ("arguments", "words"),
     [
         (("absent.json",), "absent.json: No such file or directory"),
-        (("absent",), "--flavor: There is no stored flavor 'absent'"),
+        (("absent",), "FLAVOR: There is no stored flavor 'absent'"),
+        (("--flavor", "absent"), "--flavor: There is no stored flavor 'absent'"),
         *(
             ((option, "-1"), f"placement-sched: {option}: -1 is less than the minimum of 0\n")
             for option in ("--vcpus", "--ram", "--disk")
