@@ -18,6 +18,7 @@ from threading import Event
 from typing import Any, NamedTuple, TypeVar
 from warnings import catch_warnings
 
+from kombu.transport import pyamqp
 from oslo_config import cfg
 
 from placement_sched import errors
@@ -46,6 +47,14 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Maximum number of seconds to wait at shutdown until answered requests are acknowledged.
 GRACE = 10.0
+#: Seconds between two attempts to start a server, at first and at most.
+_RETRY_PAUSE, _MAX_RETRY_PAUSE = 1.0, 10.0
+#: Exceptions of the libraries if the message bus rejects a connection or a queue.
+_REJECTED: tuple[type[Exception], ...] = (
+    *pyamqp.Transport.connection_errors,
+    *pyamqp.Transport.channel_errors,
+    OSError,
+)
 #: The method name in the metrics for calls of unknown methods.
 UNKNOWN = "other"
 
@@ -135,6 +144,39 @@ def create_server(
     target = oslo_messaging.Target(topic=topic, server=host)
     policy = oslo_messaging.ExplicitRPCAccessPolicy
     return Server(transport, target, Dispatcher(endpoints, policy, count))
+
+
+def start_server(
+    create: Callable[[], "Server"], stopping: Event, bus: str, *, logs: bool
+) -> "Server | None":
+    """Start a server, and retry while the message bus rejects it.
+
+    A bus rejects a wrong password or virtual host. The failure is logged once, if ``logs``, with
+    the address ``bus``. ``create`` creates a server for each attempt. Returns None if the service
+    is stopping.
+    """
+    pause, last_reason = _RETRY_PAUSE, ""
+    while not stopping.is_set():
+        server, reason = create(), ""
+        try:
+            server.start()
+        except _REJECTED as failure:
+            reason = format_one_line(failure).rstrip(".") or type(failure).__name__
+        if not reason:
+            if last_reason and logs:
+                LOG.info("the message bus at %s accepts this service now", bus)
+            return server
+        if reason != last_reason and logs:  # logged outside the handler
+            LOG.error(
+                "the message bus at %s rejects this service, so that nova's requests are not "
+                "answered: %s. Correct [DEFAULT] transport_url, or the user at the bus",
+                bus,
+                reason,
+            )
+        last_reason = reason
+        stopping.wait(pause)
+        pause = min(pause * 2, _MAX_RETRY_PAUSE)
+    return None
 
 
 class UnsupportedCall(Exception):

@@ -362,14 +362,24 @@ class Worker(cotyledon.Service):
         host: str = settings.DEFAULT.host
         slow = settings.api.slow_request_seconds
         count = partial(_count, shared.call_metrics, slow)
-        self._server = messaging.create_server(self._transport, TOPIC, host, endpoints, count)
+        self._create_server = partial(
+            messaging.create_server, self._transport, TOPIC, host, endpoints, count
+        )
+        self._server: messaging.Server | None = None
 
     def run(self) -> None:
         """Listen at once, but answer only after nova's databases were read.
 
         Without a queue, RabbitMQ would drop nova's calls.
         """
-        self._server.start()
+        self._server = messaging.start_server(
+            self._create_server,
+            self._stopping,
+            messaging.describe_bus(self._settings),
+            logs=self.worker_id == 0,
+        )
+        if self._server is None:
+            return
         self._listening.set()
         while not self._shared.read.value:
             if self._stopping.wait(0.05):
@@ -401,7 +411,7 @@ class Worker(cotyledon.Service):
     def terminate(self) -> None:
         """Answer the accepted requests, and close all connections."""
         self._stopping.set()
-        if self._listening.is_set():
+        if self._listening.is_set() and self._server is not None:
             self._server.stop()
             self._server.wait()
         self._transport.cleanup()

@@ -189,25 +189,28 @@ class Tap:
             for broker in self._transport.brokers:
                 if self._stopped.is_set():
                     return
+                reason = ""
                 try:
                     self._consume_from(broker)
                     pause = _RETRY_PAUSE
                 except _LOST as failure:
                     if self.is_open.is_set():
                         pause = _RETRY_PAUSE
-                    self._log_lost(broker, failure)
+                    reason = format_one_line(failure).rstrip(".")
                 finally:
                     self.is_open.clear()
+                if reason:  # logged outside the handler, or the line would repeat the exception
+                    self._log_lost(broker, reason)
             self._stopped.wait(pause)
             pause = min(pause * 2, _MAX_RETRY_PAUSE)
 
-    def _log_lost(self, broker: Broker, failure: BaseException) -> None:
+    def _log_lost(self, broker: Broker, reason: str) -> None:
         """Log a lost broker, but only once until it is back."""
         if not self._away:
             LOG.warning(
                 "no connection to the message bus at %s: %s. Requests are missed until it returns",
                 broker,
-                format_one_line(failure),
+                reason,
             )
         self._away = True
 
