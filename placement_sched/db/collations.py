@@ -15,6 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, text
 from sqlalchemy.ext.compiler import compiles
 
+from placement_sched.errors import Unavailable
+
 #: Replacement for a character that cannot be stored.
 PLACEHOLDER = "?"
 _MARIADB_CHARACTER_SETS = text(
@@ -31,6 +33,14 @@ _COLLATION = text(
 )
 
 
+#: The columns of joins without a conversion, and a column of another table.
+_JOINED = text(
+    "SELECT table_name, character_set_name, collation_name FROM information_schema.columns "
+    "WHERE table_schema = DATABASE() AND (table_name, column_name) IN "
+    "(('allocations', 'consumer_id'), ('consumers', 'uuid'), ('resource_providers', 'uuid'))"
+)
+
+
 def find_own_collation(connection: Connection) -> str | None:
     """Return the collation for new tables of this service, or None.
 
@@ -41,6 +51,31 @@ def find_own_collation(connection: Connection) -> str | None:
         return None
     collation: str | None = connection.scalar(_COLLATION)
     return collation
+
+
+def check_collations(connection: Connection) -> None:
+    """Reject tables of placement that MariaDB and MySQL cannot join.
+
+    A database that was moved or restored table by table may have them. Raises :class:`Unavailable`
+    with the statement that converts a table.
+    """
+    if connection.dialect.name not in {"mysql", "mariadb"}:
+        return
+    collations = {str(row[0]): (str(row[1]), str(row[2])) for row in connection.execute(_JOINED)}
+    allocations, consumers = collations.get("allocations"), collations.get("consumers")
+    if allocations is None or consumers is None or allocations == consumers:
+        return
+    # The other tables mostly show which of the two has been changed.
+    is_changed = consumers == collations.get("resource_providers")
+    name, (character_set, collation) = (
+        ("allocations", consumers) if is_changed else ("consumers", allocations)
+    )
+    raise Unavailable(
+        f"the collations of allocations ({allocations[1]}) and consumers ({consumers[1]}) differ, "
+        "so that the database cannot join the tables. Nothing was changed. Back up the database, "
+        f"stop all placement services and run: ALTER TABLE {name} CONVERT TO CHARACTER SET "
+        f"{character_set} COLLATE {collation}"
+    )
 
 
 class _InCharacterSet(sa.sql.functions.FunctionElement[str]):

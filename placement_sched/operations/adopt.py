@@ -9,6 +9,7 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.db import migrate
+from placement_sched.db.collations import check_collations
 from placement_sched.db.migrate import (
     REVISIONS,
     TOO_OLD,
@@ -109,6 +110,7 @@ def plan_adoption(database: Database) -> Adoption:
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
         revision = _get_adoptable_revision(schema, ours=own_revision is not None)
+        check_collations(connection)
         indexes = {
             _TRAIN_INDEX: revision == TRAIN,
             CONSUMER_INDEX: connection.dialect.name == "postgresql",
@@ -203,6 +205,7 @@ def check_adopted(database: Database) -> None:
     """
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
+        check_collations(connection)
     if schema.has_unknown_revision and not schema.ours:
         raise NotAdopted(
             f"the database is at revision {', '.join(schema.revisions)}, which is not a "

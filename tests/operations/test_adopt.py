@@ -323,3 +323,31 @@ def test_preparation_of_an_openstack_database_fails_until_db_adopt(database, may
     assert list_table_names(database) == tables
     adopt(database, utcnow)
     ready()
+
+
+@pytest.mark.parametrize("adopt_or_sync", [adopt, sync])
+@pytest.mark.parametrize("table", ["allocations", "consumers"])
+@pytest.mark.parametrize("database", ["mysql"], indirect=True)
+def test_different_collations_are_rejected_with_the_statement_that_converts(
+    database, table, adopt_or_sync
+):
+    create_openstack_schema(database)
+    add_openstack_rows(database)
+    execute_sql(
+        database,
+        f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
+    )
+    existing = list_table_names(database)
+    with pytest.raises(Unavailable, match=rf"run: ALTER TABLE {table} CONVERT") as rejection:
+        adopt(database, utcnow)
+    assert "utf8mb4_unicode_520_ci" in rejection.value.detail
+    assert list_table_names(database) == existing
+    execute_sql(database, rejection.value.detail.partition("run: ")[2])
+    assert adopt(database, utcnow).row_counts.consumers == 1
+    # Another table is changed after the adoption.
+    execute_sql(
+        database,
+        f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
+    )
+    with pytest.raises(Unavailable, match=rf"run: ALTER TABLE {table} CONVERT"):
+        adopt_or_sync(database, utcnow)
