@@ -25,10 +25,11 @@ class StrandedResourcesWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the fewest added stranded resources.
 
     An amount is stranded for a flavor if it remains free after the host is filled with instances of
-    the flavor, as ``stranded`` in a capacity report. The weigher prefers the host whose mean over
-    all flavors of the cloud rises least. It thereby fills hosts that are in use, in the proportions
-    of the flavors, and keeps whole hosts, NUMA nodes, huge pages and PCI devices for the flavors
-    that need them. Amounts of different classes are added in units of the flavors' mean amount.
+    the flavor. Unlike ``stranded`` in a capacity report, it may be of the class that runs out.
+    The weigher prefers the host whose mean over all flavors of the cloud rises least. It thereby
+    fills hosts that are in use, in the proportions of the flavors, and keeps whole hosts, NUMA
+    nodes, huge pages and PCI devices for the flavors that need them. Amounts of different classes
+    are added in units of the flavors' mean amount.
 
     The multiplier is ``[filter_scheduler] stranded_resources_weight_multiplier``. With the default,
     0, the weigher does not run, even if aggregates set it. Use 10 or more, so that the weighers
@@ -78,10 +79,10 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         return ExplainedWeights(weights.tolist(), [(table.classes, row) for row in rows])
 
     def describe(self, amounts: tuple[tuple[str, ...], list[float]]) -> str:
-        """Describe amounts that no flavor can use, and newly stranded amounts."""
+        """Describe amounts that every flavor strands, and newly stranded amounts."""
         names, row = amounts
         unused, more = _join(names, row[: len(names)]), _join(names, row[len(names) :])
-        parts = [f"leaves {unused} that no flavor can use"] if unused else []
+        parts = [f"leaves {unused}, whichever flavor fills the host"] if unused else []
         parts += [f"strands {more} more for the average flavor"] if more else []
         return ", and ".join(parts) or "strands nothing"
 

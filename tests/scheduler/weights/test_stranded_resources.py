@@ -161,10 +161,10 @@ def test_explanation_has_the_stranded_amounts():
         row.host: row.weights[WEIGHER_NAME].as_json()["detail"] for row in run.build_host_reports()
     }
     assert details == {
-        "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
-        "5,120 MEMORY_MB more for the average flavor",
-        "cn2": "leaves 1 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
-        "5,120 MEMORY_MB more for the average flavor",
+        "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB, whichever flavor fills the host, and strands "
+        "2 VCPU and 5,120 MEMORY_MB more for the average flavor",
+        "cn2": "leaves 1 VCPU and 3,072 MEMORY_MB, whichever flavor fills the host, and strands "
+        "2 VCPU and 5,120 MEMORY_MB more for the average flavor",
     }
     assert run.build_reports(run.hosts) == run.build_host_reports()
 
@@ -238,8 +238,8 @@ def test_stranded_weight_detail_is_in_explanation_and_decision(cloud):
     weights = explain_weights_by_host(cloud)
     assert set(weights) == {"cn1", "cn2", "cn3"}
     assert all(
-        "that no flavor can use" in weight[WEIGHER_NAME]["detail"] for weight in weights.values()
+        "whichever flavor fills" in weight[WEIGHER_NAME]["detail"] for weight in weights.values()
     )
     answer = cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor=FLAVOR)}).json
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
-    assert "that no flavor can use" in decision["best"][0]["weights"][WEIGHER_NAME]["detail"]
+    assert "whichever flavor fills" in decision["best"][0]["weights"][WEIGHER_NAME]["detail"]
