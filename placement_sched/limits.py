@@ -116,10 +116,6 @@ MAX_HOST_FAILURES = 10
 MAX_FAILURE_SETS = 2_000
 #: Hosts, or domains, in an answer whose failure is not covered, each with its instances.
 MAX_REPORTED_FAILURES = 100
-#: Hosts, or domains, of the largest cloud whose further instances are counted by simulations.
-MAX_PROBED_FAILURES = 100
-#: Further instances of a flavor that are placed in a simulation of failures.
-MAX_PROBED_INSTANCES = 100
 #: Flavors whose further instances are counted, as long as no failure gets worse.
 MAX_FAILOVER_FLAVORS = 50
 #: Queries about the whole cloud that a process runs at the same time. Each takes seconds, and other

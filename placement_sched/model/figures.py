@@ -142,7 +142,7 @@ class Allowance:
 
     Up to ``remaining`` further instances of the flavor make no failure worse: a failure of hosts
     leaves as many instances without a host as today. ``at_most`` is an upper bound of that number,
-    or None. If simulations found the numbers, they are for instances of a single request.
+    or None. Both are proved, and hold wherever the instances are placed.
 
     ``domain`` is the failure domain whose failure gets worse with ``at_most`` + 1 instances. It
     then has ``instances`` instances, and at most ``placed`` of them find hosts if it fails. If

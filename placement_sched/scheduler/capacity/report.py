@@ -18,7 +18,6 @@ from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_RECOUNTED_PARTS
-from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.names import find_nearest, list_if_few, suggest_names
@@ -179,22 +178,6 @@ def _list_without_candidates(
     for uuid, free in _sum_free_amounts(run, short).items():
         short[uuid].free = free
     return list(counts.values())
-
-
-def compute_free_amounts(
-    scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
-) -> tuple[Json, Mapping[str, dict[str, int]]]:
-    """Return the requested amounts, and the free amounts of each tree.
-
-    Amounts are by resource class, and trees by the root provider's uuid. Raises the errors of
-    :meth:`Scheduler.prepare_run`.
-    """
-    run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
-    requested: Counter[str] = Counter()
-    for group in run.searches.main.search.query.groups if run.searches.main else ():
-        for name, amount in group.resources:
-            requested[name] += amount
-    return dict(requested), _sum_free_amounts(run, roots)
 
 
 def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:

@@ -7,46 +7,39 @@ together. The steps, in order::
     load      count the instances of each host by request               screen.py
     screen    run each request once, and judge the failures by counts   screen.py
     simulate  place the instances of unclear failures, largest first    this module
-    remain    count further instances until a failure gets worse        this module
+    remain    bound the further instances that make no failure worse     this module
 
 A failure is covered if the screen proves that a placement exists, or if the simulation finds a
 placement. It is uncovered if the screen proves that no placement exists, or if the simulation finds
-none. Uncovered by simulation is exact only if the simulation places no instance at all.
+none. Uncovered by simulation is exact only if the simulation places no instance at all. The numbers
+of further instances are proved by the screen, because a simulation tries only some of their hosts.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from time import monotonic
-from typing import Any
-from uuid import uuid4
 
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Invalid, Unavailable
-from placement_sched.limits import (
-    MAX_FAILOVER_FLAVORS,
-    MAX_FAILURE_SETS,
-    MAX_PROBED_FAILURES,
-    MAX_PROBED_INSTANCES,
-    MAX_REPORTED_FAILURES,
-)
+from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_REPORTED_FAILURES
 from placement_sched.model.document import Json
 from placement_sched.model.figures import Allowance
-from placement_sched.model.instance import Instance
+from placement_sched.model.host_verdict import HostVerdict
 from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.capacity.count import Deadline, collect_zones
-from placement_sched.scheduler.capacity.report import compute_free_amounts
 from placement_sched.scheduler.drain_plan import (
     MovePlan,
     Mover,
     MovingInstance,
     find_instances,
-    sort_instances,
+    read_group_without,
 )
+from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts
 from placement_sched.scheduler.failover.screen import (
     FailedLoad,
     Screen,
@@ -56,7 +49,6 @@ from placement_sched.scheduler.failover.screen import (
     read_requests,
     screen_requests,
 )
-from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulated_changes
@@ -124,13 +116,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class Analysis:
-    """Failures of a cloud, with their results and the failed requests by key."""
+    """Failures of a cloud, with their results."""
 
     scheduler: Scheduler
     deadline: Deadline
     screen: Screen
     outcomes: Sequence[Outcome]
-    requests: Mapping[bytes, SchedulingRequest]
 
 
 def judge(analysis: Analysis) -> None:
@@ -192,26 +183,16 @@ def _simulate_some(
     analysis.scheduler.simulate([], run)
 
 
-def simulate_failure(
-    mover: Mover,
-    hosts: frozenset[str],
-    added: Sequence[MovingInstance] = (),
-    *,
-    with_reasons: bool = True,
-) -> list[Json]:
+def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
     """Return the instances that find no host if these hosts fail.
 
-    ``added`` are further instances, which exist in this simulation only. The moves are rolled back.
-    With ``with_reasons`` false, the JSON object of each instance is empty.
+    The moves are rolled back.
     """
     scheduler, connection = mover.simulation.scheduler, mover.simulation.connection
     with mover.attempt():
         simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
-        own = [each for each in added if each.record.host in hosts]
-        moving = sort_instances([*find_instances(connection, hosts), *own])
+        moving = find_instances(connection, hosts)
         plan = mover.move(moving, avoid=hosts)
-        if not with_reasons:
-            return [{} for _ in plan.stuck]
         return _describe_stuck(scheduler, connection, moving, plan, hosts)
 
 
@@ -224,9 +205,15 @@ def _describe_stuck(
 ) -> list[Json]:
     reasons = {each.instance: each.reason for each in plan.stuck}
     stuck = [each for each in moving if each.record.uuid in reasons]
-    by_key = {each.request_key: each for each in stuck}
+    by_key = {(each.request_key, each.record.server_group): each for each in stuck}
+    names = compute_nodes.map_names_by_uuid(connection) if stuck else {}
+    trees = {
+        uuid: [ReportedTree(uuid, host, node)]
+        for uuid, (host, node) in names.items()
+        if host not in hosts
+    }
     lacking = {
-        key: _find_lacking(scheduler, connection, each, hosts) for key, each in by_key.items()
+        key: _find_lacking(scheduler, connection, each, trees) for key, each in by_key.items()
     }
     return [
         {
@@ -235,37 +222,54 @@ def _describe_stuck(
             "flavor": (each.record.flavor or {}).get("name"),
             "host": each.record.host,
             "reason": reasons[each.record.uuid],
-            "lacking": lacking[each.request_key],
+            "lacking": lacking[each.request_key, each.record.server_group],
         }
         for each in stuck
     ]
 
 
 def _find_lacking(
-    scheduler: Scheduler, connection: Connection, instance: MovingInstance, hosts: frozenset[str]
+    scheduler: Scheduler, connection: Connection, instance: MovingInstance, trees: TreesByName
 ) -> Json:
-    """Return the smallest shortfall of any host for the instance, by class.
+    """Return the smallest shortfall of any of these hosts, by class.
 
-    The free amounts are read after all other instances have moved.
+    Hosts that would reject the instance even with more free capacity do not count. The amounts are
+    read after all other instances have moved.
     """
-    request = read_requests(scheduler, {b"": instance.document}).get(b"")
+    document = {**instance.document, **read_group_without(connection, instance.record)}
+    request = read_requests(scheduler, {b"": document}).get(b"")
     if request is None:
         return {}
-    names = compute_nodes.map_names_by_uuid(connection)
-    roots = [uuid for uuid, (host, _) in names.items() if host not in hosts]
     try:
-        requested, free_by_root = compute_free_amounts(scheduler, connection, request, roots)
-    except Invalid:  # e.g. a flavor without resources: no amount is lacking
+        with scheduler.evaluate(request) as (_, run):
+            verdicts = build_verdicts(connection, run, trees)
+    except Error:  # e.g. a flavor without resources: no amount is lacking
+        scheduler.source.check()
         return {}
-    shortfalls = [
-        {name: amount - free[name] for name, amount in requested.items() if free[name] < amount}
-        for free in free_by_root.values()
-    ]
+    requested: Counter[str] = Counter()
+    for group in run.searches.main.search.query.groups if run.searches.main else ():
+        requested.update(dict(group.resources))
+    shortfalls = [shortfall for each in verdicts if (shortfall := _read_shortfall(each))]
     return min(
         shortfalls,
-        key=lambda short: sum(short[name] / requested[name] for name in short),
-        default=dict(requested),
+        key=lambda short: sum(short[name] / (requested[name] or 1) for name in short),
+        default={},
     )
+
+
+def _read_shortfall(verdict: HostVerdict) -> dict[str, int]:
+    """Return the amounts that a host lacks, empty if it has any other reason."""
+    amounts: Counter[str] = Counter()
+    for reason in verdict.reasons:
+        change = reason.changes[0] if reason.changes else None
+        # With more capacity, the compute service also reports a larger max_unit.
+        if change is None or not (
+            change.action == "add_capacity"
+            or (change.action == "free" and "max_unit" not in change.values)
+        ):
+            return {}
+        amounts[change.values["resource_class"]] += change.values["amount"]
+    return dict(amounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +316,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
     with scheduler.hold_query_slot():
         screen = screen_requests(scheduler, requests, deadline)
-    analysis = Analysis(scheduler, deadline, screen, outcomes, requests)
+    analysis = Analysis(scheduler, deadline, screen, outcomes)
     judge(analysis)
     remaining: list[Json] = []
     if bounds:
@@ -441,90 +445,59 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
             outcome.state = UNDETERMINED
 
 
-@dataclass(frozen=True, slots=True)
-class _Flavor:
-    """A stored flavor with its request, and the result on all hosts."""
-
-    name: str
-    key: bytes
-    request: SchedulingRequest
-    screened: ScreenedRequest | None
-
-
 def count_remaining(analysis: Analysis) -> list[Allowance]:
     """Bound how many further instances of each flavor make no failure worse."""
-    flavors = _read_flavors(analysis)
-    screened_requests = {flavor.key: flavor.screened for flavor in flavors}
-    # The guaranteed placements of the screen depend on the largest amounts, also of these flavors.
-    analysis.screen = Screen({**analysis.screen.requests, **screened_requests})
-    spares = [analysis.screen.count_spare_in_order(outcome.load) for outcome in analysis.outcomes]
-    allowances = [_bound_allowance(analysis, flavor, spares) for flavor in flavors]
-    if len(analysis.outcomes) > MAX_PROBED_FAILURES:
-        return allowances
-    return [
-        each if each.remaining == each.at_most else _search(analysis, flavor, each)
-        for flavor, each in zip(flavors, allowances, strict=True)
-    ]
-
-
-def _read_flavors(analysis: Analysis) -> list[_Flavor]:
     scheduler = analysis.scheduler
     with scheduler.source.read() as connection:
         names = sorted(flavor.name for flavor in stored_flavors.list_flavors(connection))
-    documents = {name.encode(): {"flavor": name} for name in names[:MAX_FAILOVER_FLAVORS]}
-    requests = read_requests(scheduler, documents)
+    keys = {f"flavor {name}".encode(): name for name in names[:MAX_FAILOVER_FLAVORS]}
+    requests = read_requests(scheduler, {key: {"flavor": name} for key, name in keys.items()})
     with scheduler.hold_query_slot():
-        screen = screen_requests(scheduler, requests, Deadline.from_seconds(0))
-    return [
-        _Flavor(key.decode(), _build_instance(request).request_key, request, screen.requests[key])
-        for key, request in requests.items()
-    ]
+        flavors = screen_requests(scheduler, requests, Deadline.from_seconds(0)).requests
+    return [_bound_allowance(analysis, keys[key], flavors[key]) for key in requests]
 
 
-def _build_instance(request: SchedulingRequest) -> MovingInstance:
-    values: dict[str, Any] = dict.fromkeys(each.name for each in fields(Instance))
-    values |= {"uuid": str(uuid4()), "display_name": "", "flavor": request.document["flavor"]}
-    return MovingInstance(Instance(**values), {"flavor": values["flavor"]})
-
-
-def _bound_allowance(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
-    """Bound the allowance of a flavor from below, and from above if possible.
-
-    ``spares`` has for each failure a number of instances of any flavor that it tolerates.
-    """
-    screened = flavor.screened
-    if screened is None:
-        return Allowance(flavor.name, 0)
-    lower = screened.total
-    for outcome, spare in zip(analysis.outcomes, spares, strict=True):
+def _bound_allowance(analysis: Analysis, name: str, flavor: ScreenedRequest | None) -> Allowance:
+    """Bound the allowance of a flavor from below, and from above if possible."""
+    if flavor is None or analysis.deadline.is_reached():
+        return Allowance(name, 0)
+    # The guaranteed placements of the screen depend on the largest amounts, also of the flavor.
+    screen = Screen({**analysis.screen.requests, b"": flavor})
+    # A further instance that uses a shared provider can change several hosts.
+    lower = 0 if flavor.shared else flavor.total
+    for outcome in analysis.outcomes if lower else ():
         load = outcome.load
-        if spare < lower:
-            lower = min(lower, analysis.screen.count_spare_placements(load, screened))
-        if any(host in screened.fits for host in load.hosts):
-            lower = min(lower, screened.count_spare_changes(load, load.total))
+        lower = min(lower, screen.count_spare_placements(load, flavor))
+        if any(host in flavor.fits for host in load.hosts):
+            lower = min(lower, flavor.count_spare_changes(load, load.total))
     lower = max(lower, 0)
-    if lower == screened.total and (screened.has_maximum or not lower):
+    at_most = flavor.total if flavor.has_maximum or not flavor.total else None
+    if lower == at_most:
         # Even all instances that fit make no failure worse.
-        return Allowance(flavor.name, lower, lower)
-    return _with_upper_bound(analysis, screened, Allowance(flavor.name, lower))
+        return Allowance(name, lower, at_most)
+    return _with_upper_bound(analysis, flavor, Allowance(name, lower, at_most))
 
 
 def _with_upper_bound(
-    analysis: Analysis, screened: ScreenedRequest, allowance: Allowance
+    analysis: Analysis, flavor: ScreenedRequest, allowance: Allowance
 ) -> Allowance:
-    """Limit the allowance by the failure that gets worse first."""
+    """Limit the allowance by the failure that gets worse first.
+
+    Wherever the further instances are placed, the failure then leaves more instances without a
+    host than today. That is proved only if their places are places of failed instances, too.
+    """
     requests = {
         key: request
         for key, request in analysis.screen.requests.items()
         if request is not None
         and request.flavor == allowance.flavor
         and request.has_maximum
-        # The flavor of a recorded instance may have been replaced by a flavor of the same name.
-        and request.amounts == screened.amounts
-        and screened.fits.keys() <= request.fits.keys()
+        and request.has_options_of(flavor)
     }
     for outcome in analysis.outcomes:
-        if outcome.state == UNDETERMINED:
+        # Without a simulation, more instances than ``stuck_count`` may be without a host today.
+        is_counted = outcome.state == COVERED or outcome.stuck_instances
+        if outcome.load.is_unscreenable or not is_counted:
             continue
         for key, number in outcome.load.counts.items():
             request = requests.get(key)
@@ -555,103 +528,3 @@ def _compute_spare_bound(
         of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
         spare += outcome.stuck_count - of_others
     return max(spare, 0)
-
-
-def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowance:
-    search = _Search(analysis, flavor, allowance)
-    while not (search.is_done or analysis.deadline.is_reached()):
-        number = search.probes
-        try:
-            analysis.scheduler.simulate([], search.run)
-        except Unavailable:
-            if search.probes == number:  # a single simulation takes too long
-                break
-    return search.allowance
-
-
-@dataclass(slots=True)
-class _Search:
-    """Search for the ``allowance`` of a flavor, by simulations.
-
-    ``step`` is the next increase of the number, and doubles with each probe.
-    """
-
-    analysis: Analysis
-    flavor: _Flavor
-    allowance: Allowance
-    step: int = 1
-    probes: int = 0
-
-    @property
-    def is_done(self) -> bool:
-        low = self.allowance.remaining
-        return low == self.allowance.at_most or low >= MAX_PROBED_INSTANCES
-
-    def run(self, simulation: Simulation) -> None:
-        """Probe numbers of instances for half of the simulation's time."""
-        options = self.analysis.scheduler.live.get_settings().scheduler
-        until = monotonic() + options.what_if_timeout / 2
-        mover = Mover(simulation)
-        while not self.is_done and monotonic() < until and not self.analysis.deadline.is_reached():
-            number = self._choose_next_number()
-            with mover.attempt():
-                added = self._place(mover, number)
-                worse = added and self._find_worse(mover, added)
-            self._record_result(number, fits=added is not None, worse=worse or None)
-            self.probes += 1
-
-    def _choose_next_number(self) -> int:
-        low, high = self.allowance.remaining, self.allowance.at_most
-        number, self.step = low + self.step, 2 * self.step
-        if high is not None:
-            number = min(number, (low + high + 2) // 2)
-        return min(number, MAX_PROBED_INSTANCES)
-
-    def _record_result(
-        self, number: int, *, fits: bool, worse: tuple[str, int, int] | None
-    ) -> None:
-        name = self.allowance.flavor
-        if worse:
-            self.allowance = Allowance(name, self.allowance.remaining, number - 1, *worse)
-        elif not fits:
-            self.allowance = Allowance(name, self.allowance.remaining, number - 1)
-        else:
-            self.allowance = replace(self.allowance, remaining=number)
-
-    def _place(self, mover: Mover, number: int) -> list[MovingInstance] | None:
-        instances = [_build_instance(self.flavor.request) for _ in range(number)]
-        result = mover.place(instances, {})
-        if not isinstance(result, MovePlan):
-            return None
-        moves = {move.instance: move for move in result.moves}
-        for index, each in enumerate(instances):
-            move = moves[each.record.uuid]
-            record = replace(each.record, host=move.host, node=move.node)
-            instances[index] = replace(each, record=record)
-        return instances
-
-    def _find_worse(
-        self, mover: Mover, added: Sequence[MovingInstance]
-    ) -> tuple[str, int, int] | None:
-        """Find a failure that leaves more instances without a host than before.
-
-        ``added`` are the instances placed in the simulation. Returns the name of the failure, its
-        number of instances, and how many of them fit, or None if no failure gets worse.
-        """
-        key = self.flavor.key
-        requests = {**self.analysis.requests, key: self.flavor.request}
-        screen = screen_requests(mover.simulation.scheduler, requests, self.analysis.deadline)
-        on_host = Counter(each.record.host for each in added)
-        for outcome in self.analysis.outcomes:
-            if outcome.state == UNDETERMINED:
-                continue
-            hosts = outcome.failure.hosts
-            load: FailedLoad = outcome.load
-            if number := sum(on_host[host] for host in hosts):
-                load = load.with_more(key, number)
-            if screen.judge(load) is Verdict.COVERED:
-                continue
-            stuck = len(simulate_failure(mover, hosts, added, with_reasons=False))
-            if stuck > outcome.stuck_count:
-                return outcome.failure.name, load.total, load.total - stuck
-        return None

@@ -28,7 +28,7 @@ requests are placed afterwards, by rule 1 with ``m`` = ``n``.
 **Rule 3: no placement, uncovered.** If even on otherwise unchanged hosts a request fits fewer times
 than the failure has instances with it, no placement exists. The number of fits is counted by
 filling the options of a host in turn. It is the maximum only if different options use different
-inventories, apart from amounts that all options use.
+inventories, apart from amounts that all options use, and if no providers are shared.
 
 All other failures are unclear, and are simulated (``report.py``).
 """
@@ -117,6 +117,7 @@ class ScreenedRequest:
     A request sees ``limit`` candidates. ``amounts`` maps classes to the largest amount of an
     instance, and ``shared`` inventories of shared providers to their free amounts.
     ``has_only_stateless_filters`` is true if no filter depends on placed instances.
+    ``has_sharing_providers`` is true if the cloud has providers that share inventories.
     """
 
     size: Size
@@ -131,11 +132,13 @@ class ScreenedRequest:
     has_only_stateless_filters: bool
     capacity: FreeCapacity
     options: Mapping[str, Sequence[AllocationOption]]
+    has_sharing_providers: bool = False
 
     #: Number of placements that each host accepts before it can reject (``w`` of rule 1).
     guaranteed_placements: dict[str, int] = field(default_factory=dict)
     total_guaranteed: int = 0
     max_guaranteed: int = 1
+    _largest: Mapping[str, int] | None = None
 
     @cached_property
     def total(self) -> int:
@@ -147,6 +150,10 @@ class ScreenedRequest:
 
         ``largest`` are the largest amounts of any placement, by class.
         """
+        largest = {name: largest[name] for name in self.amounts}
+        if largest == self._largest:
+            return
+        self._largest = largest
         self.guaranteed_placements = dict.fromkeys(self.fits, 1)
         if self.has_only_stateless_filters and self.amounts:
             classes, width = list(self.capacity.offsets), len(self.capacity.rows)
@@ -202,9 +209,23 @@ class ScreenedRequest:
 
     @cached_property
     def has_maximum(self) -> bool:
-        """Return whether no host can hold more instances than ``fits`` has."""
-        return self.can_be_placed and all(
-            len(own) <= 1 or _has_disjoint_options(own) for own in self.options.values()
+        """Return whether no host can hold more instances than ``fits`` has.
+
+        A failed instance that moves frees its amounts of a shared provider, also for other hosts.
+        """
+        return (
+            self.can_be_placed
+            and not self.has_sharing_providers
+            and all(len(own) <= 1 or _has_disjoint_options(own) for own in self.options.values())
+        )
+
+    def has_options_of(self, flavor: "ScreenedRequest") -> bool:
+        """Return whether each option of ``flavor`` is an option of this request."""
+        own = {(host, frozenset(each)) for host, options in self.named_options for each in options}
+        return all(
+            (host, frozenset(each)) in own
+            for host, options in flavor.named_options
+            for each in options
         )
 
     @cached_property
@@ -448,6 +469,7 @@ def _screen_request(
     fits = {host: number for host, number in counts.items() if number > 0}
     by_root = Counter([each.root_uuid for each in candidates.requests])
     query = run.searches.query
+    main = run.searches.main
     limit = compute_effective_limit(query.limit if query else None, run.request.settings)
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
@@ -464,6 +486,7 @@ def _screen_request(
         has_only_stateless_filters=not select_stateful_filters(filters, spec),
         capacity=capacity,
         options=options,
+        has_sharing_providers=main is not None and main.search.names.topology.has_sharing,
     )
 
 

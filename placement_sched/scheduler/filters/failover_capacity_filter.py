@@ -18,11 +18,12 @@ class FailoverCapacityFilter(BaseHostFilter):
 
     ``[scheduler] failover_interval`` starts a background computation. Its result is whether every
     instance of a failed host finds another host, and how many further instances of each flavor may
-    be placed before that changes. A request for more instances than this number is rejected on all
-    hosts. The reason has the numbers, and the age of the result.
+    be placed before that changes. A request for more instances than the proved upper bound of this
+    number is rejected on all hosts. The reason has the numbers, and the age of the result.
 
     All hosts pass if there is no result, if it is older than ``failover_capacity_max_age``, if it
-    has no number for the flavor, or if the request ignores hosts. nova sends such requests to move
+    has no number for the flavor, or if an instance boots from a volume and uses less disk than its
+    flavor. They also pass if the request ignores hosts. nova sends such requests to move
     an instance, for example to evacuate a failed host. The log has once why a result cannot be
     used, and once a flavor without a number. Not enabled by default. nova has no such filter.
     """
@@ -42,7 +43,10 @@ class FailoverCapacityFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects every host, or None if all hosts pass."""
-        if spec_obj.ignore_hosts or (result := self._find_usable_result()) is None:
+        uses_less_disk = spec_obj.is_bfv and spec_obj.flavor.root_gb
+        if spec_obj.ignore_hosts or uses_less_disk:
+            return None
+        if (result := self._find_usable_result()) is None:
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")
         if allowance is None or allowance.at_most is None:

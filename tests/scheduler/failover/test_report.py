@@ -2,14 +2,12 @@
 """Failover capacity of small clouds: covered hosts, instances without a place, domains."""
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as report_module
-from tests.exploring import scale_example_count
 from tests.scheduler.failover.queries import compute_failover
-from tests.scheduler.plan_moves import draw_small_cloud, fill_small_cloud
+from tests.scheduler.fleets import load_fleet
+from tests.scheduler.plan_moves import fill_small_cloud
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import (
     AGGREGATES_PATH,
@@ -22,7 +20,7 @@ from tests.support.api_clouds import (
     report_hosts_with_instances,
     store_flavor,
 )
-from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
+from tests.support.scheduling import make_flavor, make_report, make_uuid
 
 
 def read_counts_by_state(answer):
@@ -252,42 +250,38 @@ def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
     assert (row["remaining"], row["exact"], row["breaks"]) == (0, True, None)
 
 
-def test_remaining_instances_of_many_hosts_are_bounds_and_not_simulated(sqlite_app, monkeypatch):
+def test_remaining_instances_need_as_many_further_places_as_a_host_has_instances(sqlite_app):
     hosts = [f"cn{number}" for number in range(6)]
     report_hosts_with_instances(sqlite_app, hosts, hosts)
-    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 5)
     row = read_remaining_instances_of_flavor(sqlite_app)
     # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
-    assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
+    assert (row["remaining"], row["at_most"], row["exact"]) == (14, 14, True)
     assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
 
 
-def test_instance_counts_of_an_uncovered_host_include_all_flavors(sqlite_app, monkeypatch):
+def test_instance_counts_of_an_uncovered_host_include_all_flavors(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place_instance_on_host(sqlite_app, 9, "cn1", flavor="tiny")
     row = read_remaining_instances_of_flavor(sqlite_app)
-    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
-    bounds = read_remaining_instances_of_flavor(sqlite_app)
-    assert (row["at_most"], bounds["at_most"]) == (1, 2)
-    assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
-    # A further instance is on cn1.
-    assert row["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
+    # With 3 further instances, cn2 has no place for a small instance.
+    assert row["at_most"] == 2
+    assert row["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
 
 
 def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound_of_remaining_instances(
-    sqlite_app, monkeypatch
+    sqlite_app,
 ):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
-    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
-    assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] == 1
+    assert read_remaining_instances_of_flavor(sqlite_app)["breaks"]
     sqlite_app.delete(f"{FLAVORS_PATH}/small", headers=COMPUTE_HEADERS)
     store_flavor(sqlite_app, "small", ram=128)
-    # Eight of the new flavor fit on cn2 besides the three instances of cn1.
-    assert read_remaining_instances_of_flavor(sqlite_app)["at_most"] is None
+    row = read_remaining_instances_of_flavor(sqlite_app)
+    # Eight of the new flavor fit on cn1, and 32 on cn2.
+    assert (row["at_most"], row["breaks"]) == (40, None)
 
 
-def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app, monkeypatch):
+def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app):
     fill_small_cloud(sqlite_app, [9, 13, 9], REQUESTS_BLOCKED_BY_ANTI_AFFINITY)
     store_flavor(sqlite_app, "m4", ram=4096, disk=1)
     assert count_instances_without_a_place(compute_failover(sqlite_app)) == {
@@ -295,86 +289,58 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
         "cn2": 1,
         "cn3": 1,
     }
-    monkeypatch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
     row = read_remaining_instances_of_flavor(sqlite_app, "m4")
     assert (row["remaining"], row["at_most"]) == (0, 1)
 
 
-@pytest.mark.slow
-@settings(
-    max_examples=scale_example_count(15),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-# CPU and disk spread m1 over hosts, while memory alone would fill cn2.
-@example(
-    cloud=(
-        [4, 20, 18],
-        [{"flavor": FLAVOR_9_GB}, {"flavor": FLAVOR_9_GB, "availability_zone": "az1"}],
-        set(),
-    ),
-    name="m1",
-)
-@example(cloud=([9, 13, 9], REQUESTS_BLOCKED_BY_ANTI_AFFINITY, set()), name="m4")
-@given(cloud=draw_small_cloud(), name=st.sampled_from(["m1", "m4"]))
-def test_number_of_remaining_instances_by_simulation_lies_within_the_bounds(
-    make_new_app, monkeypatch, cloud, name
-):
-    sizes, requests, _ = cloud
-    app = make_new_app()
-    fill_small_cloud(app, sizes, requests)
-    report_usage_of_hosts(app, sizes)
-    store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
-    row = read_remaining_instances_of_flavor(app, name)
-    with monkeypatch.context() as patch:
-        patch.setattr(report_module, "MAX_PROBED_FAILURES", 0)
-        bounds = read_remaining_instances_of_flavor(app, name)
-    assert bounds["remaining"] <= row["remaining"]
-    if bounds["at_most"] is not None:
-        assert row["remaining"] <= bounds["at_most"]
-    assert row["exact"]
-    check_remaining_instances_by_placing(app, sizes, name, row)
-
-
-def check_remaining_instances_by_placing(app, sizes, name, row):
-    """Place the instances that remain, then another, and compute again after each."""
-    before = count_instances_without_a_place(compute_failover(app))
-    if row["remaining"]:
-        uuids = [make_uuid(100 + number) for number in range(row["remaining"])]
-        assert place_instances_and_report_usage(app, sizes, uuids, name)
-        after = count_instances_without_a_place(compute_failover(app))
-        assert all(number <= before.get(host, 0) for host, number in after.items())
-    if place_instances_and_report_usage(app, sizes, [make_uuid(99)], name) and row["breaks"]:
-        after = count_instances_without_a_place(compute_failover(app))
-        assert any(number > before.get(host, 0) for host, number in after.items())
-
-
-def place_instances_and_report_usage(app, sizes, uuids, name):
-    """Place instances, and report the usage of hosts then."""
-    body = {"request_spec": make_spec(*uuids, flavor=name)}
-    answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
-    if answer.status_int != 200:
-        return False
-    report_usage_of_hosts(app, sizes)
-    return True
-
-
-def report_usage_of_hosts(app, sizes):
-    """Report all that weighers read, as after a placement within the same request.
-
-    Each instance has a single VCPU, and is still being built.
-    """
-    reports = []
-    for host in app.get("/scheduler/v1/hosts").json["hosts"]:
-        used = {name: resource["used"] for name, resource in host["resources"].items()}
-        usage = {
-            "memory_mb": 1024 * sizes[int(host["host"].removeprefix("cn")) - 1],
-            "memory_mb_used": used["MEMORY_MB"],
-            "vcpus_used": used["VCPU"],
-            "local_gb_used": used["DISK_GB"],
-            "stats": {"num_instances": used["VCPU"], "io_workload": used["VCPU"]},
-        }
-        reports.append(make_report(host["host"], **usage))
+def report_hosts_by_memory(app, memory_mb, **vcpus):
+    reports = [
+        make_report(name, memory_mb=size, vcpus=vcpus.get(name, 16))
+        for name, size in memory_mb.items()
+    ]
     app.post_json(NODES_PATH, reports)
+
+
+def test_remaining_number_holds_wherever_the_instances_are_placed(sqlite_app):
+    report_hosts_by_memory(sqlite_app, {"cn1": 8192, "cn2": 8192, "cn3": 8192}, cn1=1)
+    store_flavor(sqlite_app, "small", disk=1)
+    store_flavor(sqlite_app, "big", ram=8192, disk=1)
+    place_instance_on_host(sqlite_app, 1, "cn1", flavor="big")
+    row = read_remaining_instances_of_flavor(sqlite_app)
+    # An instance on cn2 and another on cn3 leave the big instance of cn1 no place.
+    assert (row["remaining"], row["exact"]) == (1, False)
+
+
+def test_upper_bound_is_no_simulation_in_a_single_order(sqlite_app):
+    report_hosts_by_memory(sqlite_app, {"cn1": 18432, "cn2": 15360, "cn3": 8192}, cn1=4)
+    for name, ram in (("five", 5120), ("four", 4096)):
+        store_flavor(sqlite_app, name, ram=ram, disk=1)
+    for number, name in enumerate(["five", "five", "four", "four"], 1):
+        place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
+    row = read_remaining_instances_of_flavor(sqlite_app, "five")
+    # With a further instance on cn2, two of five fit on cn2, and two of four on cn3.
+    assert row["at_most"] == 2
+    assert row["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
+
+
+def test_lacking_amounts_ignore_hosts_that_can_never_take_the_instance(sqlite_app):
+    load_fleet(
+        sqlite_app,
+        """
+flavors: [{name: big, vcpus: 1, memory_mb: 8192, root_gb: 1}]
+hosts:
+  - &standard
+    {host: cn1, vcpus: 1, memory_mb: 8192, local_gb: 10, last_seen_up: "2099-01-01T00:00:00Z"}
+  - {<<: *standard, host: cn2, memory_mb: 7168}
+  - {<<: *standard, host: cn3, inventories: {MEMORY_MB: {total: 65536, max_unit: 4096}}}
+  - {<<: *standard, host: cn4, memory_mb: 8000}
+services: [{host: cn4, status: disabled}]
+instances: [{name: i0, host: cn1, flavor: big, project: p, user: u}]
+""",
+    )
+    (failure,) = compute_failover(sqlite_app)["failures"]
+    # The max_unit of cn3 is too small, and cn4 is disabled.
+    assert [nowhere["lacking"] for nowhere in failure["nowhere"]] == [{"MEMORY_MB": 1024}]
 
 
 def count_instances_without_a_place(answer):

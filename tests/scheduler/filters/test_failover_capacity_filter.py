@@ -66,6 +66,13 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
     }
 
 
+def test_instances_that_boot_from_a_volume_pass_if_the_flavor_has_a_root_disk(cloud):
+    uuids = [make_uuid(number) for number in (7, 8, 9)]
+    assert list_rejection_reasons(cloud, instance_uuids=uuids, is_bfv=True) == set()
+    diskless = make_flavor(name="small", memory_mb=1024, root_gb=0)
+    assert list_rejection_reasons(cloud, instance_uuids=uuids, is_bfv=True, flavor=diskless)
+
+
 def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
     requests = [{"request_spec": make_spec(make_uuid(n), flavor="small")} for n in (6, 7, 8)]
     answer = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
