@@ -41,8 +41,9 @@ _POSTGRESQL_QUERY = (
 #: Executions after which psycopg prepares a statement automatically: never.
 _NEVER = 1 << 30
 # A node without a quorum accepts no statement but SHOW.
+_GALERA = "wsrep_cluster_state_uuid"
 _CLUSTER_QUERIES = (
-    "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
+    f"SHOW GLOBAL STATUS LIKE '{_GALERA}'",
     "SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'",
 )
 # UUID_SHORT() begins with the server id and the second of the last start. Many servers have the id
@@ -54,6 +55,26 @@ def get_epoch(connection: Connection) -> ServerEpoch:
     """Return the epoch that was read last on a connection."""
     epoch: ServerEpoch = connection.info.get(EPOCH_KEY)
     return epoch
+
+
+def is_cluster_node(epoch: ServerEpoch) -> bool:
+    """Return whether the epoch is that of a Galera cluster."""
+    return isinstance(epoch, tuple) and epoch[0] == _GALERA
+
+
+def wait_until_current(connection: Connection) -> None:
+    """Wait until a Galera node has applied all commits of the cluster.
+
+    Call it before the first statement of a transaction, because the node does not wait within a
+    transaction. The driver's error for a lock timeout is raised if the node takes too long
+    (``repl.causal_read_timeout``).
+    """
+    previous = connection.exec_driver_sql("SELECT @@SESSION.wsrep_sync_wait").scalar_one()
+    connection.exec_driver_sql("SET SESSION wsrep_sync_wait = 1")
+    try:
+        connection.exec_driver_sql("SELECT 1")
+    finally:
+        connection.exec_driver_sql(f"SET SESSION wsrep_sync_wait = {previous}")
 
 
 def _read_epoch(kind: str, driver: Any) -> ServerEpoch:

@@ -42,9 +42,22 @@ from placement_sched.db.errors import (
     rejects_writes,
     translate_errors,
 )
-from placement_sched.db.failover import EpochTracker, ServerEpoch
+from placement_sched.db.failover import (
+    EpochTracker,
+    ServerEpoch,
+    is_cluster_node,
+    wait_until_current,
+)
 from placement_sched.db.tables import commit_marks
-from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Overtaken, Unavailable
+from placement_sched.errors import (
+    CapacityExceeded,
+    CommitUnknown,
+    Conflict,
+    Invalid,
+    NotFound,
+    Overtaken,
+    Unavailable,
+)
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.model.retry import call_with_retries
 
@@ -344,13 +357,23 @@ class Database:
         only the answer to COMMIT is lost, the commit mark of the transaction is read. Raises
         :class:`Unavailable` if the database remains locked or does not answer, and
         :class:`CommitUnknown` if the result of COMMIT cannot be determined.
-        """
-        return self.retry(lambda: self._write_once(work))
 
-    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        A node of a Galera cluster may lack rows that a client has written through another node.
+        ``work`` that therefore raises an error is repeated after the node has applied them.
+        """
+        try:
+            return self.retry(lambda: self._write_once(work))
+        except Overtaken:
+            raise
+        except (Invalid, NotFound, Conflict):
+            if not is_cluster_node(self.epoch):
+                raise
+        return self.retry(lambda: self._write_once(work, is_current=True))
+
+    def _write_once(self, work: Callable[[Connection], T], *, is_current: bool = False) -> T:
         try:
             with self._gate, translate_errors():
-                result = self._run_and_commit(work)
+                result = self._run_and_commit(work, is_current=is_current)
         except Unavailable as failure:
             if kind := find_conflict_kind(failure):
                 get_request_stats().conflicts[kind] += 1
@@ -378,11 +401,13 @@ class Database:
             between=self._wait_before_retry,
         )
 
-    def _run_and_commit(self, work: Callable[[Connection], T]) -> T:
+    def _run_and_commit(self, work: Callable[[Connection], T], *, is_current: bool) -> T:
         mark: str | None = None
         is_finished, started = False, time.monotonic()
         try:
             with connect(self.writer) as connection, connection.begin():
+                if is_current:
+                    wait_until_current(connection)
                 result = work(connection)
                 is_finished = True
                 if self.marks_commits:
