@@ -41,12 +41,18 @@ _NO_CONNECTION = "no connection to the database can be made as configured"
 _MAX_CONNECT_ATTEMPTS = 3
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
+# MariaDB ends the whole transaction at a deadlock, and then has no savepoint to roll back to. A
+# Galera node may do so without an error before.
+_NO_SAVEPOINT = 1305
+# A value exists. When a Galera node ends or starts, the other nodes change the steps of their
+# AUTO_INCREMENT values, and two nodes may use the same value. Such errors get a code of their own.
+_DUPLICATE, _DUPLICATE_ID = 1062, "duplicate id"
+_ID_KEY = re.compile(r"for key '(?:\w+\.)?PRIMARY'")
 # Conflicts of two writers. A writer must then retry: deadlocks; serialization failures, changed
 # records and changed table definitions; at COMMIT, MySQL's group replication (3101).
-_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615, 3101}
+_DEADLOCK = {"40P01", 1213}
+_OTHER_CHANGE = {"40001", 1020, _NO_SAVEPOINT, 1412, 1615, 3101, _DUPLICATE_ID}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
-# MariaDB ends the whole transaction at a deadlock, and then has no savepoint to roll back to.
-_NO_SAVEPOINT = 1305
 # A lock timeout, or too many locks or transactions.
 _LOCKED = {"55P03", 1205, 1206, 1637}
 
@@ -65,6 +71,8 @@ _NO_TABLE = {"42P01", 1146}
 _FULL, _FULL_WORDS = {"53100", 1021, 1026, 1030, 1114, 1180}, ("disk is full", "disk I/O error")
 # Table files that cannot be opened, read or closed.
 _FILES = {"58030", 1003, 1004, 1016, 1017, 1023, 1024, 1033, 1034, 1035, 1194, 1195}
+# Unknown error, error during ROLLBACK, malformed packet: all of them when a cluster node fails.
+_UNKNOWN = {1105, 1181, 1835}
 # Missing privileges on databases, tables, columns or globally. 3F000: no usable schema.
 _DENIED = {"42501", "3F000", 1044, 1142, 1143, 1227}
 _CANNOT_WRITE = "the database cannot write: its disk is full or fails"
@@ -73,6 +81,7 @@ _SENTENCES = (
     ({NO_QUORUM}, "the database is a cluster node without a quorum, or not ready yet"),
     (_FULL, _CANNOT_WRITE),
     (_FILES, "the database cannot read its own files. See its log for the reason"),
+    (_UNKNOWN, "the database could not complete the statement. See its log for the reason"),
     (_LATE, "the query took longer than [placement_database] read_timeout. Simplify it"),
     (_CONCURRENT, "the transaction conflicted with concurrent writers. Try again"),
 )
@@ -310,7 +319,9 @@ def _describe_silence(failure: DBAPIError) -> str:
 
 
 def _get_code(failure: DBAPIError) -> object:
-    return get_error_code(failure.orig)
+    code = get_error_code(failure.orig)
+    is_id = code == _DUPLICATE and _ID_KEY.search(_get_driver_message(failure))
+    return _DUPLICATE_ID if is_id else code
 
 
 def _get_cause_code(failure: Exception) -> object:

@@ -69,23 +69,31 @@ class MariaDBConnection(Connection):
 
     def query(self, sql: Any, unbuffered: bool = False) -> int:
         """Execute a query, and set ``has_written`` if it changed rows."""
-        affected = self._execute(super().query, sql, unbuffered)
+        affected = int(self._execute(super().query, sql, unbuffered))
         if affected and not (isinstance(sql, str) and sql.startswith(("SELECT", "SHOW"))):
             self.has_written = True
         return affected
 
     def next_result(self, unbuffered: bool = False) -> int:
         """Read the next result of a query of several statements."""
-        return self._execute(super().next_result, unbuffered)
+        return int(self._execute(super().next_result, unbuffered))
 
-    def _execute(self, method: Callable[..., Any], *arguments: Any) -> int:
+    def commit(self) -> None:
+        """Commit the transaction."""
+        self._execute(super().commit)
+
+    def rollback(self) -> None:
+        """Roll back the transaction."""
+        self._execute(super().rollback)
+
+    def _execute(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method, and treat a malformed response as a lost connection.
 
         If a change through another node aborts a statement, a Galera node may truncate the
         response. The remainder would be read as the next response.
         """
         try:
-            return int(method(*arguments))
+            return method(*arguments)
         except (MySQLError, UnicodeEncodeError):
             raise
         except Exception as failure:

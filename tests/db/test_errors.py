@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import OperationalError, PendingRollbackError
+from sqlalchemy.exc import IntegrityError, OperationalError, PendingRollbackError
 
 from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.db.errors import connect, is_worth_retrying, translate_errors
@@ -139,13 +139,15 @@ def test_database_that_shuts_down_is_not_a_matter_of_the_configuration(error, mo
     assert rejection.value.detail == "the database is being started or shut down. Try again"
 
 
-@pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
+@pytest.mark.parametrize(
+    "code", [1030, 1026, 1105, 1180, 1181, 1016, 1023, 1206, 1305, 1637, 1412, 1615, 1835]
+)
 def test_errors_of_the_database_server_are_unavailable_errors(code):
     failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
     with pytest.raises(Unavailable) as found, translate_errors():
         raise failure
     assert "does not answer" not in found.value.detail
-    assert is_worth_retrying(found.value) == (code in {1412, 1615})
+    assert is_worth_retrying(found.value) == (code in {1305, 1412, 1615})
 
 
 @pytest.fixture
@@ -213,6 +215,15 @@ def test_deadlock_in_a_savepoint_is_retried():
     with pytest.raises(Unavailable) as raised:
         insert_conflicting_row()
     assert is_worth_retrying(raised.value)
+
+
+@pytest.mark.parametrize(("key", "is_retried"), [("PRIMARY", True), ("uniq_x0uuid", False)])
+def test_id_that_another_cluster_node_has_used_is_retried(key, is_retried):
+    message = f"Duplicate entry '7' for key '{key}'"
+    failure = IntegrityError("INSERT", {}, pymysql.err.IntegrityError(1062, message))
+    with pytest.raises(Unavailable if is_retried else IntegrityError) as raised, translate_errors():
+        raise failure
+    assert is_worth_retrying(raised.value) is is_retried
 
 
 def test_invalid_sqlite_statement_raises_the_error_of_sqlalchemy(sqlite_database):

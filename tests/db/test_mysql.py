@@ -62,6 +62,16 @@ def test_malformed_mariadb_result_is_a_lost_connection(mariadb_connection, monke
     assert not mariadb_connection.open
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_malformed_answer_to_the_end_of_a_transaction_is_a_lost_connection(
+    mariadb_connection, monkeypatch, end
+):
+    monkeypatch.setattr(MysqlPacket, "is_ok_packet", lambda _self: b"\xff".decode("utf8"))
+    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+        getattr(mariadb_connection, end)()
+    assert not mariadb_connection.open
+
+
 def test_repeated_mariadb_end_packet_is_not_read_as_the_next_result(open_database, mysql_server):
     with open_database(mysql_server).writer.connect() as connection:
         driver = get_driver_connection(connection)
