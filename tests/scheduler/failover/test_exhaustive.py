@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.scheduler.failover import report
 from tests.exploring import SeededRandom, scale_example_count
 from tests.scheduler.failover.queries import FAILOVER_CAPACITY_PATH
 from tests.scheduler.fleets import load_fleet
@@ -291,7 +292,7 @@ def check_remaining(cloud, row, random):
         assert stuck >= least, (row, further)
 
 
-def test_certain_statements_hold_for_all_placements(make_new_app):
+def test_certain_statements_hold_for_all_placements(make_new_app, monkeypatch):
     statements = Counter()
     for number in range(scale_example_count(25)):
         random = SeededRandom.numbered(number)
@@ -309,5 +310,11 @@ def test_certain_statements_hold_for_all_placements(make_new_app):
             statements["remaining"] += row["remaining"] > 0
             statements["at_most"] += bool(row["breaks"])
         pairs = app.post_json(FAILOVER_CAPACITY_PATH, {"host_failures": 2, "remaining": False}).json
-        check_states(cloud, pairs, list(combinations(cloud.hosts, 2)))
+        sets = list(combinations(cloud.hosts, 2))
+        check_states(cloud, pairs, sets)
+        with monkeypatch.context() as patch:
+            patch.setattr(report, "MAX_FAILURE_SETS", 0)
+            bound = app.post_json(FAILOVER_CAPACITY_PATH, {"host_failures": 2}).json
+        covered = set(cloud.hosts) - {failure["name"] for failure in bound["failures"]}
+        assert not any(count_stuck(cloud, pair) for pair in sets if covered & set(pair))
     assert min(statements["remaining"], statements["at_most"]) > 0
