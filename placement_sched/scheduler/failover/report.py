@@ -454,20 +454,35 @@ def count_remaining(analysis: Analysis) -> list[Allowance]:
     requests = read_requests(scheduler, {key: {"flavor": name} for key, name in keys.items()})
     with scheduler.hold_query_slot():
         flavors = screen_requests(scheduler, requests, Deadline.from_seconds(0)).requests
-    return [_bound_allowance(analysis, keys[key], flavors[key]) for key in requests]
+    spares: dict[frozenset[tuple[str, int]], Sequence[int]] = {}
+    return [_bound_allowance(analysis, keys[key], flavors[key], spares) for key in requests]
 
 
-def _bound_allowance(analysis: Analysis, name: str, flavor: ScreenedRequest | None) -> Allowance:
-    """Bound the allowance of a flavor from below, and from above if possible."""
-    if flavor is None or analysis.deadline.is_reached():
+def _bound_allowance(
+    analysis: Analysis,
+    name: str,
+    flavor: ScreenedRequest | None,
+    spares_by_largest: dict[frozenset[tuple[str, int]], Sequence[int]],
+) -> Allowance:
+    """Bound the allowance of a flavor from below, and from above if possible.
+
+    ``spares_by_largest`` caches for each failure a number of further instances that it tolerates,
+    by the largest amounts.
+    """
+    if flavor is None:
         return Allowance(name, 0)
     # The guaranteed placements of the screen depend on the largest amounts, also of the flavor.
     screen = Screen({**analysis.screen.requests, b"": flavor})
+    largest = frozenset(screen.largest.items())
+    if largest not in spares_by_largest:
+        spares = [screen.count_spare_in_order(outcome.load) for outcome in analysis.outcomes]
+        spares_by_largest[largest] = spares
     # A further instance that uses a shared provider can change several hosts.
     lower = 0 if flavor.shared else flavor.total
-    for outcome in analysis.outcomes if lower else ():
+    for outcome, spare in zip(analysis.outcomes, spares_by_largest[largest], strict=True):
         load = outcome.load
-        lower = min(lower, screen.count_spare_placements(load, flavor))
+        if spare < lower:
+            lower = min(lower, screen.count_spare_placements(load, flavor))
         if any(host in flavor.fits for host in load.hosts):
             lower = min(lower, flavor.count_spare_changes(load, load.total))
     lower = max(lower, 0)

@@ -259,13 +259,14 @@ class Screen:
     def __init__(self, requests: Mapping[bytes, ScreenedRequest | None]) -> None:
         self.requests = requests
         self._disjoint_hosts: dict[tuple[int, int], bool] = {}
-        largest: dict[str, int] = {}
+        #: The largest amount of any request, by class.
+        self.largest: dict[str, int] = {}
         screened = [request for request in requests.values() if request is not None]
         for request in screened:
             for name, amount in request.amounts.items():
-                largest[name] = max(largest.get(name, 0), amount)
+                self.largest[name] = max(self.largest.get(name, 0), amount)
         for request in screened:
-            request.compute_guaranteed_placements(largest)
+            request.compute_guaranteed_placements(self.largest)
 
     def judge(self, load: FailedLoad) -> Verdict:
         """Return the verdict on a failure, by the rules in the module docstring."""
