@@ -201,6 +201,39 @@ class AliasedBoolOpt(cfg.BoolOpt):
         raise KeyError(self.dest)
 
 
+class _ClampedInteger(types.Integer):
+    """Type of an integer that is reduced to the usable range."""
+
+    def __init__(self, accepted_min: int | None, lowest: int, highest: int) -> None:
+        super().__init__(min=accepted_min)
+        self._lowest, self._highest = lowest, highest
+
+    def __call__(self, value: Any) -> Any:
+        """Return the value, or the nearest usable value."""
+        number = super().__call__(value)
+        return number if number is None else max(self._lowest, min(number, self._highest))
+
+
+class ClampedIntOpt(cfg.IntOpt):
+    """An integer option that accepts every value that nova or placement accepts.
+
+    A value below ``lowest`` or above ``highest`` has the meaning of this limit. ``min`` is the
+    minimum in nova or placement, whose options have no maximum.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lowest: int,
+        highest: int = MAX_INT,
+        min: int | None = None,  # noqa: A002 - the name in oslo.config
+        **options: Any,
+    ) -> None:
+        super().__init__(name, **options)
+        self.type = _ClampedInteger(min, lowest, highest)
+
+
 class HttpAddress(types.URI):
     """Type of an ``http`` or ``https`` address with a valid port."""
 
@@ -274,6 +307,11 @@ class Settings:
             group: {name: _read(conf, group, name, option) for name, option in members.items()}
             for group, members in registered.items()
         }
+        defaults = groups["DEFAULT"]
+        interval = defaults.get("report_interval", 0)
+        if interval and defaults["service_down_time"] <= interval:
+            # As in nova, so that a host is not down between two of its reports.
+            defaults["service_down_time"] = min(int(interval * 2.5), MAX_INT)
         return cls(conf, registered, groups, conf.sections)
 
     def __getattr__(self, group: str) -> OptionGroup:

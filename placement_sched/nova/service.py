@@ -100,7 +100,7 @@ class Heartbeat:
     def _write_periodically(self) -> None:
         while not self._stopping.is_set():
             self.beat()
-            self._stopping.wait(self._interval)
+            self._stopping.wait(self._interval or None)
 
     def beat(self) -> None:
         """Write the heartbeat now.

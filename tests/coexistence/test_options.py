@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+from typing import Any
 
 import pytest
 import yaml
@@ -13,9 +14,23 @@ from placement_sched.operations.config_check import Catalogue
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.differential.comparison import PEER_PYTHON
+from tests.support.states import read_settings_text
 
 pytestmark = pytest.mark.system
 
+#: The namespaces of the files that the sample configurations of OpenStack's services document.
+NAMESPACES = {
+    "nova": [
+        *("nova.conf", "oslo.log", "oslo.messaging", "oslo.policy", "oslo.privsep", "oslo.db"),
+        *("oslo.service.periodic_task", "oslo.service.service", "oslo.cache", "oslo.middleware"),
+        *("oslo.concurrency", "oslo.reports", "osprofiler", "oslo.limit"),
+        *("oslo.versionedobjects", "keystonemiddleware.auth_token"),
+    ],
+    "placement": [
+        *("placement.conf", "oslo.log", "oslo.middleware.cors", "oslo.policy"),
+        *("oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token"),
+    ],
+}
 #: Prints the keys that nova rejects.
 _CHECK_EXTRA_SPECS_PROGRAM = """
 import json
@@ -58,6 +73,43 @@ def test_every_option_of_openstack_placement_is_supported_or_ignored():
     ours = Catalogue(make_full_conf())
     unknown = {(group, name) for group, name in theirs if name not in ours.options.get(group, {})}
     assert unknown <= set(WITHOUT_MEANING)
+
+
+def list_peer_options(namespaces: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the options of the peer by group, as oslo-config-generator describes them."""
+    arguments = [word for name in namespaces for word in ("--namespace", name)]
+    printed = run_peer_program("oslo-config-generator", *arguments, "--format", "json")
+    return {name: group["opts"] for name, group in json.loads(printed)["options"].items()}
+
+
+def find_limit(option: dict[str, Any], limit: str) -> object:
+    """Return the least ("min") or greatest ("max") value of an option, or None for a text."""
+    if option["choices"]:
+        return option["choices"][0 if limit == "min" else -1][0]
+    if option["type"] in {"integer value", "floating point value"}:
+        unlimited = 10**12 if limit == "max" else -(10**12)
+        return unlimited if option[limit] is None else option[limit]
+    return {"boolean value": limit == "max", "port value": 80}.get(option["type"])
+
+
+def write_limits(options: dict[str, list[dict[str, Any]]], limit: str) -> str:
+    """Return a file that sets numbers, choices and booleans to a limit of their range."""
+    lines = []
+    for group, members in options.items():
+        lines.append(f"[{group}]")
+        for option in members:
+            value = find_limit(option, limit)
+            if value is not None:
+                lines.append(f"{option['dest']} = {value}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("limit", ["min", "max"])
+@pytest.mark.parametrize("service", NAMESPACES)
+def test_options_of_openstack_are_accepted_in_their_whole_range(tmp_path, service, limit):
+    options = list_peer_options(NAMESPACES[service])
+    settings = read_settings_text(tmp_path, write_limits(options, limit))
+    assert settings.DEFAULT.service_down_time >= 0
 
 
 def test_policy_names_and_defaults_equal_those_of_openstack_placement():

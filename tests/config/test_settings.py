@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from placement_sched.config.conf import create_conf, read_files
 from placement_sched.config.settings import (
+    MAX_INT,
     AliasedBoolOpt,
     Settings,
     cached_by_settings,
@@ -165,3 +166,16 @@ def test_cached_value_is_released_with_its_settings():
     sizes = ref(build_sizes(settings.with_overrides({"scheduler.max_attempts": 5})))
     gc.collect()
     assert sizes() is None
+
+
+@pytest.mark.parametrize(
+    ("down_time", "interval", "expected"),
+    [(60, 10, 60), (60, 60, 150), (0, 10, 25), (-5, 3, 7), (0, 0, 0), (10**20, 10**20, MAX_INT)],
+)
+def test_down_time_is_greater_than_the_report_interval_as_in_nova(
+    tmp_path, down_time, interval, expected
+):
+    file = tmp_path / "nova.conf"
+    file.write_text(f"[DEFAULT]\nservice_down_time = {down_time}\nreport_interval = {interval}\n")
+    settings = Settings.from_conf(read_files(create_conf(), [str(file)]))
+    assert settings.DEFAULT.service_down_time == expected

@@ -139,7 +139,12 @@ def test_exhausted_connection_pool_is_an_error_and_counted(open_database, kind):
     ):
         pytest.fail("there was a third connection")
     assert get_request_stats().pool_timeouts == 1
-    unlimited = open_database(kind, max_pool_size=0, max_overflow=0, pool_timeout=0)
+
+
+@on_every_database
+@pytest.mark.parametrize(("size", "overflow"), [(0, 0), (-1, 0), (1, -1), (-1, -1)])
+def test_connection_pool_without_a_maximum_is_never_exhausted(open_database, kind, size, overflow):
+    unlimited = open_database(kind, max_pool_size=size, max_overflow=overflow, pool_timeout=-1)
     with unlimited.read(), unlimited.read(), unlimited.read():
         assert query_both_engines(unlimited, "SELECT 1") == 1
 

@@ -2,17 +2,20 @@
 """The service record of a scheduler's heartbeat, and log lines on other schedulers."""
 
 import logging
+import os
 from datetime import timedelta
+from time import sleep
 
 import pytest
 import sqlalchemy as sa
 
 from placement_sched.db.transaction import Database
-from placement_sched.nova.service import Heartbeat
+from placement_sched.nova.service import Heartbeat, count_workers
 from placement_sched.store.compute import services
 from tests.conftest import make_settings
+from tests.nova.scheduling import wait_until_true
 from tests.nova.service_records import NOW, SERVICES_TABLE, add_service, read_service_rows
-from tests.support.states import ManualClock
+from tests.support.states import ManualClock, build_settings
 
 
 @pytest.fixture
@@ -61,6 +64,25 @@ def test_heartbeat_is_written_to_both_databases(make_heartbeat, nova, sqlite_dat
         (service,) = services.search(connection)
     assert (service.host, service.binary, service.last_seen_up) == ("ctl1", "nova-scheduler", NOW)
     assert list_logged_messages(caplog) == []
+
+
+@pytest.mark.parametrize("interval", [0, -1])
+def test_heartbeat_without_report_interval_is_written_at_the_start_only(
+    make_heartbeat, nova, interval, caplog
+):
+    heartbeat = make_heartbeat("ctl1", DEFAULT__report_interval=interval)
+    heartbeat.start()
+    wait_until_true(lambda: read_service_rows(nova, "report_count") != [])
+    sleep(0.1)  # further heartbeats would follow without a pause
+    assert read_service_rows(nova, "report_count") == [(1,)]
+    assert list_logged_messages(caplog) == []
+
+
+@pytest.mark.parametrize(("configured", "requested"), [(None, None), (0, None), (0, 3), (2, None)])
+def test_zero_workers_mean_a_worker_for_each_processor(configured, requested):
+    settings = build_settings(scheduler__workers=configured)
+    expected = requested or configured or len(os.sched_getaffinity(0))
+    assert count_workers(settings, requested) == expected
 
 
 def test_running_nova_scheduler_and_its_end_are_logged_once_each(

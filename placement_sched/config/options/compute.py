@@ -8,7 +8,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, deprecate_in_default, with_help
+from placement_sched.config.settings import ClampedIntOpt, deprecate_in_default, with_help
 
 #: The allocation ratios of hosts that report no ratios. A scheduling policy may set them for the
 #: hosts of its aggregates.
@@ -35,17 +35,19 @@ DEFAULT = with_help(
     "RAM allocation ratio of a host if neither the host nor ram_allocation_ratio sets it.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
     "Disk allocation ratio of a host if neither the host nor disk_allocation_ratio sets it.",
-    cfg.IntOpt("service_down_time", default=60, min=1, max=MAX_INT, mutable=True),
-    "Seconds without a report after which a host's compute service is considered down.",
+    ClampedIntOpt("service_down_time", default=60, lowest=0, mutable=True),
+    "Seconds without a report after which a host's compute service is considered down. If it is "
+    "not above report_interval, it is 2.5 times report_interval, as in nova.",
     cfg.StrOpt("default_availability_zone", default="nova", mutable=True),
     "Availability zone of hosts that are in no aggregate with a zone.",
     cfg.StrOpt("internal_service_availability_zone", default="internal"),
     "Availability zone of services other than nova-compute.",
-    cfg.IntOpt("report_interval", default=10, min=1, max=MAX_INT),
-    "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
-    cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=MAX_INT),
+    ClampedIntOpt("report_interval", default=10, lowest=0),
+    "Seconds between two heartbeats of the service record of placement-sched nova-scheduler. 0 or "
+    "less: a heartbeat at the start only.",
+    ClampedIntOpt("graceful_shutdown_timeout", default=180, lowest=0),
     "Maximum seconds for running requests of placement-sched nova-scheduler to finish after "
-    "SIGTERM. 0: no limit.",
+    "SIGTERM. 0 or less: no limit.",
 )
 
 API_DATABASE = with_help(

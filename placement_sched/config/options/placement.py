@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, MAX_WAIT, with_help
+from placement_sched.config.settings import MAX_WAIT, ClampedIntOpt, with_help
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"
@@ -12,7 +12,7 @@ PLACEMENT = with_help(
     cfg.BoolOpt("randomize_allocation_candidates", default=False, mutable=True),
     "Answer GET /allocation_candidates with a uniform random sample of the candidates instead of "
     "the first by provider id. Without a limit only the order changes.",
-    cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, max=MAX_INT, mutable=True),
+    ClampedIntOpt("max_allocation_candidates", default=-1, lowest=-1, mutable=True),
     "Maximum number of candidates in a response, even if the caller sets a higher limit. -1: no "
     "maximum.",
     cfg.StrOpt(
@@ -25,7 +25,7 @@ PLACEMENT = with_help(
         mutable=True,
     ),
     "Order of the trees from which candidates are generated, if a limit truncates them.",
-    cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0, max=MAX_INT),
+    ClampedIntOpt("allocation_conflict_retry_count", default=10, lowest=0),
     "Maximum number of retries, with jitter, of a write after a deadlock or a concurrent update. "
     "After the last retry, the answer is 409 or 503.",
     cfg.IntOpt("allocation_candidates_budget", default=1_000_000, min=0, mutable=True),
@@ -64,15 +64,15 @@ PLACEMENT_DATABASE = with_help(
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (always done for SQLite). Otherwise run "
     "placement-sched db sync.",
-    cfg.IntOpt("max_pool_size", default=5, min=0, max=MAX_INT),
-    "Number of connections that each worker keeps open, for reading and for writing each. 0: all "
-    "that it has opened.",
-    cfg.IntOpt("max_overflow", default=50, min=0, max=MAX_INT),
-    "Maximum number of temporary connections above max_pool_size.",
-    cfg.IntOpt("pool_timeout", default=30, min=0, max=MAX_INT),
+    ClampedIntOpt("max_pool_size", default=5, lowest=0),
+    "Number of connections that each worker keeps open, for reading and for writing each. 0 or "
+    "less: all that it has opened, without a maximum.",
+    ClampedIntOpt("max_overflow", default=50, lowest=-1),
+    "Maximum number of temporary connections above max_pool_size. -1: no maximum.",
+    ClampedIntOpt("pool_timeout", default=30, lowest=0),
     "Maximum seconds that a request waits for a free connection, before it is answered with 503.",
-    cfg.IntOpt(
-        "connection_recycle_time", default=3600, min=-1, max=MAX_INT, deprecated_name="idle_timeout"
+    ClampedIntOpt(
+        "connection_recycle_time", default=3600, lowest=-1, deprecated_name="idle_timeout"
     ),
     "Seconds after which an idle connection is replaced. -1: never.",
     cfg.IntOpt("lock_timeout", default=10, min=1, max=MAX_WAIT),
@@ -88,7 +88,7 @@ PLACEMENT_DATABASE = with_help(
     cfg.BoolOpt("sqlite_synchronous", default=True),
     "Whether SQLite waits for the disk at critical moments (synchronous = NORMAL). False is "
     "faster, but a power failure may then damage the database.",
-    cfg.IntOpt("connection_debug", default=0, min=0, max=100),
+    ClampedIntOpt("connection_debug", default=0, lowest=0, highest=100),
     "Logging of SQL: from 50 on, statements with their parameters. At 100, also the rows.",
     cfg.BoolOpt("connection_trace", default=False),
     "Whether to append a comment with the function and line of this service to each statement, "

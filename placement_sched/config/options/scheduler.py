@@ -8,6 +8,7 @@ from oslo_config import cfg
 from placement_sched.config.settings import (
     MAX_INT,
     MAX_WAIT,
+    ClampedIntOpt,
     HttpAddress,
     deprecate_in_default,
     with_help,
@@ -40,16 +41,16 @@ SCHEDULER = with_help(
     ),
     "Driver that selects hosts: filter_scheduler, caching_scheduler or chance_scheduler, or a "
     "dotted path, including those of nova's drivers.",
-    cfg.IntOpt(
+    ClampedIntOpt(
         "max_attempts",
         default=3,
         min=1,
-        max=MAX_INT,
+        lowest=1,
         mutable=True,
         **deprecate_in_default("scheduler_max_attempts"),
     ),
     "Maximum number of hosts to try for an instance, the selected host and its alternates.",
-    cfg.IntOpt("max_placement_results", default=1000, min=1, max=MAX_INT, mutable=True),
+    ClampedIntOpt("max_placement_results", default=1000, min=1, lowest=1, mutable=True),
     "Maximum number of allocation candidates that are filtered and weighed.",
     cfg.ListOpt("request_filters", default=[], mutable=True),
     "Request filters in the order in which they run: names of shipped filters, or dotted paths of "
@@ -127,8 +128,8 @@ SCHEDULER = with_help(
     "Maximum age in seconds of such a request.",
     cfg.IntOpt("waiting_webhook_attempts", default=5, min=1, max=1000),
     "Maximum number of attempts to notify the addresses of a request, at most once a minute.",
-    cfg.IntOpt("workers", min=1),
-    "Number of worker processes of placement-sched nova-scheduler. Unset: the number of "
+    cfg.IntOpt("workers", min=0),
+    "Number of worker processes of placement-sched nova-scheduler. Unset or 0: the number of "
     "processors.",
     cfg.StrOpt("metrics_listen"),
     "Address of placement-sched nova-scheduler's /metrics for Prometheus, /healthz and "
@@ -171,11 +172,11 @@ FILTER_SCHEDULER = with_help(
     ),
     "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers also means all shipped "
     "weighers.",
-    cfg.IntOpt(
+    ClampedIntOpt(
         "host_subset_size",
         default=1,
         min=1,
-        max=MAX_INT,
+        lowest=1,
         mutable=True,
         **deprecate_in_default("scheduler_host_subset_size"),
     ),

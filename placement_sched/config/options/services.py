@@ -16,16 +16,16 @@ from warnings import catch_warnings
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_INT, deprecate_in_default, with_help
+from placement_sched.config.settings import MAX_INT, ClampedIntOpt, deprecate_in_default, with_help
 
 #: Maximum seconds to wait for a response. Nova has no limit by default.
 TIMEOUT = 10
 
 NEUTRON = with_help(
-    cfg.IntOpt("http_retries", default=3, min=0, max=MAX_INT),
+    ClampedIntOpt("http_retries", default=3, min=0, lowest=0),
     "Maximum number of retries if neutron or its proxy does not answer, and connect_retries and "
     "status_code_retries are unset.",
-    cfg.IntOpt("extension_sync_interval", default=600, min=0, max=MAX_INT),
+    ClampedIntOpt("extension_sync_interval", default=600, min=0, lowest=0),
     "Seconds between two checks whether neutron has the segment extension.",
 )
 

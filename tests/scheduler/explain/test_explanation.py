@@ -107,8 +107,8 @@ def test_option_overrides_apply_only_to_their_request(cloud):
         ({"scheduler.decision_retention": 1}, "scheduler.decision_retention"),
         ({"default_availability_zone": ["a"]}, "default_availability_zone"),
         ({"filter_scheduler.enabled_filters": "ComputeFiltre"}, "ComputeFilter"),
-        ({"DEFAULT.service_down_time": 10**15}, "DEFAULT.service_down_time"),
-        ({"scheduler.max_attempts": "9" * 30}, "scheduler.max_attempts"),
+        ({"scheduler.what_if_timeout": 10**15}, "scheduler.what_if_timeout"),
+        ({"scheduler.capacity_budget": "9" * 30}, "scheduler.capacity_budget"),
     ],
     ids=str,
 )
@@ -116,6 +116,12 @@ def test_error_for_an_invalid_override_names_the_option(cloud, overrides, word):
     body = {"request_spec": make_spec(), "overrides": overrides}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert word in error["detail"]
+
+
+def test_override_above_the_usable_range_means_the_greatest_usable_value(cloud):
+    overrides = {"DEFAULT.service_down_time": 10**15, "scheduler.max_attempts": "9" * 30}
+    explanation = explain_request(cloud, make_spec(), overrides=overrides)
+    assert explanation["outcome"] == "selected"
 
 
 ALL_HOSTS_FILTER_PATH = "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
