@@ -59,7 +59,7 @@ class Flavor(NovaObjectDictCompat):
     def required_traits(self) -> frozenset[str]:
         """Return the traits that any request group of the flavor requires."""
         return frozenset(
-            match["trait"]
+            match["trait"].strip()
             for key, value in self.extra_specs.items()
             if value == "required" and (match := TRAIT_KEY.fullmatch(key))
         )

@@ -335,12 +335,12 @@ class Image(_ImageFields, NovaObject):
             tags=tuple(document.get("tags") or ()),
             properties=parse_properties(properties),
             suffixed_traits=frozenset(
-                match["trait"]
+                match["trait"].strip()
                 for key, value in properties.items()
                 if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
             ),
             preferred_traits=frozenset(
-                key.removeprefix("trait:")
+                key.removeprefix("trait:").strip()
                 for key, value in properties.items()
                 if value == "preferred" and key.startswith("trait:")
             ),
@@ -348,8 +348,11 @@ class Image(_ImageFields, NovaObject):
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return the traits X of the properties ``trait:X=required``."""
-        return frozenset(self.properties.get("traits_required", ()))
+        """Return the traits X of the properties ``trait:X=required``.
+
+        As in placement's query parameters, white space around a name is not part of the name.
+        """
+        return frozenset(map(str.strip, self.properties.get("traits_required", ())))
 
 
 _DERIVED_FIELDS = {"tags", "properties", "suffixed_traits", "preferred_traits"}

@@ -198,16 +198,34 @@ def check(key: str, value: str) -> None:
     Raises :class:`Invalid`, and :class:`ConfigurationError` if the validators of an installed
     package cannot be loaded.
     """
-    plain, patterned, namespaces = _index_validators()
-    matches = (candidate for pattern, candidate in patterned if pattern.fullmatch(key))
-    validator = plain.get(key) or next(matches, None)
+    validator = find_validator(key)
     namespace, colon, _ = key.partition(":")
     if validator is not None:
         validator.check(value)
-    elif colon and any(candidate.fullmatch(namespace) for candidate in namespaces):
+    elif colon and any(each.fullmatch(namespace) for each in _index_validators()[2]):
         raise Invalid(
             f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
         )
+
+
+def find_validator(key: str) -> ExtraSpecValidator | None:
+    """Return the validator of an extra spec, or None."""
+    plain, patterned, _ = _index_validators()
+    matches = (candidate for pattern, candidate in patterned if pattern.fullmatch(key))
+    return plain.get(key) or next(matches, None)
+
+
+def list_plain_names() -> list[str]:
+    """Return the names of the extra specs without parameters."""
+    return list(_index_validators()[0])
+
+
+@cache
+def list_namespaces() -> frozenset[str]:
+    """Return the namespaces of the extra specs, without the suffixes of groups."""
+    return frozenset(
+        re.split("[:{]", each.name)[0] for each in list_validators() if ":" in each.name
+    )
 
 
 @cache

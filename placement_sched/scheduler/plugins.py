@@ -229,6 +229,11 @@ class Plugins:
             for plugin in (*self.filters, *self.weighers)
         )
 
+    @property
+    def all(self) -> tuple[BaseRequestFilter | BaseHostFilter | BaseHostWeigher, ...]:
+        """Return the request filters, host filters and weighers."""
+        return (*self.request_filters, *self.filters, *self.weighers)
+
     def has_filter(self, name: str) -> bool:
         """Return whether a filter of this name, or a subclass, is enabled."""
         return any(name == cls.__name__ for each in self.filters for cls in type(each).mro())

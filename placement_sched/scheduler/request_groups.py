@@ -288,6 +288,8 @@ def _add_amount(group: Group, name: str, value: str, source: str) -> str | None:
 def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
     if value not in {"required", "forbidden"}:
         return "required or forbidden"
+    # Placement strips the names in nova's query. A forbidden name begins with "!" there.
+    name = name.strip() if value == "required" else name.rstrip()
     if not name:
         return _EXPECTED_TRAIT
     group.add_trait(check_name(source, name), source, forbidden=value == "forbidden")

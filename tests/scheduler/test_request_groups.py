@@ -155,6 +155,13 @@ STATELESS_FIRMWARE_PROPERTIES = UEFI_PROPERTIES | {"hw_firmware_stateless": "tru
         ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
         ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),
         ({}, {"trait:CUSTOM_A": "required", "trait1:CUSTOM_B": "required"}, "CUSTOM_A"),
+        # Placement strips the names in nova's query.
+        (
+            {"trait: CUSTOM_A": "required", "trait:CUSTOM_B\t": "forbidden"},
+            {},
+            "CUSTOM_A !CUSTOM_B",
+        ),
+        ({}, {"trait:\tCUSTOM_A ": "required", "trait: ": "required"}, "CUSTOM_A"),
     ],
     ids=str,
 )

@@ -52,13 +52,12 @@ def test_trait_of_an_image_counts_only_with_the_value_required(value):
     ("extra_specs", "properties"),
     [
         ({"trait:custom_x": "required"}, {}),
-        ({"trait: CUSTOM_X": "required"}, {}),
+        ({"trait: CUSTOM_X": "forbidden"}, {}),
         ({"trait:custom_x": "forbidden"}, {}),
         ({"resources:CUSTOM_low": "8"}, {}),
         ({"resources1:CUSTOM_A-B": "8"}, {}),
         ({}, {"trait:custom_x": "required"}),
-        ({}, {"trait: CUSTOM_X": "required"}),
-        ({}, {"trait:CUSTOM_X\n": "required"}),
+        ({}, {"trait:CUSTOM X": "required"}),
     ],
 )
 def test_error_for_an_invalid_trait_or_class_name_contains_its_key(extra_specs, properties):

@@ -124,7 +124,7 @@ _FORBIDDEN_IMAGE_POLICIES = {SHARED: (DEDICATED, MIXED), MIXED: (DEDICATED,)}
 #: Extra specs with an amount of CPUs, for the request as a whole or for a numbered group.
 _AMOUNT = re.compile(r"resources(?:[1-9][0-9]*)?:(?P<name>VCPU|PCPU)")
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
-_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{_HYPERTHREADING}")
+_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{_HYPERTHREADING}\s*")
 
 _MASK, _REALTIME = format_flavor_source("cpu_dedicated_mask"), format_flavor_source("cpu_realtime")
 _EMULATOR = format_flavor_source("emulator_threads_policy")
@@ -297,7 +297,9 @@ class RequestedCPUs(FlavorImage):
         return DEDICATED
 
     def _derive_thread_policy(self) -> str | None:
-        requirement = "required" if _HYPERTHREADING in self.image.required_traits else ""
+        # As in nova, a name with white space is a trait but no thread policy.
+        image_traits = self.image.properties.get("traits_required", ())
+        requirement = "required" if _HYPERTHREADING in image_traits else ""
         source = f"image property 'trait:{_HYPERTHREADING}'"
         if key := next(filter(_TRAIT.fullmatch, self.flavor.extra_specs), None):
             requirement, source = self.flavor.extra_specs[key], f"flavor extra spec {key!r}"

@@ -35,6 +35,7 @@ from placement_sched.model.explanation import (
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats, get_request_stats
+from placement_sched.scheduler.explain.ineffective_specs import iterate_ineffective_specs
 from placement_sched.scheduler.host_manager import build_host_states
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
@@ -151,6 +152,7 @@ def build_funnel(
             *unknown,
             *_describe_other_roots(candidates),
             *_describe_reading(run),
+            *iterate_ineffective_specs(run),
             *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
         ),
     )

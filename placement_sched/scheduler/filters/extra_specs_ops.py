@@ -38,6 +38,8 @@ _TEXTS: Mapping[str, _Compare] = MappingProxyType(
         "<in>": operator.contains,
     }
 )
+#: The first words of a requirement that are operators.
+OPERATORS = frozenset((*_NUMBERS, *_TEXTS, "<or>", "<all-in>"))
 
 
 def match(value: Any, requirement: str) -> bool:

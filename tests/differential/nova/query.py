@@ -38,7 +38,8 @@ def _sort_terms(value: str) -> str:
     prefix, colon, terms = value.partition("in:")
     if not colon or prefix not in {"", "!"}:
         prefix, colon, terms = "", "", value
-    return prefix + colon + ",".join(sorted(terms.split(",")))
+    # Placement strips the names, so that "trait: CUSTOM_A" requires CUSTOM_A.
+    return prefix + colon + ",".join(sorted(map(str.strip, terms.split(","))))
 
 
 def _assign_canonical_suffixes(
