@@ -24,6 +24,7 @@ from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import FILES, find_files
 from placement_sched.errors import ConfigurationError, Error
+from placement_sched.operations.config_check import log_warnings
 from placement_sched.scheduler.plugins import read_settings
 
 #: The exit status for an unusable configuration. For gunicorn, and for uwsgi with need-app, it
@@ -46,6 +47,7 @@ def _read_settings() -> Settings:
             check_noauth2(settings)
         app.check_parts(settings)
         logs.setup(CONF)
+        log_warnings(settings)
     except Error as error:
         sys.stderr.write(f"{__name__}: {' '.join(error.detail.split())}\n")
         sys.stderr.flush()

@@ -98,6 +98,8 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     # The client of a service cannot be created if a line of its group is wrong.
     problems += [problem for problem in value_problems if problem.group not in wrong_groups]
     problems += config_check.check_policies(settings)
+    warnings = config_check.list_warnings(settings)
+    problems += [Problem(None, warning, fatal=False) for warning in warnings]
     if not any(problem.fatal for problem in problems):
         problems += [Problem(None, str(finding)) for finding in check_enabled(settings)]
     if arguments.database and not any(problem.fatal for problem in problems):

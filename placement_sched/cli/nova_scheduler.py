@@ -23,6 +23,7 @@ from placement_sched.nova import messaging, service
 from placement_sched.nova.messaging import Context
 from placement_sched.nova.monitoring import Monitor, WaitingRequests, find_queue_length
 from placement_sched.nova.shadow.tap import read_transport
+from placement_sched.operations.config_check import log_warnings
 
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url and host, [api_database] and [database]
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_database_adopted(settings)
     logs.setup(CONF, "placement-sched-nova-scheduler")
     logs.log_stacks_on_signal()
+    log_warnings(settings)
     workers = service.count_workers(settings, arguments.workers)
     announcement = format_announcement(settings, workers)
     with start_monitoring(settings) as (call_metrics, monitor):

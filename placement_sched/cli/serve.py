@@ -43,11 +43,11 @@ from placement_sched.cli.service import (
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
-from placement_sched.config.options.ignored import OF_PLACEMENT
 from placement_sched.config.settings import Settings, is_explicit
-from placement_sched.config.sources import find_assignment, format_file_list
+from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
 from placement_sched.operations.aggregates import list_policies_in_use
+from placement_sched.operations.config_check import log_warnings
 from placement_sched.operations.prepare import warm_up
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.plugins import get_plugins
@@ -139,9 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.notifier = Notifier()
     logs.setup(CONF, "placement-sched")
     logs.log_stacks_on_signal()
-    for option, reason in OF_PLACEMENT.items():
-        if line := find_assignment(settings.sections, [option], settings.conf.environment):
-            LOG.warning("%s: [%s] %s is ignored: %s", line.place, *option, reason)
+    log_warnings(settings)
     warn_of_idle_workers(arguments.workers)
     server.live = LiveSettings(
         settings, in_use=lambda: list_policies_in_use(server.live.configured)

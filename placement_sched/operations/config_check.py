@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of configuration files line by line, including policies."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion
 from placement_sched.notifications import create_announcer
 from placement_sched.scheduler.extra_specs import list_validators
@@ -27,6 +29,8 @@ from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
+
+LOG = logging.getLogger(__name__)
 
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
@@ -292,7 +296,6 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
         ("", partial(build_database_url, settings)),
         ("", partial(get_plugins, settings, clock)),
         ("", list_validators),
-        ("", partial(read_pci_aliases, settings)),
         ("neutron", partial(create_neutron_client, settings)),
         ("", partial(create_announcer, settings)),
     ]
@@ -301,8 +304,8 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
 def check_settings(settings: Settings) -> list[Problem]:
     """Check values that have the right type but may still be wrong.
 
-    Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
-    notifications and, if these options are valid, ``[scheduler] json_config_location``.
+    Checks the URLs of databases, plugins, extra spec validators, neutron's address, notifications
+    and, if these options are valid, ``[scheduler] json_config_location``.
     """
     urls = [(name, getattr(settings, name).connection) for name in _NOVA_DATABASES]
     checks = _list_checks(settings, utcnow)
@@ -316,6 +319,31 @@ def check_settings(settings: Settings) -> list[Problem]:
         return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
     except ConfigurationError as wrong:
         return [_build_problem(wrong)]
+
+
+def list_warnings(settings: Settings) -> list[str]:
+    """List the PCI aliases that no request can use, also of valid policies."""
+    policies = get_policies(settings)
+    by_section = {"": settings} | {
+        f"[{name}]: ": policies.get(name).settings
+        for name in policies.names
+        if policies.is_usable(name) and ("pci", "alias") in policies.get(name).overrides
+    }
+    return [
+        f"{section}{problem}"
+        for section, values in by_section.items()
+        for problem in list_alias_problems(read_pci_aliases(values))
+    ]
+
+
+def log_warnings(settings: Settings) -> None:
+    """Log options without effect, and PCI aliases that no request can use."""
+    for option, reason in WITHOUT_MEANING.items():
+        names, environment = [option], settings.conf.environment
+        if line := sources.find_assignment(settings.sections, names, environment):
+            LOG.warning("%s: [%s] %s is ignored: %s", line.place, *option, reason)
+    for warning in list_warnings(settings):
+        LOG.warning("%s", warning)
 
 
 def check_policies(settings: Settings) -> list[Problem]:

@@ -149,10 +149,6 @@ INVALID_CONF_TEXTS = [
         "error: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be imported",
     ),
     (
-        '[pci]\nalias = {"name": "nic",\n  "vendor_id": "8086"}\n',
-        "error: [pci] alias 'nic': it must have vendor_id and product_id\n",
-    ),
-    (
         "[placement_database]\nconnection = oracle://x/y\n",
         "error: [placement_database] connection: 'oracle' is not supported",
     ),

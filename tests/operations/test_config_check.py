@@ -86,12 +86,20 @@ INVALID_POLICY_TEXTS = [
         f"{POLICY_CONF}[dense]\nweight_classes = no.such.Weigher\n",
         "4: error: [dense]: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be",
     ),
-    (f"{POLICY_CONF}[dense]\nalias = x\n", "4: error: [dense]: [pci] alias"),
     (
         "[scheduler]\npolicy_selection = hint, tennant\n",
         "error: [scheduler] policy_selection: unknown selector 'tennant'. Did you mean 'tenant'?\n",
     ),
 ]
+
+
+def test_pci_alias_that_no_request_can_use_is_a_warning(validate_conf):
+    status, printed = validate_conf(f"{POLICY_CONF}[dense]\nalias = x\n[pci]\nalias = []\n")
+    assert status == 0
+    assert [line.partition(" it is not ")[0] for line in printed.splitlines()] == [
+        "warning: [pci] alias '[]':",
+        "warning: [dense]: [pci] alias 'x':",
+    ]
 
 
 @pytest.mark.parametrize(("text", "error"), INVALID_POLICY_TEXTS)

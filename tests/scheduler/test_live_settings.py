@@ -110,7 +110,6 @@ def test_ineffective_option_is_reported_and_the_other_options_apply(
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size: "),
         ('{"scheduler_default_filters": "NoFilter"}', "unknown filter 'NoFilter'"),
         ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is neither a shipped class"),
-        ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
 def test_error_for_an_invalid_options_file_is_one_line_with_its_path(options_file, text, expected):
@@ -270,10 +269,10 @@ def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[pci]\nalias = {\n", "[pci] alias"),
+        ("[filter_scheduler]\nweight_classes = no.Weigher\n", "'no.Weigher' cannot be imported"),
         ("[filter_scheduler]\nenabled_filters = NoFilter\n", "unknown filter 'NoFilter'"),
     ],
-    ids=["PCI alias", "filter"],
+    ids=["weigher", "filter"],
 )
 def test_reload_keeps_settings_if_requests_could_not_use_the_new_settings(
     tmp_path, caplog, text, reason

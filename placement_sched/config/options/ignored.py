@@ -50,6 +50,9 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("placement", "policy_file"): (
             "replaced by [oslo_policy] policy_file, as in placement since Train"
         ),
+        ("api", "workers"): (
+            "the number of processes is the argument --workers of placement-sched serve"
+        ),
         ("workarounds", "optimize_for_wide_provider_trees"): (
             "not needed: wide trees are always searched lazily"
         ),
@@ -57,7 +60,8 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
             "always on: version documents need no token, and each API has its own error format"
         ),
         ("oslo_policy", "enforce_scope"): (
-            "always on, as in releases of oslo.policy without this option"
+            "always on, as in releases of oslo.policy without this option: tokens with system or "
+            "domain scope get 403"
         ),
         **{
             ("profiler", name): _PROFILER

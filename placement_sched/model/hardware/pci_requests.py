@@ -19,7 +19,7 @@ import os_resource_classes
 import os_traits
 from oslo_utils.strutils import bool_from_string
 
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PCI_DEVICES, MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
@@ -49,95 +49,109 @@ class Alias:
 
     ``numa_policy`` is the NUMA affinity policy. A spec may have ``vendor_id``, ``product_id``,
     ``dev_type``, ``capability_type``, ``live_migratable`` (``true`` or ``false``),
-    ``resource_class`` and ``traits``.
+    ``resource_class`` and ``traits``. An alias with a ``problem`` cannot be used.
     """
 
     name: str
-    numa_policy: str
-    specs: tuple[Mapping[str, str], ...]
+    numa_policy: str = "legacy"
+    specs: tuple[Mapping[str, str], ...] = ()
+    problem: str | None = None
 
 
 def parse_aliases(texts: Sequence[str], *, in_placement: bool) -> Mapping[str, Alias]:
     """Parse the lines of ``[pci] alias``, each a JSON object.
 
     Lines with the same name are alternatives. ``in_placement`` is ``[filter_scheduler]
-    pci_in_placement``. If it is true, alternatives are not allowed, and a resource class may
-    replace vendor and product id. Raises :class:`~placement_sched.errors.ConfigurationError` with
-    the line, or the name of the alias, and the problem.
+    pci_in_placement``. If it is true, alternatives are not allowed, and each alias has a resource
+    class, or vendor and product id. As in nova, an invalid line fails only requests that name its
+    alias: the alias then has a ``problem``. A line without a readable name is its own name.
     """
     aliases: dict[str, Alias] = {}
     for alias in map(_parse_alias, texts):
         first = aliases.get(alias.name)
         aliases[alias.name] = alias if first is None else _merge_aliases(first, alias)
-    for alias in aliases.values():
-        _check_alias(alias, in_placement=in_placement)
-    return aliases
+    return {name: _check_alias(alias, in_placement=in_placement) for name, alias in aliases.items()}
+
+
+def list_alias_problems(aliases: Mapping[str, Alias]) -> list[str]:
+    """Return a warning for each alias that cannot be used."""
+    return [
+        f"[pci] alias {alias.name!r}: {alias.problem}"
+        for alias in aliases.values()
+        if alias.problem is not None
+    ]
 
 
 def _parse_alias(text: str) -> Alias:
     try:
         spec = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _build_alias_error(text, f"it is not valid JSON: {error}") from None
+        return Alias(name=text, problem=f"it is not valid JSON: {error}")
     if not isinstance(spec, dict):
-        raise _build_alias_error(text, "it is not a JSON object")
+        return Alias(name=text, problem="it is not a JSON object")
+    name = spec.get("name")
+    if not isinstance(name, str) or not _VALUES["name"].fullmatch(name):
+        problem = f"name cannot be {name!r}" if "name" in spec else "it has no name"
+        return Alias(name=text, problem=problem)
     for key, value in spec.items():
         if key not in _VALUES:
-            raise _build_alias_error(
-                text, f"unknown key {key!r}. The keys are {', '.join(_VALUES)}"
-            )
+            problem = f"unknown key {key!r}. The keys are {', '.join(_VALUES)}"
+            return Alias(name=name.strip(), problem=problem)
         if not isinstance(value, str) or not _VALUES[key].fullmatch(value):
-            raise _build_alias_error(text, f"{key} cannot be {value!r}")
-    if "name" not in spec:
-        raise _build_alias_error(text, "it has no name")
-    return Alias(
-        name=spec["name"].strip(),
-        numa_policy=spec.get("numa_policy", "legacy"),
-        specs=(MappingProxyType(dict(_iterate_device_properties(text, spec))),),
-    )
+            return Alias(name=name.strip(), problem=f"{key} cannot be {value!r}")
+    try:
+        specs = (MappingProxyType(dict(_iterate_device_properties(spec))),)
+    except ValueError as error:
+        return Alias(name=name.strip(), problem=str(error))
+    policy = spec.get("numa_policy", "legacy")
+    return Alias(name=name.strip(), numa_policy=policy, specs=specs)
 
 
-def _iterate_device_properties(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _iterate_device_properties(spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the device properties of an alias, under their names in pools."""
     for key, value in spec.items():
         if key == "live_migratable":
             try:
                 yield key, str(bool_from_string(value, strict=True)).lower()
             except ValueError:
-                raise _build_alias_error(
-                    text, f"live_migratable: {value!r} is not a boolean"
-                ) from None
+                raise ValueError(f"live_migratable: {value!r} is not a boolean") from None
         elif key not in ("name", "numa_policy"):
             yield "dev_type" if key == "device_type" else key, value
 
 
 def _merge_aliases(first: Alias, second: Alias) -> Alias:
     types = {spec.get("dev_type") for alias in (first, second) for spec in alias.specs}
-    if first.numa_policy != second.numa_policy:
-        raise _build_alias_error(first.name, "its lines differ in numa_policy")
-    if len(types) > 1 or None in types:
-        raise _build_alias_error(first.name, "its lines must all have the same device_type")
-    return replace(first, specs=first.specs + second.specs)
+    problem = first.problem or second.problem
+    if problem is None and first.numa_policy != second.numa_policy:
+        problem = "its lines differ in numa_policy"
+    if problem is None and (len(types) > 1 or None in types):
+        problem = "its lines must all have the same device_type"
+    return replace(first, specs=first.specs + second.specs, problem=problem)
 
 
-def _check_alias(alias: Alias, *, in_placement: bool) -> None:
-    if in_placement and len(alias.specs) > 1:
-        raise _build_alias_error(
-            alias.name,
+def _check_alias(alias: Alias, *, in_placement: bool) -> Alias:
+    """Return the alias, with a problem if it does not select devices.
+
+    Nova until 2025.1 accepts aliases with a part of the ids, or with a device type only.
+    """
+    if alias.problem is not None:
+        return alias
+    if not in_placement:
+        keys = {"vendor_id", "product_id", "dev_type"}
+        problem = "it must have vendor_id and product_id, or a device_type"
+        is_complete = all(keys & spec.keys() for spec in alias.specs)
+        return alias if is_complete else replace(alias, problem=problem)
+    if len(alias.specs) > 1:
+        problem = (
             "it has several lines, which [filter_scheduler] pci_in_placement does not allow. "
-            "Give the devices one resource_class",
+            "Give the devices one resource_class"
         )
-    for spec in alias.specs:
-        by_class = in_placement and "resource_class" in spec
-        if not by_class and not {"vendor_id", "product_id"} <= spec.keys():
-            alternative = " or a resource_class" if in_placement else ""
-            raise _build_alias_error(
-                alias.name, f"it must have vendor_id and product_id{alternative}"
-            )
-
-
-def _build_alias_error(alias: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"[pci] alias {alias!r}: {why}", option="[pci] alias")
+        return replace(alias, problem=problem)
+    (spec,) = alias.specs
+    if "resource_class" not in spec and not {"vendor_id", "product_id"} <= spec.keys():
+        problem = "it must have vendor_id and product_id or a resource_class"
+        return replace(alias, problem=problem)
+    return alias
 
 
 _KEY = "pci_passthrough:alias"
@@ -293,6 +307,8 @@ def _build_request(
     alias = aliases.get(name)
     if alias is None:
         raise Invalid(f"{_SOURCE}: [pci] alias does not configure {name!r}")
+    if alias.problem is not None:
+        raise Invalid(f"{_SOURCE}: [pci] alias {name!r} cannot be used: {alias.problem}")
     try:
         number = int(count)
     except ValueError:

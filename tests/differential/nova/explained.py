@@ -100,17 +100,6 @@ def _explain_cell_without_limit(answers: NovaAnswers, differences: Differences) 
     return _LIMIT_ASPECTS if is_unlimited else set()
 
 
-@register_explanation("an invalid PCI alias is refused when it is read")
-def _explain_invalid_pci_alias(answers: NovaAnswers, differences: Differences) -> set[str]:
-    unnamed = "pci_passthrough:alias" not in answers.case.request_spec["flavor"]["extra_specs"]
-    is_rejected = unnamed and answers.ours.reason.startswith("overrides: [pci] alias ")
-    return (
-        {"verdict"}
-        if is_rejected and answers.has_verdicts("rejected", "query", "no host")
-        else set()
-    )
-
-
 @register_explanation("a request that contradicts itself is always 400")
 def _explain_rejected_contradicting_request(
     answers: NovaAnswers, differences: Differences

@@ -2,16 +2,18 @@
 """PCI devices that an instance requests (nova 34 observed)."""
 
 import json
+import re
 
 import pytest
 
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.hardware.pci_requests import (
     Alias,
     InstancePCIRequest,
     InstancePCIRequests,
     build_placement_terms,
+    list_alias_problems,
     parse_aliases,
 )
 from tests.model.hardware.hardware_requests import read_hardware, read_hardware_error
@@ -75,9 +77,9 @@ PCI_AFFINITY_KEY, PCI_AFFINITY_PROPERTY = (
 )
 
 
-def read_pci_requests(value, properties=(), **extra_specs):
+def read_pci_requests(value, properties=(), aliases=NIC_AND_GPU_ALIASES, **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
-    return read_hardware(extra_specs, properties).build_pci_requests(NIC_AND_GPU_ALIASES)
+    return read_hardware(extra_specs, properties).build_pci_requests(aliases)
 
 
 def test_pci_requests_have_the_values_of_their_aliases():
@@ -242,8 +244,9 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
             "live_migratable cannot be True",
         ),
         ([{"name": "a", **PCI_IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
-        ([{"name": "a", "vendor_id": "8086"}], False, "must have vendor_id and product_id$"),
-        ([{"name": "a", "resource_class": "x"}], False, "must have vendor_id and product_id$"),
+        ([{"name": "a"}], False, "must have vendor_id and product_id, or a device_type$"),
+        ([{"name": "a", "resource_class": "x"}], False, "and product_id, or a device_type$"),
+        ([{"name": "a", "device_type": "type-VF"}], True, "product_id or a resource_class"),
         ([{"name": "a", "product_id": "1520"}], True, "product_id or a resource_class"),
         ([{"name": "a", **VF_SPEC}, {"name": "a", **VF_SPEC}], True, "it has several lines"),
         (
@@ -259,12 +262,25 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
         ([{"name": "a", **PCI_IDS}, {"name": "a", **PCI_IDS}], False, "device_type"),
     ],
 )
-def test_invalid_pci_aliases_are_rejected_with_the_reason(specs, in_placement, why):
-    with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
-        read_pci_aliases(*specs, in_placement=in_placement)
+def test_invalid_pci_alias_fails_only_requests_that_use_it(specs, in_placement, why):
+    other = {"name": "other", **PCI_IDS}
+    aliases = read_pci_aliases(*specs, other, in_placement=in_placement)
+    (problem,) = list_alias_problems(aliases)
+    assert re.search(rf"^\[pci\] alias .*{why}", problem)
+    read_pci_requests("other:1", aliases=aliases)
+    with pytest.raises(Invalid, match=r"^flavor extra spec 'pci_passthrough:alias': \[pci\] alias"):
+        read_pci_requests("a:1", aliases=aliases)
 
 
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])
-def test_pci_alias_that_is_not_json_is_rejected(text):
-    with pytest.raises(ConfigurationError, match=r"^\[pci\] alias .*it is not valid JSON"):
-        parse_aliases([text], in_placement=False)
+def test_pci_alias_that_is_not_json_has_a_problem(text):
+    (problem,) = list_alias_problems(parse_aliases([text], in_placement=False))
+    assert re.search(r"^\[pci\] alias .*it is not valid JSON", problem)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"device_type": "type-VF"}, {"vendor_id": "8086"}, {"product_id": "1520"}]
+)
+def test_pci_alias_without_ids_selects_devices_of_its_type_as_in_nova_2025_1(spec):
+    (request,) = read_pci_requests("a:1", aliases=read_pci_aliases({"name": "a", **spec}))
+    assert request.compared_keys == {"device_type": {"dev_type"}}.get(next(iter(spec)), set(spec))
