@@ -4,18 +4,23 @@
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 
 from oslo_config import cfg, generator
 
 from placement_sched.api import auth
+from placement_sched.api.policy import check_files
+from placement_sched.api.policy_rules import RULES
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import hide_password
 from placement_sched.cli.output import print_result, show_waiting
 from placement_sched.clients.session import silence_library_logs
+from placement_sched.config import logs
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.services import import_oslo_messaging
 from placement_sched.config.settings import Conf, Settings
-from placement_sched.config.sources import with_directories
+from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
@@ -87,13 +92,11 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
         with silence_library_logs(["oslo_config"]):  # deprecated names are reported below, by line
             settings = read_settings(arguments.config_file, conf)
     except ConfigurationError as error:
-        problems = config_check.check_lines(conf, os.environ)
-        is_reported = error.place in {problem.place for problem in problems if problem.place}
-        return problems if is_reported else [*problems, Problem(error.place, error.problem)]
+        return _find_problems_of_unreadable(arguments.config_file, conf, error)
     value_problems = config_check.check_settings(settings)  # creates the plugins
     problems = config_check.check_lines(conf, os.environ, settings)
     wrong_groups = {problem.group for problem in problems if problem.fatal}
-    value_problems += _check_keystone(settings)
+    value_problems += [*_check_keystone(settings), *_check_start(settings)]
     wrong_groups.discard("")
     # The client of a service cannot be created if a line of its group is wrong.
     problems += [problem for problem in value_problems if problem.group not in wrong_groups]
@@ -101,9 +104,47 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     warnings = config_check.list_warnings(settings)
     problems += [Problem(None, warning, fatal=False) for warning in warnings]
     if not any(problem.fatal for problem in problems):
-        problems += [Problem(None, str(finding)) for finding in check_enabled(settings)]
+        findings = check_enabled(settings)
+        problems += [Problem(None, str(finding), fatal=False) for finding in findings]
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
+    return problems
+
+
+def _find_problems_of_unreadable(
+    files: Sequence[str], conf: Conf, failure: ConfigurationError
+) -> list[Problem]:
+    """Return all problems of files that cannot be read as settings."""
+    errors: list[ConfigurationError] = []
+    with suppress(ConfigurationError):  # a directory that cannot be read is ``failure``
+        sections = read_sections(with_directories(files), errors)
+        conf.sections = sections if errors else conf.sections
+    problems = [Problem(error.place, error.problem) for error in errors]
+    problems += config_check.check_lines(conf, os.environ)
+    problems.sort(key=lambda problem: str(problem.place and problem.place.file))
+    if not errors:
+        with suppress(ConfigurationError):
+            problems += config_check.check_settings(Settings.from_conf(conf))
+    reported = {(problem.place, problem.text) for problem in problems}
+    if (failure.place, failure.problem) in reported or failure.place in {
+        problem.place for problem in problems if problem.place and problem.fatal
+    }:
+        return problems
+    return [*problems, Problem(failure.place, failure.problem)]
+
+
+def _check_start(settings: Settings) -> list[Problem]:
+    """Check the policy files and the destination of the log, as a start does."""
+    problems = []
+    try:
+        check_files(settings, RULES)
+    except ConfigurationError as error:
+        problems.append(Problem(error.place, error.problem))
+    try:
+        if silence := logs.check_destination(settings.conf):
+            problems.append(Problem(None, silence, fatal=False))
+    except ConfigurationError as error:
+        problems.append(Problem(error.place, error.problem))
     return problems
 
 

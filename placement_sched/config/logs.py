@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logging with oslo.log and its options, such as ``debug``."""
 
+import configparser
 import faulthandler
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -63,6 +65,70 @@ def format_destination(conf: cfg.ConfigOpts) -> str:
     if conf.log_config_append:
         return f", log as in {conf.log_config_append}"
     return f", log {Path(conf.log_dir or '', conf.log_file)}" if conf.log_file else ""
+
+
+def check_destination(conf: cfg.ConfigOpts) -> str | None:
+    """Check the options of the log, without an effect on the log.
+
+    Returns a warning if ``log_config_append`` silences this service. Raises
+    :class:`ConfigurationError` if the log cannot be set up.
+    """
+    if conf.log_config_append:
+        return _check_logging_file(conf.log_config_append)
+    if conf.log_file or conf.log_dir:
+        path = Path(conf.log_dir or "", conf.log_file or f"{Path(sys.argv[0]).name}.log")
+        target = path if path.exists() else path.parent
+        if path.is_dir() or not os.access(target, os.W_OK):
+            raise ConfigurationError(
+                f"the log cannot be set up: [DEFAULT] log_file or log_dir: {target} is not writable"
+            )
+    return None
+
+
+def _check_logging_file(name: str) -> str | None:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(Path(name).read_text(encoding="utf-8"))
+        handlers = {
+            key: parser[f"handler_{key}"]["class"] for key in _list_keys(parser, "handlers")
+        }
+        for key in _list_keys(parser, "formatters"):
+            parser[f"formatter_{key}"]
+        loggers = {}
+        for key in _list_keys(parser, "loggers"):
+            section = parser[f"logger_{key}"]
+            logging.Handler().setLevel(section.get("level", "NOTSET"))  # checks the level
+            classes = [handlers[each] for each in _split(section["handlers"])]
+            loggers["" if key == "root" else section["qualname"]] = section, classes
+        root = loggers[""]
+    except KeyError as missing:
+        problem = f"there is no section or key {missing}"
+        raise _build_file_error(name, problem) from None
+    except (OSError, configparser.Error, ValueError) as failure:
+        raise _build_file_error(name, " ".join(str(failure).split())) from None
+    section, classes = loggers.get(PRODUCT, root)
+    if section.get("propagate", "1") != "0" and section is not root[0]:
+        classes = [*classes, *root[1]]
+    if not classes or not all(each.endswith("NullHandler") for each in classes):
+        return None
+    return (
+        f"[DEFAULT] log_config_append: {name} drops all messages of this service, errors too. Add "
+        f"a logger with qualname {PRODUCT} and a handler, or a handler to logger_root"
+    )
+
+
+def _build_file_error(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the log cannot be set up: [DEFAULT] log_config_append: {name}: {problem}"
+    )
+
+
+def _list_keys(parser: configparser.ConfigParser, section: str) -> list[str]:
+    return _split(parser[section]["keys"])
+
+
+def _split(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def log_stacks_on_signal() -> None:

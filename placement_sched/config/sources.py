@@ -122,22 +122,44 @@ def build_assignment(variable: str, group: str, name: str, value: str) -> Assign
     return Assignment(place, place, group, name, value)
 
 
-def read_sections(files: Iterable[str]) -> Sections:
+def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None = None) -> Sections:
     """Map the sections of files to their assignments.
 
-    Raises :class:`ConfigurationError`, with file and line.
+    Raises :class:`ConfigurationError`, with file and line. With ``errors``, the errors are appended
+    to this list, and the other lines are read.
     """
     sections: dict[str, list[Assignment]] = {}
     for number, file in enumerate(files):
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
-            _FileParser(file, number, sections).parse([*lines, ""])  # an empty line ends a value
-        except iniparser.ParseError as wrong:
-            raise ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)) from None
         except (OSError, UnicodeDecodeError) as failure:
             reason = getattr(failure, "strerror", None) or str(failure)
-            raise ConfigurationError(reason, place=Place(file, 0)) from None
+            error = ConfigurationError(reason, place=Place(file, 0))
+            if errors is None:
+                raise error from None
+            errors.append(error)
+            continue
+        while wrong := _parse_file(file, number, lines, sections):
+            error = ConfigurationError(wrong.msg, place=Place(file, wrong.lineno))
+            if errors is None:
+                raise error
+            errors.append(error)
+            lines[wrong.lineno - 1] = ""
     return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
+
+
+def _parse_file(
+    file: str, number: int, lines: Sequence[str], sections: dict[str, list[Assignment]]
+) -> iniparser.ParseError | None:
+    """Add the assignments of a file to ``sections``, or return its first error."""
+    own: dict[str, list[Assignment]] = {}
+    try:
+        _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value
+    except iniparser.ParseError as wrong:
+        return wrong
+    for name, assignments in own.items():
+        sections.setdefault(name, []).extend(assignments)
+    return None
 
 
 class _FileParser(iniparser.BaseParser):

@@ -2,6 +2,7 @@
 """Checks of configuration files line by line, including policies."""
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 
 from placement_sched.clients.session import check_installed
-from placement_sched.config import sources
+from placement_sched.config import logs, sources
 from placement_sched.config.conf import CONF
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.options.services import import_oslo_messaging
@@ -26,8 +27,13 @@ from placement_sched.model.names import find_nearest, format_suggestion
 from placement_sched.notifications import create_announcer
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.plugins import get_plugins
-from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
+from placement_sched.scheduler.plugins import find_class_errors, get_plugins
+from placement_sched.scheduler.policies.registry import (
+    DEFAULT_POLICY,
+    OptionNames,
+    get_policies,
+    read_pci_aliases,
+)
 from placement_sched.scheduler.request import create_neutron_client
 
 LOG = logging.getLogger(__name__)
@@ -132,8 +138,7 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
 class Problem:
     """A problem that an operator should fix.
 
-    It is ``fatal`` if the service cannot start, or if an option or a group is misspelt or in the
-    wrong place.
+    It is ``fatal`` if it prevents the start of the service.
     """
 
     place: Place | None
@@ -212,15 +217,12 @@ def _add_keystone_plugins(
 def _check_unknown_group(
     line: Assignment, catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield the problem of an unknown group.
-
-    A misspelt group is an error. Any other group is a warning, unless it is a valid policy.
-    """
+    """Yield the problem of an unknown group, unless it is a valid policy."""
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
     near = () if is_foreign else find_nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
     problem = partial(Problem, line.heading)
     if near:
-        yield problem(f"{text}{format_suggestion(near, '[{}]'.format)}")
+        yield problem(f"{text}{format_suggestion(near, '[{}]'.format)}", fatal=False)
     elif line.group not in unlisted:
         yield problem(f"{text}, its options are not used", fatal=False)
     elif reason := unlisted[line.group]:
@@ -245,16 +247,18 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    problem = partial(Problem, line.place, group=line.group)
+    """Describe an option that the service does not read, and therefore starts with."""
+    problem = partial(Problem, line.place, fatal=False, group=line.group)
     unused = WITHOUT_MEANING.get((line.group, line.dest))
     if unused is not None:
-        return problem(f"[{line.group}] {line.name} is ignored: {unused}", fatal=False)
+        return problem(f"[{line.group}] {line.name} is ignored: {unused}")
     text = f"there is no option [{line.group}] {line.name}"
     elsewhere = [
         f"[{group}]"
         for group, options in catalogue.options.items()
         # Options of libraries in ``cfg.CONF`` have no type of their own.
         if group not in KEYSTONE_GROUPS
+        and line.group not in _NOVA_DATABASES  # nova's own pools
         and type(options.get(line.dest, cfg.Opt("x"))) is not cfg.Opt
     ]
     if elsewhere:
@@ -262,7 +266,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     names = catalogue.options.get(line.group, ())
     if near := find_nearest(line.dest, names, alike=_MIN_SIMILARITY):
         return problem(f"{text}{format_suggestion(near, str)}")
-    return problem(f"{text} here, so it is not used", fatal=False)
+    return problem(f"{text} here, so it is not used")
 
 
 def _find_fault(check: Callable[..., object], *args: object) -> ConfigurationError | None:
@@ -310,9 +314,11 @@ def check_settings(settings: Settings) -> list[Problem]:
     urls = [(name, getattr(settings, name).connection) for name in _NOVA_DATABASES]
     checks = _list_checks(settings, utcnow)
     checks += [("", partial(parse_url, url, f"[{name}] connection")) for name, url in urls if url]
-    problems = [
-        _build_problem(fault, group) for group, check in checks if (fault := _find_fault(check))
-    ]
+    faults = [(group, fault) for group, check in checks if (fault := _find_fault(check))]
+    # The check of plugins above stops at the first option with an error.
+    faults += (("", error) for error in find_class_errors(settings))
+    by_text = {fault.detail: _build_problem(fault, group) for group, fault in faults}
+    problems = list(by_text.values())
     if problems:
         return problems
     try:
@@ -344,16 +350,27 @@ def log_warnings(settings: Settings) -> None:
             LOG.warning("%s: [%s] %s is ignored: %s", line.place, *option, reason)
     for warning in list_warnings(settings):
         LOG.warning("%s", warning)
+    if silence := logs.check_destination(settings.conf):
+        sys.stderr.write(f"placement-sched: {silence}\n")
 
 
 def check_policies(settings: Settings) -> list[Problem]:
-    """Check each listed policy, up to its first error."""
+    """Check the lines of each listed policy, and then its values as a whole."""
     if fault := _find_fault(OptionNames, settings):
         return [_build_problem(fault)]
-    policies = get_policies(settings)
-    listed = dict.fromkeys(policies.names) if policies.named else ()
-    faults = (_find_fault(policies.check_section, name) for name in listed)
-    return [_build_problem(fault) for fault in faults if fault is not None]
+    policies, option_names = get_policies(settings), OptionNames(settings)
+    problems = []
+    for name in dict.fromkeys(policies.names) if policies.named else ():
+        lines = () if name == DEFAULT_POLICY else settings.sections.get(name, ())
+        faults = [
+            fault
+            for each in lines
+            if (fault := _find_fault(option_names.check_line, each, settings))
+        ]
+        if not faults and (fault := _find_fault(policies.check_section, name)):
+            faults = [fault]
+        problems += map(_build_problem, faults)
+    return problems
 
 
 def _find_unlisted_policies(settings: Settings) -> Mapping[str, str | None]:

@@ -33,7 +33,13 @@ from placement_sched.config.conf import (
 from placement_sched.config.settings import Conf, Settings, cached_by_settings
 from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
+from placement_sched.model.names import (
+    find_nearest,
+    format_suggestion,
+    join_words,
+    list_if_few,
+    suggest_names,
+)
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -187,7 +193,16 @@ def list_class_names(module: ModuleType, base: type) -> list[str]:
 
 def suggest_plugin(name: str, existing: Iterable[str]) -> str:
     """Return the end of a sentence that suggests plugins with similar names."""
-    return suggest_name("plugin", name, existing, alike=0.4)
+    names = tuple(existing)
+    return suggest_names("plugin", find_similar_plugins(name, names), list_if_few(names))
+
+
+def find_similar_plugins(name: str, existing: Iterable[str]) -> tuple[str, ...]:
+    """Return the most similar name, without regard to a common ending."""
+    ending = next(filter(name.endswith, ("Filter", "Weigher")), "")
+    stems = {each.removesuffix(ending): each for each in existing}
+    near = find_nearest(name.removesuffix(ending), stems, alike=0.6 if ending else 0.4)
+    return tuple(stems[stem] for stem in near)
 
 
 def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> str:
@@ -406,6 +421,23 @@ _SELECTORS = _PluginType(
 _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUEST_FILTERS)
 
 
+def find_class_errors(settings: Settings) -> list[ConfigurationError]:
+    """Return the first error of each option that names plugins."""
+    errors = []
+    for list_classes in (
+        _list_request_filter_classes,
+        _list_filter_classes,
+        _list_weigher_classes,
+        _get_driver_class,
+        _list_selector_classes,
+    ):
+        try:
+            list_classes(settings)
+        except ConfigurationError as error:
+            errors.append(error)
+    return errors
+
+
 @cached_by_settings
 def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached in ``settings``.
@@ -611,15 +643,17 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.list_announced(), *_FILTERS.import_classes(options.available_filters)]
     by_name = {cls.__name__: cls for cls in available}
+    names = dict.fromkeys(options.enabled_filters)
+    if unknown := [name for name in names if "." not in name and name not in by_name]:
+        near = (find_similar_plugins(name, by_name) for name in unknown)
+        suggestion = suggest_names("plugin", chain(*near), list_if_few(by_name))
+        noun = "filter" if len(unknown) == 1 else "filters"
+        message = f"{enabled}: unknown {noun} {join_words(map(repr, unknown))}{suggestion}"
+        raise ConfigurationError(message, option=enabled)
     filters: list[type[BaseHostFilter]] = []
-    for name in dict.fromkeys(options.enabled_filters):
-        if "." in name:
-            filters += _FILTERS.import_classes([name], enabled)[:1]
-        elif name in by_name:
-            filters.append(by_name[name])
-        else:
-            message = f"{enabled}: unknown filter {name!r}{suggest_plugin(name, by_name)}"
-            raise ConfigurationError(message, option=enabled)
+    for name in names:
+        is_path = "." in name
+        filters += _FILTERS.import_classes([name], enabled)[:1] if is_path else [by_name[name]]
     return filters
 
 

@@ -134,7 +134,7 @@ INVALID_OPTION_LINES = [
 INVALID_CONF_TEXTS = [
     (
         "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
-        "a.conf:1: error: unknown group [schedular]. Did you mean [scheduler]?\n",
+        "a.conf:1: warning: unknown group [schedular]. Did you mean [scheduler]?\n",
     ),
     (
         "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  A\n[api]\nauth_strategy = x\n",
@@ -172,7 +172,10 @@ INVALID_CONF_TEXTS = [
         *(
             (
                 f"[{group}]\n{line}\n",
-                f"a.conf:2: error: {words}".format(f"[{group}] {line.split()[0]}"),
+                # An option that does not exist does not prevent a start.
+                f"a.conf:2: {'warning' if words.startswith('there') else 'error'}: {words}".format(
+                    f"[{group}] {line.split()[0]}"
+                ),
             )
             for group, line, words in INVALID_OPTION_LINES
         ),
@@ -181,7 +184,7 @@ INVALID_CONF_TEXTS = [
 )
 def test_configuration_error_is_one_line_with_file_and_line(validate_conf, text, message):
     status, printed = validate_conf(text)
-    assert status == 1
+    assert status == int(": warning: " not in message)
     assert printed.startswith(message)
     assert printed.count("\n") == 1
 
@@ -239,7 +242,10 @@ def test_missing_configuration_file_is_reported_by_name(run_config_validate, run
     words = "placement-sched: a.conf: No such file or directory\n"
     assert run_main("db", "version", *files) == (1, "", words)
     status, printed, _ = run_config_validate(*files)
-    assert (status, printed) == (1, "a.conf: error: No such file or directory\n")
+    assert (status, printed) == (
+        1,
+        "a.conf: error: No such file or directory\nb.conf: error: No such file or directory\n",
+    )
 
 
 def test_deprecated_option_name_is_a_warning(validate_conf):
@@ -312,9 +318,9 @@ def test_invalid_secret_is_not_printed(validate_conf):
 def test_json_of_config_validate_has_file_and_line_of_each_problem(validate_conf):
     status, printed = validate_conf("[api]\nauth_stratgy = 1\n", "--format", "json")
     (problem,) = json.loads(printed)
-    assert status == 1
+    assert status == 0
     assert problem == {
-        "severity": "error",
+        "severity": "warning",
         "file": "a.conf",
         "line": 2,
         "problem": "there is no option [api] auth_stratgy. Did you mean auth_strategy?",
@@ -369,3 +375,76 @@ def test_invalid_option_value_ends_another_command_with_one_line(validate_conf, 
 )
 def test_old_and_new_name_of_an_option_are_accepted(validate_conf, name):
     assert validate_conf(f"[scheduler]\n{name} = true\n") == (0, VALID_CONFIG_MESSAGE)
+
+
+def test_all_errors_of_a_file_are_reported(validate_conf):
+    status, printed = validate_conf(
+        "[scheduler\nnonsense\n[api]\nauth_strategy = x\n= 3\n[scheduler]\nmax_attempts = many\n"
+    )
+    assert status == 1
+    assert [line.split(": ")[:2] for line in printed.splitlines()] == [
+        [f"a.conf:{number}", "error"] for number in (1, 2, 5, 4, 7)
+    ]
+
+
+def test_errors_of_all_options_with_plugins_are_reported(validate_conf):
+    status, printed = validate_conf(
+        "[scheduler]\ndriver = nodriver\n"
+        "[filter_scheduler]\nenabled_filters = RamFiltr,ComputeFilter,QuantumFilter,CoreFliter\n"
+        "weight_classes = no.Weigher\n"
+    )
+    assert status == 1
+    assert (
+        "error: [filter_scheduler] enabled_filters: unknown filters 'RamFiltr', 'QuantumFilter' "
+        "and 'CoreFliter'. Did you mean 'RamFilter' or 'CoreFilter'?\n"
+    ) in printed
+    assert "error: [filter_scheduler] weight_classes: 'no.Weigher' cannot be imported" in printed
+    assert "error: [scheduler] driver: unknown driver 'nodriver'" in printed
+    assert len(printed.splitlines()) == 3
+
+
+LOUD_LOGGING_FILE = """
+[loggers]
+keys = root
+[handlers]
+keys =
+[formatters]
+keys =
+[logger_root]
+level = LOUD
+handlers =
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("policy.yaml", "- x\n", "[oslo_policy] policy_file"),
+        ("rules/own.yaml", "- x\n", "[oslo_policy] policy_file"),
+        ("logging.ini", LOUD_LOGGING_FILE, "log_config_append: logging.ini: Unknown level: 'LOUD'"),
+        ("logging.ini", "?", "[DEFAULT] log_config_append: logging.ini: File contains no section"),
+    ],
+)
+def test_file_that_prevents_a_start_is_an_error(validate_conf, tmp_path, name, text, problem):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    options = "log_config_append = logging.ini\n" if name == "logging.ini" else ""
+    status, printed = validate_conf(
+        f"[DEFAULT]\n{options}[oslo_policy]\npolicy_file = policy.yaml\npolicy_dirs = rules\n"
+    )
+    assert status == 1
+    assert printed.startswith("error: ")
+    assert problem in printed
+
+
+def test_pool_options_of_nova_are_no_errors(validate_conf):
+    names = "max_pool_size max_overflow pool_timeout connection_debug mysql_sql_mode"
+    lines = "".join(f"{name} = 1\n" for name in names.split())
+    status, printed = validate_conf(f"[api_database]\n{lines}[database]\n{lines}")
+    assert status == 0
+    assert "placement_database" not in printed
+
+
+def test_workers_of_the_api_are_ignored_in_favour_of_the_argument(validate_conf):
+    status, printed = validate_conf("[api]\nworkers = 4\n")
+    assert (status, "--workers of placement-sched serve" in printed) == (0, True)

@@ -11,8 +11,17 @@ from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.middleware import RequestContext
-from placement_sched.config.logs import EscapingFormatter, drop_unhelpful, format_destination, setup
+from placement_sched.config.logs import (
+    EscapingFormatter,
+    check_destination,
+    drop_unhelpful,
+    format_destination,
+    setup,
+)
+from placement_sched.errors import ConfigurationError
 from placement_sched.model.context import RequestIds
+from placement_sched.operations.config_check import log_warnings
+from tests.support.states import read_settings_text
 
 REQUEST_IDS = RequestIds("req-1", "req-2")
 CALLER_HEADERS = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
@@ -198,3 +207,85 @@ def test_services_with_a_common_log_directory_have_files_of_their_own(monkeypatc
 
 def test_start_line_names_no_log_file_without_a_file():
     assert format_destination(build_log_conf({})) == ""
+
+
+#: The file of nova's and placement's old guides: the root logger drops messages.
+OLD_LOGGING_FILE = """\
+[loggers]
+keys = root, nova{more_loggers}
+[handlers]
+keys = stderr, null
+[formatters]
+keys = context
+[logger_root]
+level = WARNING
+handlers = {root_handler}
+[logger_nova]
+level = INFO
+handlers = stderr
+qualname = nova
+[logger_own]
+level = INFO
+handlers = {own_handler}
+qualname = placement_sched
+propagate = {propagate}
+[handler_stderr]
+class = StreamHandler
+args = (sys.stderr,)
+formatter = context
+[handler_null]
+class = logging.NullHandler
+formatter = context
+args = ()
+[formatter_context]
+class = oslo_log.formatters.ContextFormatter
+"""
+
+
+@pytest.mark.parametrize(
+    ("root_handler", "more_loggers", "own_handler", "propagate", "is_silent"),
+    [
+        ("null", "", "stderr", 1, True),
+        ("stderr", "", "null", 1, False),
+        ("", "", "stderr", 1, False),  # Python then writes warnings to stderr
+        ("null", ", own", "stderr", 0, False),
+        ("stderr", ", own", "null", 1, False),
+        ("stderr", ", own", "null", 0, True),
+        ("null", ", own", "null", 1, True),
+    ],
+)
+def test_logging_file_that_silences_the_service_is_a_warning(
+    tmp_path, root_handler, more_loggers, own_handler, propagate, is_silent
+):
+    file = tmp_path / "logging.ini"
+    file.write_text(
+        OLD_LOGGING_FILE.format(
+            root_handler=root_handler,
+            more_loggers=more_loggers,
+            own_handler=own_handler,
+            propagate=propagate,
+        )
+    )
+    warning = check_destination(build_log_conf({"log_config_append": str(file)}))
+    assert (warning is not None) == is_silent
+    if warning is not None:
+        assert f"log_config_append: {file} drops all messages of this service" in warning
+
+
+def test_start_reports_a_logging_file_that_silences_the_service(tmp_path, capsys):
+    file = tmp_path / "logging.ini"
+    values = {"root_handler": "null", "more_loggers": "", "own_handler": "null", "propagate": 1}
+    file.write_text(OLD_LOGGING_FILE.format(**values))
+    log_warnings(read_settings_text(tmp_path, f"[DEFAULT]\nlog_config_append = {file}\n"))
+    assert f"log_config_append: {file} drops all messages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [{"log_file": "no/own.log"}, {"log_dir": "no"}, {"log_file": "."}]
+)
+def test_log_file_that_cannot_be_written_is_an_error(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"log_file or log_dir: .* is not writable"):
+        check_destination(build_log_conf(options))
+    assert check_destination(build_log_conf({"log_file": "own.log"})) is None
+    assert not (tmp_path / "own.log").exists()

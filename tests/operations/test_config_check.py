@@ -120,12 +120,13 @@ def test_server_does_not_start_with_invalid_policies(tmp_path, capsys):
     assert line.startswith(f"placement-sched: {file}:5: [dense]: there is no option ram_wieght")
 
 
-def test_first_error_of_each_policy_is_reported(validate_conf):
+def test_all_wrong_lines_of_each_policy_are_reported(validate_conf):
     status, printed = validate_conf(
-        "[scheduler]\npolicies = one, two\n[one]\nx = 1\ny = 1\n[two]\nz = 1\n"
+        "[scheduler]\npolicies = one, two\n[one]\nx = 1\nhost_subset_size = y\n[two]\nz = 1\n"
     )
     assert status == 1
-    assert [line.split()[0] for line in printed.splitlines()] == ["a.conf:4:", "a.conf:7:"]
+    lines = [line.split()[0] for line in printed.splitlines()]
+    assert lines == ["a.conf:4:", "a.conf:5:", "a.conf:7:"]
 
 
 @pytest.mark.parametrize("listed", ["policies = one, two\n", ""])

@@ -132,6 +132,10 @@ class OptionNames:
             )
         return key
 
+    def check_line(self, line: Assignment, settings: Settings) -> None:
+        """Raise ConfigurationError if the name or the value of a line is wrong."""
+        apply_overrides(settings, {self.resolve_option(line): (line,)})
+
     def has_meaning(self, line: Assignment) -> bool:
         """Return whether a line sets an option that a policy may set."""
         try:
