@@ -2,6 +2,7 @@
 """API policy: oslo.policy rules, their files and cached verdicts."""
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MAX_KEY_CHARACTERS = 2_000
 
 #: Seconds between two checks of the policy files. A check takes 5 % of the time of a short request.
 PAUSE = 0.5
+#: A reference to another rule in the text of a check.
+_REFERENCE = re.compile(r"\brule:([\w:.-]+)")
 #: The only token scope that the rules accept.
 _SCOPE = "project"
 
@@ -222,7 +225,35 @@ def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforc
     for name in sorted(enforcer.file_rules):
         if ":" in name and name not in valid_names:
             LOG.warning("the policy file changes %s, which is not a rule of this service", name)
+    for rule in rules:
+        changed = enforcer.file_rules.get(rule.name)
+        if ":" in rule.name or changed is None or changed.check_str == rule.check_str:
+            continue
+        dependents = _find_dependents(enforcer.rules, rule.name)
+        if any(name.startswith("placement:") for name in dependents):
+            _warn_of_compute_rules(rule.name, dependents)
     return enforcer
+
+
+def _find_dependents(checks: Mapping[str, Any], helper: str) -> set[str]:
+    """Return the names of the rules that refer to a helper rule, also indirectly."""
+    references = {name: set(_REFERENCE.findall(str(check))) for name, check in checks.items()}
+    names = {helper}
+    while further := {name for name in references if references[name] & names} - names:
+        names |= further
+    return names
+
+
+def _warn_of_compute_rules(helper: str, dependents: Iterable[str]) -> None:
+    compute = sorted(name for name in dependents if name.startswith("os_compute_api:"))
+    if compute:
+        LOG.warning(
+            "the policy file changes %s, a helper rule of placement, and with it %s rules of the "
+            "compute API, such as %s: define these rules in the file, too",
+            helper,
+            len(compute),
+            compute[0],
+        )
 
 
 def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:

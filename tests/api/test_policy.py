@@ -340,3 +340,22 @@ def test_noauth2_role_headers_apply_to_the_admin_token(sqlite_app):
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin", "X-Roles": "member"}
     sqlite_app.get("/placement/resource_providers", headers=headers, status=403)
     sqlite_app.get("/placement/resource_providers", headers={**headers, "X-Roles": "admin"})
+
+
+@pytest.mark.parametrize(
+    ("rules", "warns"),
+    [
+        ('"project_reader_api": "role:auditor"\n', True),
+        ('"project_reader_api": "role:reader and project_id:%(project_id)s"\n', False),
+        ('"admin_api": "role:boss"\n', False),
+        ('"context_is_admin": "role:boss"\n', False),
+    ],
+)
+def test_helper_rule_of_placement_that_changes_the_compute_api_is_a_warning(
+    make_configured_app, config_text, rules_file, caplog, rules, warns
+):
+    rules_file.write_text(rules)
+    make_configured_app(config_text)
+    message = "the policy file changes project_reader_api, a helper rule of placement, and with it "
+    assert any(each.startswith(message) for each in caplog.messages) == warns
+    assert any("os_compute_api:flavors" in each for each in caplog.messages) == warns

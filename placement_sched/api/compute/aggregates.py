@@ -45,7 +45,9 @@ _METADATA: Json = {
 }
 _IMAGES: Json = {"type": "array", "minItems": 1, "items": wrap_schema("id", UUID)}
 CREATE = Schemas(wrap_schema("aggregate", build_object_schema(_FIELDS, "name")))
-UPDATE = Schemas(wrap_schema("aggregate", build_object_schema(_FIELDS) | {"minProperties": 1}))
+#: As in nova, a new name may have blanks at its ends, which are removed.
+_CHANGES = {**_FIELDS, "name": {**PRINTABLE_NAME, "format": "printable", "pattern": r"\S"}}
+UPDATE = Schemas(wrap_schema("aggregate", build_object_schema(_CHANGES) | {"minProperties": 1}))
 ADD_HOST = Schemas(wrap_schema("add_host", wrap_schema("host", HOST)))
 REMOVE_HOST = Schemas(wrap_schema("remove_host", wrap_schema("host", HOST)))
 SET_METADATA = Schemas(wrap_schema("set_metadata", wrap_schema("metadata", _METADATA)))
@@ -81,7 +83,9 @@ def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
 @blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
 def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
-    fields, now = call.body["aggregate"], call.read_clock()
+    fields, now = dict(call.body["aggregate"]), call.read_clock()
+    if "name" in fields:
+        fields["name"] = fields["name"].strip()
     return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 

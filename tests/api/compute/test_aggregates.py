@@ -119,7 +119,7 @@ def test_malformed_aggregate_is_400_with_the_path_of_the_error(sqlite_aggregate_
         ({}, "$.aggregate"),
         ({"name": ""}, "$.aggregate.name"),
         ({"name": "a" * 256}, "$.aggregate.name"),
-        ({"name": "a\u3000"}, "$.aggregate.name"),
+        ({"name": "\u3000"}, "$.aggregate.name"),
         ({"name": "a\x7fb"}, "$.aggregate.name"),
         ({"name": 5}, "$.aggregate.name"),
         ({"name": "a", "availability_zone": "z:1"}, "$.aggregate.availability_zone"),
@@ -142,6 +142,18 @@ def test_malformed_aggregate_is_400_with_the_path_of_the_error(sqlite_aggregate_
         sqlite_aggregate_api.app.put(
             f"{AGGREGATES_URL}/1", body, content_type="application/json", status=400
         )
+
+
+def test_blanks_at_the_ends_of_a_new_aggregate_name_are_removed_as_in_nova(sqlite_aggregate_api):
+    number = sqlite_aggregate_api.create_and_get_id("a")
+    path, body = f"{AGGREGATES_URL}/{number}", {"aggregate": {"name": " az 1  "}}
+    assert sqlite_aggregate_api.app.put_json(path, body).json["aggregate"]["name"] == "az 1"
+    for name in (" ", "", "\tb", " \u3000 ", None):
+        sqlite_aggregate_api.app.put_json(path, {"aggregate": {"name": name}}, status=400)
+    # In nova, too, only a change of the name may have the blanks.
+    for name in (" b", "b\u3000"):
+        body = {"aggregate": {"name": name}}
+        sqlite_aggregate_api.app.post_json(AGGREGATES_URL, body, status=400)
 
 
 def test_valid_availability_zone_names_are_accepted(sqlite_aggregate_api):
