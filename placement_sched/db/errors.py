@@ -75,6 +75,22 @@ _FILES = {"58030", 1003, 1004, 1016, 1017, 1023, 1024, 1033, 1034, 1035, 1194, 1
 _UNKNOWN = {1105, 1181, 1835}
 # Missing privileges on databases, tables, columns or globally. 3F000: no usable schema.
 _DENIED = {"42501", "3F000", 1044, 1142, 1143, 1227}
+_DENIED_BY_MYSQL = re.compile(
+    r"(?:(?P<privilege>[A-Z][A-Z ,]*) command|Access) denied (?:to|for) user '(?P<user>[^']*)'@\S+"
+    r" (?:for (?:table|column '[^']*' in table) (?:[`'](?P<owner>[^`']+)[`']\.)?"
+    r"[`'](?P<table>[^`']+)[`']|to database '(?P<database>[^']+)')"
+)
+_DENIED_BY_POSTGRESQL = re.compile(
+    r"(?:permission denied for|(?P<owner>must be owner of)) "
+    r"(?P<kind>table|relation|sequence|schema|database|function) (?P<name>\S+)"
+)
+#: The privileges that this service needs on PostgreSQL, by kind of object.
+_PRIVILEGES = {
+    "table": "SELECT, INSERT, UPDATE, DELETE",
+    "sequence": "USAGE, SELECT",
+    "schema": "USAGE, CREATE",
+    "database": "CONNECT, CREATE",
+}
 _CANNOT_WRITE = "the database cannot write: its disk is full or fails"
 _SENTENCES = (
     (_LOCKED, LOCKED),
@@ -284,7 +300,9 @@ def _describe_error(failure: DBAPIError) -> str | None:
         return LOCKED
     if code in _DENIED:
         reason = _get_driver_message(failure)
-        return f"the database user of the connection lacks a privilege. Grant it: {reason}"
+        grant = build_grant(reason)
+        advice = f". Run as administrator of the database: {grant}" if grant else ""
+        return f"the database user of the connection lacks a privilege: {reason}{advice}"
     if _is_read_only(code):
         return READ_ONLY
     if any(words in text for words in _FULL_WORDS):
@@ -339,6 +357,27 @@ def _get_driver_message(failure: DBAPIError) -> str:
     """Return the first line of the database's message."""
     original = failure.orig
     return str(getattr(original, "args", (original,))[-1]).partition("\n")[0]
+
+
+def build_grant(message: str) -> str:
+    """Return the statement that grants the privilege that a message names, or "".
+
+    ``USER`` stands for the user of the connection, which PostgreSQL does not name.
+    """
+    if match := _DENIED_BY_MYSQL.search(message):
+        names = (match["owner"] or match["database"], match["table"])
+        quoted = [f"`{name}`" for name in names if name]
+        place = ".".join(quoted if match["table"] else [*quoted, "*"])
+        privilege = match["privilege"] or "ALL PRIVILEGES"
+        return f"GRANT {privilege} ON {place} TO '{match['user']}'@'%'"
+    if "no schema" in message:
+        return "GRANT USAGE, CREATE ON SCHEMA public TO USER"
+    if match := _DENIED_BY_POSTGRESQL.search(message):
+        kind, name = match["kind"], match["name"]
+        if match["owner"]:
+            return f"ALTER {'TABLE' if kind == 'relation' else kind.upper()} {name} OWNER TO USER"
+        return f"GRANT {_PRIVILEGES.get(kind, 'ALL')} ON {kind.upper()} {name} TO USER"
+    return ""
 
 
 def _is_read_only(code: object) -> bool:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from placement_sched.db import sql
-from placement_sched.db.errors import get_error_code
+from placement_sched.db.errors import build_grant, get_error_code
 from placement_sched.model.names import shorten_names
 
 LOG = log.getLogger(__name__)
@@ -177,9 +177,10 @@ def make_triggers(connection: Connection) -> None:
                 _drop(connection, trigger)
     LOG.warning(
         "[placement] providers_in_memory has no effect: the database user may not create the "
-        "triggers that log changes: %s. %s and run placement-sched db sync again, or set the "
+        "triggers that log changes: %s. %s%s and run placement-sched db sync again, or set the "
         "option to false",
         rejection,
+        f"Run {grant}. " if (grant := build_grant(str(rejection))) else "",
         _INSTRUCTIONS.get(connection.dialect.name, _MARIADB_INSTRUCTIONS),
     )
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A missing privilege of the database user is named in the error."""
 
+import re
 from uuid import uuid4
 
 import psycopg
@@ -8,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, select, text
 from sqlalchemy.exc import ProgrammingError
 
-from placement_sched.db.errors import translate_errors
+from placement_sched.db.errors import build_grant, translate_errors
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -55,11 +56,16 @@ def test_missing_database_privilege_is_503_with_the_reason(
     settings = make_settings(execute_as_administrator(CREATE_USER_STATEMENTS[kind]))
     words = f"lacks a privilege.*{PRIVILEGE_ERRORS[kind]}"
     database = Database(settings)
-    with pytest.raises(Unavailable, match=words), database.read() as connection:
+    with pytest.raises(Unavailable, match=words) as error, database.read() as connection:
         connection.execute(select(resource_providers.c.id))
     database.dispose()
     answer = make_app(settings).get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
+    grant = error.value.detail.partition(". Run as administrator of the database: ")[2]
+    execute_as_administrator([re.sub(r"\bUSER$", "{user}", grant)])
+    with database.read() as connection:
+        connection.execute(select(resource_providers.c.id))
+    database.dispose()
     execute_as_administrator(DROP_USER_STATEMENTS[kind])
 
 
@@ -68,3 +74,30 @@ def test_postgresql_schema_without_usage_right_is_a_missing_privilege():
     cause = psycopg.errors.InvalidSchemaName("no schema has been selected to create in")
     with pytest.raises(Unavailable, match=r"lacks a privilege.*no schema"), translate_errors():
         raise ProgrammingError("CREATE TABLE a ()", {}, cause)
+
+
+@pytest.mark.parametrize(
+    ("message", "grant"),
+    [
+        (
+            "INSERT, UPDATE command denied to user 'ps'@'10.0.0.7' for table `placement`.`leases`",
+            "GRANT INSERT, UPDATE ON `placement`.`leases` TO 'ps'@'%'",
+        ),
+        ("TRIGGER command denied to user 'p'@'h' for table 't'", "GRANT TRIGGER ON `t` TO 'p'@'%'"),
+        (
+            "Access denied for user 'ps'@'%' to database 'placement'",
+            "GRANT ALL PRIVILEGES ON `placement`.* TO 'ps'@'%'",
+        ),
+        (
+            "SELECT command denied to user 'ps'@'h' for column 'id' in table 'traits'",
+            "GRANT SELECT ON `traits` TO 'ps'@'%'",
+        ),
+        ("permission denied for schema public", "GRANT USAGE, CREATE ON SCHEMA public TO USER"),
+        ("permission denied for sequence a_id", "GRANT USAGE, SELECT ON SEQUENCE a_id TO USER"),
+        ("must be owner of table traits", "ALTER TABLE traits OWNER TO USER"),
+        ("no schema has been selected", "GRANT USAGE, CREATE ON SCHEMA public TO USER"),
+        ("Access denied; you need (at least one of) the SUPER privilege(s)", ""),
+    ],
+)
+def test_missing_privilege_is_named_with_the_statement_that_grants_it(message, grant):
+    assert build_grant(message) == grant
