@@ -18,7 +18,7 @@ from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations.reports import build_defaults
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults, read_report
-from placement_sched.store.compute import compute_nodes
+from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.compute.compute_nodes import RecordedNode
 
 _NOUN = "compute nodes"
@@ -189,7 +189,7 @@ class NodeSync:
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
             reason = self._cells.find_ignore_reason(cell, row.host)
-            if title := self._find_owning_cell(cell, old.get(row.uuid)):
+            if title := self._find_owning_cell(cell, old.get(row.uuid), row.host or ""):
                 reason = reason or f"{title} has a node of the same uuid"
             if reason:
                 totals.unread.add(row.uuid)
@@ -219,17 +219,30 @@ class NodeSync:
                 nodes.append(node.node)
         return living, nodes
 
-    def _find_owning_cell(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
+    def _find_owning_cell(
+        self, cell: FollowedCell, recorded: RecordedNode | None, host: str
+    ) -> str | None:
         """Return the title of another cell that owns the recorded node, or None.
 
-        The recorded cell of a node owns it until this cell deletes the node, unless nova maps the
-        host to a different cell.
+        The recorded cell of a node owns it until this cell deletes the node, nova maps the host to
+        a different cell, or only the service of ``host`` in this cell is up. nova's ComputeFilter
+        then rejects the node of the other cell.
         """
         if recorded is None or recorded.cell_uuid is None or recorded.cell_uuid == cell.uuid:
             return None
         mapped = self._cells.mapped_hosts.get(recorded.host, recorded.cell_uuid)
+        if mapped != recorded.cell_uuid or self._is_only_up(host, recorded.host):
+            return None
         titles = {peer.uuid: peer.title for peer in self._cells.every}
-        return titles.get(recorded.cell_uuid) if mapped == recorded.cell_uuid else None
+        return titles.get(recorded.cell_uuid)
+
+    def _is_only_up(self, host: str, other: str) -> bool:
+        """Return whether the service of ``host`` is up, and the service of the other is not."""
+        now, down_time = self._cells.clock(), self._cells.settings.DEFAULT.service_down_time
+        with self._database.read() as connection:
+            by_host = services.map_by_host(connection, {host, other})
+        states = [name in by_host and by_host[name].is_up(now, down_time) for name in (host, other)]
+        return states == [True, False]
 
     def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals

@@ -152,6 +152,23 @@ def test_node_uuid_of_two_hosts_belongs_to_the_recorded_host_until_deleted(
     assert read_node_uuids() == {"cn1": uuid}
 
 
+def test_node_uuid_of_two_mapped_hosts_belongs_to_the_host_that_is_up(
+    make_follower, two_cell_cloud, read_node_uuids
+):
+    uuid = two_cell_cloud.add_host("cn2", "two")
+    follower = make_follower(two_cell_cloud)
+    follower.sync_all()
+    two_cell_cloud.add_host("cn1", "one", uuid=uuid)
+    for up, down in (("cn1", "cn2"), ("cn2", "cn1")):
+        for host, age in ((up, 0), (down, 9000)):
+            cell = two_cell_cloud.cells[{"cn1": "one", "cn2": "two"}[host]]
+            cell.change("services", {"host": host}, last_seen_up=seconds_ago(age))
+        for _ in range(2):
+            follower.sync_all()
+            assert read_node_uuids() == {up: uuid}
+        assert follower.compare().differing == 0
+
+
 def test_node_that_moves_to_another_cell_is_updated(make_follower, two_cell_cloud, read_node_uuids):
     uuid = two_cell_cloud.add_host("cn1", "two")
     follower = make_follower(two_cell_cloud)
