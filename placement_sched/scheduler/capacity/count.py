@@ -301,12 +301,14 @@ class CapacityCount:
 
     ``inexact_reasons`` are the reasons why the number is not exact. If nodes share providers so
     that the order of placements matters, ``recount`` counts again on some of the nodes alone.
+    ``cut_by`` is the option that cut the search, if all candidates would be too many to combine.
     """
 
     run: SchedulingRun
     counters: Sequence[HostCounter] = ()
     inexact_reasons: Sequence[str] = ()
     recount: Recount | None = None
+    cut_by: str | None = None
 
 
 def count_capacity(
@@ -334,11 +336,14 @@ def count_capacity(
         request = replace(request, spec=replace(request.spec, instance_uuids=(str(uuid4()),)))
     seed = DecisionSeed.draw(scheduler.random)
     inexact_reasons: list[str] = []
+    cut_by = None
     try:
         run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=cloud)
     except TooComplex:
         run = scheduler.prepare_run(connection, request, seed, cloud=cloud)
         inexact_reasons.append(_TOO_COMPLEX)
+        if run.searches.query:
+            cut_by = find_limiting_option(run.searches.query.limit, request.settings)
     if run.filtered_request.rejection:
         return CapacityCount(run, inexact_reasons=inexact_reasons)
 
@@ -351,7 +356,9 @@ def count_capacity(
     _drop_hidden_hosts(run, counters, inexact_reasons)
     if deadline.passed:
         inexact_reasons.append(OUT_OF_TIME.format(seconds=seconds))
-    return CapacityCount(run, counters, inexact_reasons, None if can_pool else recount)
+    # A search for all candidates would be too complex again.
+    can_recount = not can_pool and cut_by is None
+    return CapacityCount(run, counters, inexact_reasons, recount if can_recount else None, cut_by)
 
 
 def count_hosts(

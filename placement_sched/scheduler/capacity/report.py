@@ -56,7 +56,8 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
     """Build the capacity report of a counted request."""
     run, counts = result.run, list[HostCount](result.counters)
     if not run.filtered_request.rejection:
-        counts += _list_without_candidates(cloud.connection, run, {count.uuid for count in counts})
+        uuids = {count.uuid for count in counts}
+        counts += _list_without_candidates(cloud.connection, run, uuids, result.cut_by)
     rejection, chosen = run.filtered_request.rejection, run.request.chosen
     part = _summarize(counts)
     answer = {
@@ -155,12 +156,16 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
 
 
 def _list_without_candidates(
-    connection: Connection, run: SchedulingRun, counted: Collection[str | None]
+    connection: Connection,
+    run: SchedulingRun,
+    counted: Collection[str | None],
+    cut_by: str | None = None,
 ) -> list[HostCount]:
     """List the nodes without candidates, with the step that rejects each.
 
     A node that lacks a resource also has its free amounts. ``counted`` are the uuids of the nodes
-    with candidates, which are left out.
+    with candidates, which are left out. If the option ``cut_by`` has cut the search, the nodes that
+    no step rejects are beyond its limit.
     """
     search_result = run.searches.main
     if search_result is None:
@@ -174,6 +179,11 @@ def _list_without_candidates(
         for uuid in uuids:
             if uuid in names and uuid not in counted:
                 counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, limit_reason=limit_reason)
+    if cut_by is not None:
+        limit_reason = LimitReason("limit", cut_by)
+        for uuid, (host, _) in names.items():
+            if uuid not in counted and uuid not in counts:
+                counts[uuid] = HostCount(host=host, uuid=uuid, limit_reason=limit_reason)
     short = {uuid: count for uuid, count in counts.items() if count.limit_reason.is_resource}
     for uuid, free in _sum_free_amounts(run, short).items():
         short[uuid].free = free

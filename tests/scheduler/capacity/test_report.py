@@ -107,6 +107,18 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
         assert len(fill_cloud(app)) == 2
 
 
+def test_hosts_beyond_the_limit_of_a_too_complex_search_are_accounted_for(sqlite_url, make_app):
+    budget = {"placement__allocation_candidates_budget": 40}
+    app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2, **budget))
+    app.post_json(NODES_PATH, [make_report(f"cn{number}") for number in range(6)])
+    specs = {"resources1:VCPU": "1", "resources2:VCPU": "1", "group_policy": "none"}
+    answer = read_capacity(app, query={"per": "host"}, flavor=make_flavor(extra_specs=specs))
+    assert "only the candidates that one request sees" in answer["inexact_because"][0]
+    limit = {"reason": "limit", "detail": "[scheduler] max_placement_results", "hosts": 4}
+    assert answer["limited_by"] == [limit, {"reason": "VCPU", "hosts": 2}]
+    assert [part["name"] for part in answer["per"]] == [f"cn{number}" for number in range(6)]
+
+
 @pytest.mark.parametrize(
     ("options", "extra_specs"),
     [
