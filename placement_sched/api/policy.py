@@ -236,7 +236,7 @@ def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforc
 
 
 def _find_dependents(checks: Mapping[str, Any], helper: str) -> set[str]:
-    """Return the names of the rules that refer to a helper rule, also indirectly."""
+    """Return the rules that refer to a helper rule, also indirectly."""
     references = {name: set(_REFERENCE.findall(str(check))) for name, check in checks.items()}
     names = {helper}
     while further := {name for name in references if references[name] & names} - names:

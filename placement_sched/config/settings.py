@@ -215,7 +215,7 @@ class _ClampedInteger(types.Integer):
 
 
 class ClampedIntOpt(cfg.IntOpt):
-    """An integer option that accepts every value that nova or placement accepts.
+    """An integer option with the accepted range of nova or placement.
 
     A value below ``lowest`` or above ``highest`` has the meaning of this limit. ``min`` is the
     minimum in nova or placement, whose options have no maximum.

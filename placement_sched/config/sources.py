@@ -151,7 +151,7 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
 def _parse_file(
     file: str, number: int, lines: Sequence[str], sections: dict[str, list[Assignment]]
 ) -> iniparser.ParseError | None:
-    """Add the assignments of a file to ``sections``, or return its first error."""
+    """Add the assignments of a file, or return its first error."""
     own: dict[str, list[Assignment]] = {}
     try:
         _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value

@@ -360,9 +360,10 @@ def _get_driver_message(failure: DBAPIError) -> str:
 
 
 def build_grant(message: str) -> str:
-    """Return the statement that grants the privilege that a message names, or "".
+    """Return the statement that grants a missing privilege, or "".
 
-    ``USER`` stands for the user of the connection, which PostgreSQL does not name.
+    ``message`` is the first line of the error of the database. ``USER`` stands for the user
+    of the connection, which PostgreSQL does not name.
     """
     if match := _DENIED_BY_MYSQL.search(message):
         names = (match["owner"] or match["database"], match["table"])

@@ -21,6 +21,7 @@ from placement_sched.config.settings import AliasedBoolOpt, Conf, Settings, list
 from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion
@@ -28,12 +29,7 @@ from placement_sched.notifications import create_announcer
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import find_class_errors, get_plugins
-from placement_sched.scheduler.policies.registry import (
-    DEFAULT_POLICY,
-    OptionNames,
-    get_policies,
-    read_pci_aliases,
-)
+from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
 
 LOG = logging.getLogger(__name__)
@@ -247,7 +243,7 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    """Describe an option that the service does not read, and therefore starts with."""
+    """Describe an option that the service does not read."""
     problem = partial(Problem, line.place, fatal=False, group=line.group)
     unused = WITHOUT_MEANING.get((line.group, line.dest))
     if unused is not None:
@@ -359,7 +355,7 @@ def check_policies(settings: Settings) -> list[Problem]:
     if fault := _find_fault(OptionNames, settings):
         return [_build_problem(fault)]
     policies, option_names = get_policies(settings), OptionNames(settings)
-    problems = []
+    problems: list[Problem] = []
     for name in dict.fromkeys(policies.names) if policies.named else ():
         lines = () if name == DEFAULT_POLICY else settings.sections.get(name, ())
         faults = [

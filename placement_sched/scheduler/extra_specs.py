@@ -222,7 +222,7 @@ def list_plain_names() -> list[str]:
 
 @cache
 def list_namespaces() -> frozenset[str]:
-    """Return the namespaces of the extra specs, without the suffixes of groups."""
+    """Return the namespaces of extra specs, without group suffixes."""
     return frozenset(
         re.split("[:{]", each.name)[0] for each in list_validators() if ":" in each.name
     )

@@ -76,14 +76,14 @@ def test_every_option_of_openstack_placement_is_supported_or_ignored():
 
 
 def list_peer_options(namespaces: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the options of the peer by group, as oslo-config-generator describes them."""
+    """Return the options of the peer by group, with type and range."""
     arguments = [word for name in namespaces for word in ("--namespace", name)]
     printed = run_peer_program("oslo-config-generator", *arguments, "--format", "json")
     return {name: group["opts"] for name, group in json.loads(printed)["options"].items()}
 
 
 def find_limit(option: dict[str, Any], limit: str) -> object:
-    """Return the least ("min") or greatest ("max") value of an option, or None for a text."""
+    """Return the least or greatest value of an option, None for a text."""
     if option["choices"]:
         return option["choices"][0 if limit == "min" else -1][0]
     if option["type"] in {"integer value", "floating point value"}:
@@ -93,7 +93,7 @@ def find_limit(option: dict[str, Any], limit: str) -> object:
 
 
 def write_limits(options: dict[str, list[dict[str, Any]]], limit: str) -> str:
-    """Return a file that sets numbers, choices and booleans to a limit of their range."""
+    """Return a file with numbers, choices and booleans at a limit."""
     lines = []
     for group, members in options.items():
         lines.append(f"[{group}]")

@@ -237,7 +237,7 @@ class NodeSync:
         return titles.get(recorded.cell_uuid)
 
     def _is_only_up(self, host: str, other: str) -> bool:
-        """Return whether the service of ``host`` is up, and the service of the other is not."""
+        """Return whether only the service of ``host`` is up."""
         now, down_time = self._cells.clock(), self._cells.settings.DEFAULT.service_down_time
         with self._database.read() as connection:
             by_host = services.map_by_host(connection, {host, other})

@@ -263,8 +263,8 @@ def test_pci_alias_in_placement_may_have_a_resource_class_without_ids():
     ],
 )
 def test_invalid_pci_alias_fails_only_requests_that_use_it(specs, in_placement, why):
-    other = {"name": "other", **PCI_IDS}
-    aliases = read_pci_aliases(*specs, other, in_placement=in_placement)
+    valid_spec = {"name": "other", **PCI_IDS}
+    aliases = read_pci_aliases(*specs, valid_spec, in_placement=in_placement)
     (problem,) = list_alias_problems(aliases)
     assert re.search(rf"^\[pci\] alias .*{why}", problem)
     read_pci_requests("other:1", aliases=aliases)
