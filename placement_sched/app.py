@@ -5,7 +5,7 @@ import ctypes
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from random import Random, SystemRandom
 from typing import TypeVar
@@ -137,15 +137,16 @@ def make_services(
         ready=preparation,
         run_periodic_tasks=preparation.run_refresh,
     )
-    if settings.filter_scheduler.nova_shim:
-        set_placement(_make_placement_getter(services))
+    provide_placement(scheduler)
     return services
 
 
-def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
-    """Return a function for trusted GET requests of plugins to placement."""
-    settings = services.settings.with_overrides({"api.auth_strategy": "noauth2"})
-    application = cache(lambda: create_placement_app(replace(services, settings=settings)))
+def provide_placement(scheduler: Scheduler) -> None:
+    """Let plugins of nova read the Placement API of a scheduler's database."""
+    if not scheduler.settings.filter_scheduler.nova_shim:
+        return
+    settings = scheduler.settings.with_overrides({"api.auth_strategy": "noauth2"})
+    application = cache(lambda: create_placement_app(_make_inner_services(scheduler, settings)))
 
     def get(path: str, microversion: str) -> tuple[int, bytes]:
         version = f"placement {microversion}"
@@ -155,7 +156,21 @@ def _make_placement_getter(services: Services) -> Callable[[str, str], tuple[int
         return int(status.split()[0]), b"".join(body)
 
     # In a separate context, because the statistics belong to the request that is scheduled.
-    return lambda path, microversion: copy_context().run(get, path, microversion)
+    set_placement(lambda path, microversion: copy_context().run(get, path, microversion))
+
+
+def _make_inner_services(scheduler: Scheduler, settings: Settings) -> Services:
+    return Services(
+        settings=settings,
+        database=scheduler.database,
+        policy=Policy(settings, RULES),
+        metrics=Metrics(),
+        clock=scheduler.clock,
+        random=Random(),  # noqa: S311 - draws samples, no secrets
+        scheduler=scheduler,
+        ready=lambda: None,  # the scheduler has prepared the database
+        run_periodic_tasks=lambda: None,
+    )
 
 
 def _list_periodic_tasks(
@@ -198,7 +213,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)
-    for finding in check_enabled(settings):
+    for finding in check_enabled(settings, provide_placement):
         LOG.warning("plugin: %s", finding)
 
 

@@ -12,6 +12,7 @@ from oslo_config import cfg, generator
 from placement_sched.api import auth
 from placement_sched.api.policy import check_files
 from placement_sched.api.policy_rules import RULES
+from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import hide_password
 from placement_sched.cli.output import print_result, show_waiting
@@ -104,7 +105,7 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     warnings = config_check.list_warnings(settings)
     problems += [Problem(None, warning, fatal=False) for warning in warnings]
     if not any(problem.fatal for problem in problems):
-        findings = check_enabled(settings)
+        findings = check_enabled(settings, provide_placement)
         problems += [Problem(None, str(finding), fatal=False) for finding in findings]
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)

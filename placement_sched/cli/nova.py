@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import IntEnum
 from functools import partial
 
+from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_files, add_format, add_group
 from placement_sched.cli.database import (
     check_database_adopted,
@@ -309,7 +310,8 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     check_database_adopted(settings)
     logs.setup(CONF, "placement-sched-nova-shadow")
     logs.log_stacks_on_signal()
-    service.serve(settings, transport, partial(_announce_shadow, settings, transport))
+    announce = partial(_announce_shadow, settings, transport)
+    service.serve(settings, transport, announce, provide_placement)
     return 0
 
 

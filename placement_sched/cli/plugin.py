@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from pathlib import Path
 
+from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
 from placement_sched.cli.output import Column, Output, print_output, print_result
 from placement_sched.errors import ConfigurationError
@@ -60,7 +61,7 @@ def run_check(arguments: argparse.Namespace) -> int:
             checked += failures
         findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)
-    findings |= dict.fromkeys(try_classes(kinds, settings))
+    findings |= dict.fromkeys(try_classes(kinds, settings, provide_placement))
     documents = [
         {name: getattr(finding, name) for name in ("file", "line", "subject", "state", "problem")}
         for finding in findings

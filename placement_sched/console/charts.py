@@ -14,6 +14,7 @@ from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
     GroupedReason,
+    format_missing_names,
     format_node,
     group_reasons,
     iterate_stages,
@@ -53,6 +54,8 @@ class StagePicture:
     nodes: tuple[str, ...]
     #: Index among the stages that reject hosts.
     marker_index: int
+    #: A warning about the filter, or "".
+    warning: str = ""
 
     @property
     def colour(self) -> int:
@@ -115,6 +118,7 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
                     (format_node(row["host"], row["node"]), row["reason"]) for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
+                warning=format_missing_names(stage),
                 marker_index=sum(picture.removed > 0 for picture in pictures),
             )
         )

@@ -258,12 +258,17 @@ class CandidatesReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
-    """A host filter, with the numbers of hosts before and after it."""
+    """A host filter, with the numbers of hosts before and after it.
+
+    ``missing`` are the names of nova that it has read although this service lacks them. It may have
+    hidden the error, so its result may differ from nova's.
+    """
 
     name: str
     before: int
     after: int
     rejected: tuple[Rejected, ...] = ()
+    missing: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -275,13 +280,17 @@ class FilterReport:
         return f"{self.name} rejected {_format_remaining_count(self.before)}"
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the report as an entry of ``filters``."""
-        return {
+        """Return the report as an entry of ``filters``.
+
+        ``missing_names`` is present only if the filter has read names that are missing.
+        """
+        entry: Json = {
             "name": self.name,
             "before": self.before,
             "after": self.after,
             "rejected": _build_rejected_json(self.rejected, view),
         }
+        return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +299,12 @@ class WeigherReport:
 
     name: str
     multiplier: float
+    missing: tuple[str, ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the report as an entry of ``weighers``, as for filters."""
+        entry: Json = {"name": self.name, "multiplier": self.multiplier}
+        return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 
 _NOT_REPORTED = (
@@ -571,7 +586,7 @@ class Funnel:
             REQUEST_FILTERS: [report.as_json() for report in self.request_filters],
             CANDIDATES: self.allocation_candidates.as_json(view),
             FILTERS: [report.as_json(view) for report in self.filters],
-            "weighers": [asdict(report) for report in self.weighers],
+            "weighers": [report.as_json() for report in self.weighers],
             "host_states": None if age is None else {"age_s": round(age, 3)},
             "room": self.room and asdict(self.room),
             "obstacle": obstacle and asdict(obstacle),

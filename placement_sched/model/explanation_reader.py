@@ -71,6 +71,12 @@ def iterate_stages(funnel: Json) -> Iterator[tuple[str, Json]]:
         yield report["name"], report
 
 
+def format_missing_names(report: Json) -> str:
+    """Return a warning about the missing names that a plugin has read, or ""."""
+    names = report.get("missing_names", ())
+    return f"may differ from nova: it reads {', '.join(names)}, missing here" if names else ""
+
+
 def _format_step_label(step: Json) -> str:
     text = f"{step['constraint']} {step['detail']}".strip()
     return f"{text} by {step['option']}" if step.get("option") else text

@@ -5,7 +5,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -28,6 +28,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.nova_shim.finder import NovaName, is_installed, list_names
 from placement_sched.scheduler.plugin import (
+    collect_missing,
     format_advice,
     get_class_path,
     has_overrides,
@@ -335,23 +336,41 @@ def find_source(kind: type) -> str:
         return kind.__module__
 
 
-def try_classes(kinds: Iterable[type], settings: Settings) -> list[Finding]:
+def try_classes(
+    kinds: Iterable[type],
+    settings: Settings,
+    provide_placement: Callable[[Scheduler], None] = lambda _scheduler: None,
+) -> list[Finding]:
     """Run each class on requests in a sample cloud, and list the findings.
 
-    The cloud has four hosts and is in a temporary database.
+    The cloud has four hosts and is in a temporary database. ``provide_placement`` lets the classes
+    read the Placement API of this database.
     """
     kinds = list(kinds)
     if not kinds:
         return []
     try:
         with _open_sample_cloud(settings) as scheduler:
-            return [_try(scheduler, kind) for kind in kinds]
+            provide_placement(scheduler)
+            return [finding for kind in kinds for finding in _try(scheduler, kind)]
     except (Error, OSError) as failure:  # for example a full disk
         problem = f"the temporary database of the dry run failed: {format_one_line(failure)}"
         return [Finding(find_source(kinds[0]), 0, "dry run", "not done", problem)]
 
 
-def _try(scheduler: Scheduler, kind: type) -> Finding:
+def _try(scheduler: Scheduler, kind: type) -> list[Finding]:
+    with collect_missing() as reads:
+        result = _run_requests(scheduler, kind)
+    problem = "{} The plugin hides the error, so its results may differ from nova's"
+    hidden = [
+        Finding(each.file, each.line, each.name, "missing", problem.format(f"{each.problem}."))
+        for each in reads
+    ]
+    # The result of a class that fails has the reason.
+    return [result] if result.problem else [*hidden, result]
+
+
+def _run_requests(scheduler: Scheduler, kind: type) -> Finding:
     path, file = get_class_path(kind), find_source(kind)
     values: dict[str, Any] = {}
     filters = [path]
@@ -396,10 +415,15 @@ def _write_cloud(connection: Connection, settings: Settings) -> None:
     instances.record(connection, records, now, with_metadata=True)
 
 
-def check_enabled(settings: Settings) -> Sequence[Finding]:
-    """List the problems of the enabled third-party plugins."""
+def check_enabled(
+    settings: Settings, provide_placement: Callable[[Scheduler], None]
+) -> Sequence[Finding]:
+    """List the problems of the enabled third-party plugins.
+
+    ``provide_placement`` is passed to :func:`try_classes`.
+    """
     kinds = list_third_party_classes(settings)
     files = dict.fromkeys(find_source(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]
-    findings += [*find_missing_methods(kinds), *try_classes(kinds, settings)]
+    findings += [*find_missing_methods(kinds), *try_classes(kinds, settings, provide_placement)]
     return [finding for finding in findings if finding.problem]

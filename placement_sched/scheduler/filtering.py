@@ -58,14 +58,16 @@ def run_filters(
     for plugin in filters:
         if not passed:
             break
-        with PluginCall(plugin):
+        with PluginCall(plugin) as call:
             if not plugin.run_filter_for_index(index):
                 continue
             verdicts = get_filter(plugin).verdicts(passed, spec)
             passed, report = _split_by_verdict(
                 type(plugin).__name__, passed, verdicts, already_passed
             )
-        reports.append(report)
+        reports.append(
+            replace(report, missing=call.missing_names) if call.missing_names else report
+        )
     return FilterRun(passed, tuple(reports))
 
 

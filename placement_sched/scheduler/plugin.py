@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import cache
+from inspect import currentframe
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType, TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log
@@ -30,8 +31,71 @@ PluginClass = TypeVar("PluginClass")
 #: The group of an option, and the option.
 GroupedOption = tuple[str, cfg.Opt]
 
+_PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path("stdlib"))
 #: Whether the caller continues after a failure of a plugin.
 _TOLERANT: ContextVar[bool] = ContextVar("failures of plugins are tolerated", default=False)
+
+
+class MissingName(NamedTuple):
+    """A name of nova that a plugin reads and this service lacks.
+
+    The plugin may hide the error of the read, and then decides without the value. So each read is
+    logged once, and collected for explanations and ``plugin check``.
+    """
+
+    file: str
+    line: int
+    name: str
+    problem: str
+
+
+#: The names that the current calls of plugins have read, a mapping for each call.
+_READS: ContextVar[tuple[dict[MissingName, None], ...]] = ContextVar("missing names", default=())
+_LOGGED: set[MissingName] = set()
+#: Functions of this package between the code that reads a name and :func:`record_missing`.
+_READING = frozenset(
+    ("__getattr__", "get_missing", "find_spec", "record_missing", "_find_reader")
+) | {"build_missing_error", "build_missing_import_error"}
+
+
+def record_missing(name: str, problem: str) -> None:
+    """Record that a plugin reads a missing name.
+
+    Reads by this package itself, such as the checks of a plugin's source, are not recorded.
+    """
+    place = _find_reader()
+    if place is None or name.rpartition(".")[2].startswith("__"):
+        return
+    missing = MissingName(*place, name, problem)
+    for reads in _READS.get():
+        reads[missing] = None
+    if missing not in _LOGGED:
+        _LOGGED.add(missing)
+        LOG.warning("%s:%d: %s", missing.file, missing.line, problem)
+
+
+def _find_reader() -> tuple[str, int] | None:
+    """Return file and line of the code that reads a name, None for our own."""
+    frame = currentframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_own = file.startswith(f"{_PACKAGE}/")
+        is_import = file.startswith("<") or "/importlib/" in file
+        if not is_import and not (is_own and frame.f_code.co_name in _READING):
+            return None if is_own else (file, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+@contextmanager
+def collect_missing() -> Iterator[dict[MissingName, None]]:
+    """Yield a mapping whose keys will be the missing names that plugins read."""
+    reads: dict[MissingName, None] = {}
+    token = _READS.set((*_READS.get(), reads))
+    try:
+        yield reads
+    finally:
+        _READS.reset(token)
 
 
 class SchedulerPlugin:
@@ -49,6 +113,8 @@ class SchedulerPlugin:
 
     _settings: Settings | None = None
     _clock: Clock = staticmethod(utcnow)
+    #: The names of nova that ``__init__`` has read although they are missing.
+    _missing_names: Iterable[MissingName] = ()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -63,8 +129,9 @@ class SchedulerPlugin:
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
         plugin._clock = clock  # noqa: SLF001 - as above
-        with in_effect(settings):
+        with in_effect(settings), collect_missing() as reads:
             plugin.__init__()  # type: ignore[misc]
+        plugin._missing_names = reads  # noqa: SLF001 - as above
         return plugin
 
     @property
@@ -118,12 +185,24 @@ class PluginCall(in_effect):
     traceback is logged at level error, or at level debug within :func:`tolerate_failures`.
     """
 
-    __slots__ = ("_plugin_class",)
+    __slots__ = ("_plugin_class", "_reads", "_reads_token")
 
     def __init__(self, plugin: SchedulerPlugin) -> None:
         """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
         self._plugin_class = type(plugin)
+        self._reads: dict[MissingName, None] = dict.fromkeys(plugin._missing_names)  # noqa: SLF001 - of this module
+
+    def __enter__(self) -> Self:
+        """Collect the missing names that the plugin reads."""
+        super().__enter__()
+        self._reads_token = _READS.set((*_READS.get(), self._reads))
+        return self
+
+    @property
+    def missing_names(self) -> tuple[str, ...]:
+        """Return the names that the plugin has read and the shim lacks."""
+        return tuple(dict.fromkeys(each.name for each in self._reads)) if self._reads else ()
 
     def __exit__(
         self,
@@ -132,6 +211,7 @@ class PluginCall(in_effect):
         traceback: TracebackType | None,
     ) -> None:
         """Raise :class:`PluginFailed` if the plugin's code has raised an error."""
+        _READS.reset(self._reads_token)
         super().__exit__(kind, failure, traceback)
         if failure is None or isinstance(failure, errors.Error):
             return
@@ -180,7 +260,6 @@ def _is_library(file: Path) -> bool:
 
 #: The documentation of the interface.
 _PAGE = 'see "Bring your filters" in the guide'
-_PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path("stdlib"))
 
 
 @contextmanager

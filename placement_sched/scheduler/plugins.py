@@ -47,6 +47,7 @@ from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.finder import list_names
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.missing import PAGE
 from placement_sched.scheduler.plugin import (
     GroupedOption,
     SchedulerPlugin,
@@ -166,7 +167,7 @@ def _describe_imports(file: str | None) -> str:
     return "".join(f"; {hint}" for hint in dict.fromkeys([*hints, _USE_SHIM] if hints else ()))
 
 
-_USE_SHIM = f"or set [filter_scheduler] nova_shim = true (see {finder.PAGE})"
+_USE_SHIM = f"or set [filter_scheduler] nova_shim = true (see {PAGE})"
 
 
 def _is_nova(module: str) -> bool:

@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.app import provide_placement
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations import plugin_check
 from placement_sched.operations.plugin_check import (
@@ -182,9 +183,9 @@ def test_plugin_check_without_arguments_checks_enabled_plugins(write_filter):
     path = "acme_enabled.CheckedFilter"
     options = {"available_filters": [path], "enabled_filters": ["CheckedFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    (finding,) = plugin_check.check_enabled(build_settings(**names))
+    (finding,) = plugin_check.check_enabled(build_settings(**names), provide_placement)
     assert "has no attribute 'none'" in finding.problem
-    assert plugin_check.check_enabled(build_settings()) == []
+    assert plugin_check.check_enabled(build_settings(), provide_placement) == []
 
 
 def test_missing_temporary_folder_during_a_plugin_check_is_a_finding(
@@ -215,3 +216,14 @@ def test_method_that_a_plugin_assigns_to_itself_is_no_problem(write_filter):
     )
     file = write_filter("acme_assigned", "self.passes(1)", text)
     assert find_missing_methods(load_classes(file)) == []
+
+
+def test_dry_run_of_a_plugin_reads_the_placement_api(write_filter):
+    text = "from placement_sched.scheduler.nova_shim import report_client\n" + FILTER_MODULE_TEXT
+    path = "'/resource_providers/' + host_state.uuid"
+    name = f"report_client.report_client_singleton().get({path}).json()['name']"
+    kinds = load_classes(write_filter("acme_get", f"{name} == host_state.host", text))
+    (finding,) = try_classes(
+        kinds, build_settings(filter_scheduler__nova_shim=True), provide_placement
+    )
+    assert finding.state == "runs"

@@ -98,13 +98,17 @@ _SEARCH = _answer(
     {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},
     {"nearest_misses": _OBJECTS, "nearest_misses_complete": BOOLEAN, "fallback": _OBJECT},
 )
+#: The names of nova that a plugin has read and the shim lacks.
+_MISSING: Json = {"missing_names": build_list_schema(_TEXT)}
 #: A funnel, or the outline of a funnel that is too large to record.
 FUNNEL = _answer(
     {
         "request_filters": build_list_schema(_REQUEST_FILTER),
         "allocation_candidates": _SEARCH,
-        "filters": build_list_schema(_answer({"name": _TEXT, **_COUNTS}, _REJECTIONS)),
-        "weighers": build_list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER})),
+        "filters": build_list_schema(
+            _answer({"name": _TEXT, **_COUNTS}, {**_REJECTIONS, **_MISSING})
+        ),
+        "weighers": build_list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER}, _MISSING)),
     },
     {
         **dict.fromkeys(("policy", "host_states", "room", "obstacle", "later_instance"), _OBJECT),

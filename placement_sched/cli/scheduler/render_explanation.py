@@ -19,6 +19,7 @@ from placement_sched.model.explanation import describe_hosts_without
 from placement_sched.model.explanation_reader import (
     count_passed,
     describe_obstacle,
+    format_missing_names,
     format_node,
     group_reasons,
     iterate_stages,
@@ -176,10 +177,11 @@ def _render_stages(funnel: Json, full: str) -> RenderableType:
 def _render_stage(name: str, stage: Json, color: str) -> RenderableType:
     removed = stage["before"] - stage["after"]
     title = Text(name, style="" if stage["after"] else f"bold {color}")
+    warning = format_missing_names(stage)
+    lines: list[RenderableType] = [title, *([Text(warning, style="yellow")] if warning else ())]
     if not removed:
-        return title
+        return Group(*lines)
     reasons = group_reasons(stage["rejected"])[:_MAX_REASONS]
-    lines: list[RenderableType] = [title]
     for reason in reasons:
         grid = Table.grid()
         grid.add_column(no_wrap=True)
@@ -222,6 +224,11 @@ def _render_best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         for host in best
         for name, weight in host["weights"].items()
         if "detail" in weight
+    ]
+    lines += [
+        Text(f"{weigher['name']}: {format_missing_names(weigher)}", style="yellow")
+        for weigher in weighers
+        if "missing_names" in weigher
     ]
     if no_effect:
         lines.append(Text(f"Weighers without effect: {', '.join(no_effect)}", style="dim"))

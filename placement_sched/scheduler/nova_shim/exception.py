@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from placement_sched.scheduler.nova_shim.missing import build_missing_error
+
 
 class NovaException(Exception):
     """Base class of nova's exceptions, with a message built from ``msg_fmt``.
@@ -56,7 +58,7 @@ class Invalid(NovaException):
 @cache
 def __getattr__(name: str) -> type[NovaException]:
     if not name[:1].isupper():
-        raise AttributeError(f"nova.exception.{name} is not provided here")
+        raise build_missing_error(f"nova.exception.{name}")
     return type(name, (_base_of(name),), {"__module__": __name__, "msg_fmt": name})
 
 

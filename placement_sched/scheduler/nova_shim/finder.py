@@ -19,8 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-#: The chapter of the guide about the shim, for messages.
-PAGE = '"Bring your filters" in the guide'
+from placement_sched.scheduler.nova_shim.missing import (
+    build_missing_error,
+    build_missing_import_error,
+    describe_missing,
+)
+
 _SHIM = "placement_sched.scheduler.nova_shim"
 _SCHEDULER = "placement_sched.scheduler"
 _OBJECTS: tuple[str, ...] = (
@@ -51,6 +55,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.api.validation.extra_specs.base": (f"{_SCHEDULER}.extra_specs",),
     "nova.availability_zones": (f"{_SHIM}.objects",),
     "nova.compute": (),
+    "nova.compute.provider_tree": (f"{_SHIM}.provider_tree",),
     "nova.compute.task_states": (f"{_SHIM}.task_states",),
     "nova.compute.vm_states": (f"{_SHIM}.vm_states",),
     "nova.conf": (f"{_SHIM}.conf",),
@@ -98,18 +103,6 @@ _SAME_NAMES = {
     "nova.scheduler.filters": f"{_SCHEDULER}.filters",
     "nova.scheduler.weights": f"{_SCHEDULER}.weights",
 }
-#: Why a module is missing, by the beginning of its name.
-_REASONS = {
-    "nova.virt": "it controls hypervisors, and the scheduler runs on none",
-    "nova.pci": "its devices are attributes of host_state.pci_stats",
-    "nova.compute": "it calls compute services",
-    "nova.network": "it calls neutron with the token of a user",
-    "nova.volume": "it calls cinder with the token of a user",
-    "nova.image": "it calls glance with the token of a user",
-    "nova.db": "plugins have no session of nova's database",
-    "nova.objects": "plugins have no such look-up",
-}
-_FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
 #: The modules of nova that have a counterpart for imports without the shim.
 COUNTERPARTS = {
     "nova.scheduler": "placement_sched.scheduler",
@@ -136,13 +129,6 @@ def find_source_modules(name: str) -> tuple[str, ...] | None:
         own = f"{_SAME_NAMES[package]}.{module}"
         return (own,) if find_spec(own) is not None else None
     return None
-
-
-def describe_missing(name: str) -> str:
-    """Build the message with the reason why a name of nova is not provided."""
-    prefixes = [prefix for prefix in _REASONS if f"{name}.".startswith(f"{prefix}.")]
-    reason = _REASONS[max(prefixes, key=len)] if prefixes else _FORK
-    return f"{name} is not provided here: {reason} (see {PAGE})"
 
 
 def has_real_nova() -> bool:
@@ -198,15 +184,15 @@ class _ShimLoader(Loader):
             exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - a module
 
         def get_missing(name: str) -> Any:
-            if (
-                not name.startswith("__")
-                and find_source_modules(f"{module.__name__}.{name}") is not None
-            ):
-                return import_module(f"{module.__name__}.{name}")
+            full_name = f"{module.__name__}.{name}"
+            if not name.startswith("__") and find_source_modules(full_name) is not None:
+                return import_module(full_name)
             for source in sources:
                 if hasattr(source, "__getattr__"):
                     return source.__getattr__(name)
-            raise AttributeError(describe_missing(f"{module.__name__}.{name}"))
+            if _is_of_fork(full_name):  # Python tries the attribute before it imports the module
+                raise AttributeError(name)
+            raise build_missing_error(full_name)
 
         module.__getattr__ = get_missing  # type: ignore[method-assign] # PEP 562
 
@@ -233,7 +219,7 @@ class ShimFinder(MetaPathFinder):
             name, [*(path or ()), *fork_paths(package)]
         )
         if fork_spec is None and name.startswith("nova."):
-            raise ImportError(describe_missing(name), name=name)
+            raise build_missing_import_error(name)
         return fork_spec
 
 

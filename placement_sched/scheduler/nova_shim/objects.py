@@ -19,8 +19,8 @@ from placement_sched.model.image import ImageProperties as ImageMetaProps
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.nova_shim import exception
-from placement_sched.scheduler.nova_shim.finder import describe_missing
 from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
+from placement_sched.scheduler.nova_shim.missing import build_missing_error
 
 __all__ = ["Destination", "Flavor", "ImageMeta", "ImageMetaProps", "RequestSpec"]
 
@@ -35,7 +35,7 @@ class Lookups(type):
     """Metaclass of classes with look-ups, which explains missing methods."""
 
     def __getattr__(cls, name: str) -> Any:
-        raise AttributeError(describe_missing(f"nova.objects.{cls.__name__}.{name}"))
+        raise build_missing_error(f"nova.objects.{cls.__name__}.{name}")
 
 
 class ObjectList(list[Any], metaclass=Lookups):

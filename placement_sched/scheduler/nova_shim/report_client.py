@@ -5,9 +5,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from placement_sched.scheduler.nova_shim.exception import NovaException
+from placement_sched.scheduler.nova_shim import exception
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.missing import build_missing_error
+from placement_sched.scheduler.nova_shim.provider_tree import ProviderData, ProviderTree
 
 #: Function from path and microversion of a GET request to status and body of the Placement API.
 Getter = Callable[[str, str], tuple[int, bytes]]
@@ -39,6 +42,12 @@ class AggInfo(NamedTuple):
     generation: int
 
 
+class ProviderAllocInfo(NamedTuple):
+    """The allocations on a provider by consumer."""
+
+    allocations: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Response:
     """Response to a GET request, with the attributes of keystoneauth."""
@@ -47,6 +56,11 @@ class Response:
     content: bytes
 
     def __bool__(self) -> bool:
+        return self.ok
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the request succeeded."""
         return self.status_code < 400
 
     @property
@@ -66,14 +80,12 @@ class SchedulerReportClient:
         """Create a client, and ignore all arguments."""
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"SchedulerReportClient.{name} is not provided here: plugins can only read placement"
-        )
+        raise build_missing_error(f"SchedulerReportClient.{name}")
 
     def get(self, url: str, version: str | None = None, **_: Any) -> Response:
         """Return the response of the Placement API to a GET request."""
         if _Placement.get is None:
-            raise NovaException("the Placement API is not available in this process")
+            raise exception.NovaException("the Placement API is not available in this process")
         return Response(*_Placement.get(url, version or _MICROVERSION))
 
     def get_provider_traits(self, context: Any, rp_uuid: str) -> TraitInfo:
@@ -121,6 +133,75 @@ class SchedulerReportClient:
             "allocations"
         ]
         return allocations
+
+    def _get_resource_provider(self, context: Any, uuid: str) -> Mapping[str, Any] | None:
+        response = self.get(f"/resource_providers/{uuid}")
+        return response.json() if response else None
+
+    def get_resource_provider_name(self, context: Any, uuid: str) -> str:
+        """Return the name of a provider, or raise ResourceProviderNotFound."""
+        provider = self._get_resource_provider(context, uuid)
+        if provider is None:
+            raise exception.ResourceProviderNotFound(name_or_uuid=uuid)
+        return str(provider["name"])
+
+    def get_provider_by_name(self, context: Any, name: str) -> Mapping[str, Any]:
+        """Return the provider with a name, or raise ResourceProviderNotFound."""
+        response = self.get(f"/resource_providers?{urlencode({'name': name})}")
+        providers: list[Mapping[str, Any]] = response.json().get("resource_providers")
+        if not providers:
+            raise exception.ResourceProviderNotFound(name_or_uuid=name)
+        return providers[0]
+
+    def get_provider_tree_and_ensure_root(
+        self,
+        context: Any,
+        rp_uuid: str,
+        *,
+        name: str | None = None,
+        parent_provider_uuid: str | None = None,
+    ) -> ProviderTree:
+        """Return a provider's tree with inventories, traits and aggregates.
+
+        A missing provider is not created. Raises ResourceProviderNotFound instead.
+        """
+        providers = self.get_providers_in_tree(context, rp_uuid)
+        if not providers:
+            raise exception.ResourceProviderNotFound(name_or_uuid=rp_uuid)
+        return ProviderTree(self._build_provider_data(context, each) for each in providers)
+
+    def _build_provider_data(self, context: Any, provider: Mapping[str, Any]) -> ProviderData:
+        uuid = provider["uuid"]
+        return ProviderData(
+            uuid,
+            provider["name"],
+            provider["generation"],
+            provider["parent_provider_uuid"],
+            (self._get_inventory(context, uuid) or {}).get("inventories", {}),
+            self.get_provider_traits(context, uuid).traits,
+            self._get_provider_aggregates(context, uuid).aggregates,
+        )
+
+    def get_allocations_for_resource_provider(
+        self, context: Any, rp_uuid: str
+    ) -> ProviderAllocInfo:
+        """Return the allocations on a provider by consumer."""
+        response = self.get(f"/resource_providers/{rp_uuid}/allocations")
+        if not response:
+            error = exception.ResourceProviderAllocationRetrievalFailed
+            raise error(rp_uuid=rp_uuid, error=response.text)
+        return ProviderAllocInfo(response.json()["allocations"])
+
+    def get_allocations_for_provider_tree(
+        self, context: Any, nodename: str
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """Return the allocations of each consumer of a node's provider tree."""
+        root = self.get_provider_by_name(context, nodename)["uuid"]
+        consumers: dict[str, None] = {}
+        for provider in self.get_providers_in_tree(context, root):
+            info = self.get_allocations_for_resource_provider(context, provider["uuid"])
+            consumers |= dict.fromkeys(info.allocations)
+        return {consumer: self.get_allocs_for_consumer(context, consumer) for consumer in consumers}
 
 
 def _generation(uuid: str) -> int:

@@ -264,7 +264,7 @@ class WeightColumn:
 
     ``ends`` are the ends of its scale, or None if the weigher did not run because all hosts are
     equal for the request. ``amounts`` are the amounts of each host that ``describe`` formats, or
-    empty if the weigher has none.
+    empty if the weigher has none. ``missing`` are the names that it has read and the shim lacks.
     """
 
     name: str
@@ -274,6 +274,7 @@ class WeightColumn:
     ends: Ends | None = None
     amounts: Sequence[Any] = ()
     describe: Callable[[Any], str] | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def changes_weights(self) -> bool:
@@ -401,7 +402,7 @@ def run_weighers(
         # Without an option for the multiplier, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
-        reports.append(WeigherReport(column.name, multiplier))
+        reports.append(WeigherReport(column.name, multiplier, column.missing))
     return replace(run, reports=tuple(reports), weighers=weighers)
 
 
@@ -438,7 +439,7 @@ def _weigh(
     spec: RequestSpec,
 ) -> WeightColumn:
     name, weigher = type(plugin).__name__, wrap_weigher(plugin)
-    with PluginCall(plugin):
+    with PluginCall(plugin) as call:
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
         if not plugin.concerns(spec):
             zeros = [0.0] * len(hosts)
@@ -449,7 +450,9 @@ def _weigh(
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
         ends = _ends(plugin, raw)
-        column = WeightColumn(name, raw, normalize(raw, *ends), multipliers, ends)
+        column = WeightColumn(
+            name, raw, normalize(raw, *ends), multipliers, ends, missing=call.missing_names
+        )
         if isinstance(weights, ExplainedWeights):
             return replace(column, amounts=weights.amounts, describe=plugin.describe)
         return column

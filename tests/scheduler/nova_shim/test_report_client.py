@@ -3,6 +3,9 @@
 
 import pytest
 
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.nova_shim import exception
+from placement_sched.scheduler.nova_shim.provider_tree import ProviderData, ProviderTree
 from placement_sched.scheduler.nova_shim.report_client import SchedulerReportClient
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec, make_uuid
@@ -42,3 +45,68 @@ def test_report_client_reads_allocations_and_provider_trees(report_client):
 def test_report_client_rejects_write_methods(report_client, name):
     with pytest.raises(AttributeError, match="plugins can only read placement"):
         getattr(report_client, name)
+
+
+def test_report_client_reads_providers_by_uuid_and_name(report_client):
+    uuid = make_report("cn1")["uuid"]
+    assert report_client._get_resource_provider(None, uuid)["name"] == "cn1"
+    assert report_client._get_resource_provider(None, make_uuid(99)) is None
+    assert report_client.get_resource_provider_name(None, uuid) == "cn1"
+    assert report_client.get_provider_by_name(None, "cn1")["uuid"] == uuid
+    for read, name in (
+        (report_client.get_resource_provider_name, make_uuid(99)),
+        (report_client.get_provider_by_name, "cn 9&x"),
+    ):
+        with pytest.raises(exception.ResourceProviderNotFound):
+            read(None, name)
+
+
+def test_report_client_reads_the_allocations_of_a_provider_and_its_tree(report_client):
+    uuid = make_report("cn1")["uuid"]
+    info = report_client.get_allocations_for_resource_provider(None, uuid)
+    assert list(info.allocations) == [make_uuid(1)]
+    tree = report_client.get_allocations_for_provider_tree(None, "cn1")
+    assert tree[make_uuid(1)]["allocations"][uuid]["resources"]["VCPU"] == 1
+    with pytest.raises(exception.ResourceProviderAllocationRetrievalFailed):
+        report_client.get_allocations_for_resource_provider(None, make_uuid(99))
+
+
+class ProviderTreeReadingFilter(BaseHostFilter):
+    """Passes hosts whose provider tree has the data of their providers."""
+
+    def host_passes(self, host_state, spec_obj):
+        tree = SchedulerReportClient().get_provider_tree_and_ensure_root(None, host_state.uuid)
+        root = tree.data(host_state.nodename)
+        return (
+            tree.get_provider_uuids_in_tree(root.name) == [root.uuid] == [host_state.uuid]
+            and root.inventory["VCPU"]["total"] == 16
+            and tree.has_inventory(root.uuid)
+            and tree.has_traits(root.uuid, [])
+            and not tree.in_aggregates(root.uuid, [make_uuid(7)])
+            and not tree.exists("none")
+        )
+
+
+def test_report_client_returns_the_provider_tree_of_a_host(make_app, sqlite_url):
+    options = {
+        "nova_shim": True,
+        "available_filters": [f"{__name__}.ProviderTreeReadingFilter"],
+        "enabled_filters": ["ProviderTreeReadingFilter"],
+    }
+    names = {f"filter_scheduler__{name}": value for name, value in options.items()}
+    app = make_app(make_settings(sqlite_url, **names))
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert len(answer["hosts"]) == 2
+
+
+def test_provider_tree_lists_descendants_after_their_parents():
+    data = [ProviderData("c", "grandchild", 0, "b"), ProviderData("b", "child", 0, "a")]
+    tree = ProviderTree([*data, ProviderData("a", "root"), ProviderData("z", "other")])
+    assert tree.get_provider_uuids() == ["a", "z", "b", "c"]
+    assert tree.get_provider_uuids("child") == ["b", "c"]
+    assert tree.get_provider_uuids_in_tree("grandchild") == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="No such provider none"):
+        tree.data("none")
+    with pytest.raises(AttributeError, match=r"ProviderTree\.new_root is not provided here"):
+        tree.new_root("x", "y")

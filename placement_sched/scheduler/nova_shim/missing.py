@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reasons why names of nova are missing, and the errors of their reads."""
+
+from placement_sched.scheduler.plugin import record_missing
+
+#: The chapter of the guide about the shim, for messages.
+PAGE = '"Bring your filters" in the guide'
+#: Why a name is missing, by the beginning of the name.
+_REASONS = {
+    "nova.virt": "it controls hypervisors, and the scheduler runs on none",
+    "nova.pci": "its devices are attributes of host_state.pci_stats",
+    "nova.compute": "it calls compute services",
+    "nova.compute.provider_tree": "plugins can only read the providers of a tree",
+    "nova.network": "it calls neutron with the token of a user",
+    "nova.volume": "it calls cinder with the token of a user",
+    "nova.image": "it calls glance with the token of a user",
+    "nova.db": "plugins have no session of nova's database",
+    "nova.objects": "plugins have no such look-up",
+    "SchedulerReportClient": "plugins can only read placement",
+}
+_FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
+
+
+def describe_missing(name: str) -> str:
+    """Build the message with the reason why a name of nova is not provided."""
+    prefixes = [prefix for prefix in _REASONS if f"{name}.".startswith(f"{prefix}.")]
+    reason = _REASONS[max(prefixes, key=len)] if prefixes else _FORK
+    return f"{name} is not provided here: {reason} (see {PAGE})"
+
+
+def build_missing_error(name: str) -> AttributeError:
+    """Record that a plugin reads a missing name, and return the error."""
+    problem = describe_missing(name)
+    record_missing(name, problem)
+    return AttributeError(problem)
+
+
+def build_missing_import_error(name: str) -> ImportError:
+    """Record that a plugin imports a missing module, and return the error."""
+    problem = describe_missing(name)
+    record_missing(name, problem)
+    return ImportError(problem, name=name)

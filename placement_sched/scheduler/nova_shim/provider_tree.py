@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova.compute.provider_tree``: providers of a tree with their data."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from placement_sched.scheduler.nova_shim.missing import build_missing_error
+
+
+class ProviderData(NamedTuple):
+    """The data of a provider, under the attribute names of nova."""
+
+    uuid: str
+    name: str
+    generation: int | None = None
+    parent_uuid: str | None = None
+    inventory: Mapping[str, Any] = {}
+    traits: Collection[str] = frozenset()
+    aggregates: Collection[str] = frozenset()
+    resources: Mapping[str, Any] = {}
+
+
+class ProviderTree:
+    """Providers that can be read by uuid or name."""
+
+    def __init__(self, providers: Iterable[ProviderData] = ()) -> None:
+        """Create a tree with these providers."""
+        self._providers = {each.uuid: each for each in providers}
+
+    def __getattr__(self, name: str) -> Any:
+        raise build_missing_error(f"nova.compute.provider_tree.ProviderTree.{name}")
+
+    def exists(self, name_or_uuid: str) -> bool:
+        """Return whether a provider of this name or uuid is in the tree."""
+        return any(name_or_uuid in (each.uuid, each.name) for each in self._providers.values())
+
+    def data(self, name_or_uuid: str) -> ProviderData:
+        """Return the data of a provider, or raise :class:`ValueError`."""
+        for provider in self._providers.values():
+            if name_or_uuid in (provider.uuid, provider.name):
+                return provider
+        raise ValueError(f"No such provider {name_or_uuid}")
+
+    def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
+        """List a provider and its descendants, parents first (None: all)."""
+        providers = self._providers.values()
+        if name_or_uuid is None:
+            roots = [each.uuid for each in providers if each.parent_uuid not in self._providers]
+        else:
+            roots = [self.data(name_or_uuid).uuid]
+        for uuid in roots:
+            roots += [each.uuid for each in providers if each.parent_uuid == uuid]
+        return roots
+
+    def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
+        """List all providers of the tree that contains a provider."""
+        provider = self.data(name_or_uuid)
+        while provider.parent_uuid in self._providers:
+            provider = self._providers[provider.parent_uuid]
+        return self.get_provider_uuids(provider.uuid)
+
+    def has_inventory(self, name_or_uuid: str) -> bool:
+        """Return whether a provider has inventory."""
+        return bool(self.data(name_or_uuid).inventory)
+
+    def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
+        """Return whether a provider has all of the traits."""
+        return set(traits) <= set(self.data(name_or_uuid).traits)
+
+    def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
+        """Return whether a provider is in all of the placement aggregates."""
+        return set(aggregates) <= set(self.data(name_or_uuid).aggregates)
