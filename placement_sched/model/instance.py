@@ -138,7 +138,24 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     def _all_metadata(self) -> InstanceMetadata:
         if self._read_metadata is None:
             return InstanceMetadata({}, {})
-        return self._read_metadata(self.uuid)
+        recorded = self._read_metadata(self.uuid)
+        if any(key.startswith("image_") for key in recorded.system_metadata):
+            return recorded
+        return recorded._replace(
+            system_metadata={**self._image_metadata, **recorded.system_metadata}
+        )
+
+    @property
+    def _image_metadata(self) -> Mapping[str, str]:
+        """Return the keys ``image_*`` that nova derives from the boot image."""
+        if not isinstance(self.image, Mapping):
+            return {}
+        values = {
+            **(self.image.get("properties") or {}),
+            **{name: self.image.get(name) for name in _INHERITED},
+            "base_image_ref": self.image.get("id"),
+        }
+        return {f"image_{key}": str(value) for key, value in values.items() if value is not None}
 
     @property
     def metadata(self) -> Mapping[str, str | None]:
@@ -162,6 +179,8 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
 
 _UNKNOWN_FLAVOR = Flavor()
+#: The fields of an image that nova copies into system metadata.
+_INHERITED = ("min_ram", "min_disk", "disk_format", "container_format")
 _RECORD_FIELDS = tuple(
     item.name for item in fields(HostInstance) if item.name not in {"flavor", "_read_metadata"}
 )

@@ -29,9 +29,20 @@ LOG = log.getLogger(__name__)
 
 def build_service_view(service: Service) -> Mapping[str, Any]:
     """Return a compute service as the mapping ``host_state.service``."""
-    return MappingProxyType(service._asdict())
+    return MappingProxyType({**_UNRECORDED, **service._asdict()})
 
 
+#: The service version of nova 28's computes, the oldest whose databases are read. Source: nova's
+#: release notes and the table ``services`` of an installed nova 28.
+OLDEST_SERVICE_VERSION = 66
+#: The keys of nova's services that are not recorded.
+_UNRECORDED: Mapping[str, Any] = {
+    "topic": "compute",
+    "report_count": 0,
+    "version": OLDEST_SERVICE_VERSION,
+    **dict.fromkeys(("created_at", "deleted_at")),
+    "deleted": False,
+}
 #: The service of a host without a recorded compute service: enabled, but never up.
 NO_SERVICE: Mapping[str, Any] = MappingProxyType(
     {"disabled": False, "disabled_reason": None, "forced_down": False, "last_seen_up": None}

@@ -100,6 +100,14 @@ def test_free_memory_of_a_host_state_is_reported_or_computed():
     assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
 
 
+def test_service_of_a_host_has_the_keys_of_nova():
+    service = build_reported_host_state().service
+    keys = "binary created_at deleted deleted_at disabled disabled_reason forced_down host id"
+    keys += " last_seen_up report_count topic updated_at uuid version"
+    assert sorted(service) == keys.split()
+    assert (service["version"], service["topic"], service["report_count"]) == (66, "compute", 0)
+
+
 def test_service_is_a_mapping_as_in_nova():
     service = build_reported_host_state().service
     assert service["disabled"] is True

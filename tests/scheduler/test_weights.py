@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of weighers: sums, order and errors."""
 
-from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.weights import BaseHostWeigher, run_weighers
+from placement_sched.scheduler.weights import BaseHostWeigher, IncrementalWeighing, run_weighers
 from tests.support.explanations import build_weight
 from tests.support.states import build_aggregates, build_host_state, build_spec
 
@@ -51,7 +50,7 @@ def test_weights_are_normalized_multiplied_and_added():
     assert (first.host, first.weight) == ("cn1", 1.0)
     assert first.weights["FreeMemoryWeigher"].as_json() == build_weight(0.0, 10)
     assert first.weights["AggregateCountWeigher"].as_json() == build_weight(0.5, 2, 2.0)
-    assert [asdict(report) for report in run.reports] == [
+    assert [report.as_json() for report in run.reports] == [
         {"name": "FreeMemoryWeigher", "multiplier": 1.0},
         {"name": "AggregateCountWeigher", "multiplier": 2.0},
     ]
@@ -102,7 +101,7 @@ class HintWeigher(BaseHostWeigher):
 def test_weigher_that_ignores_a_request_does_not_run():
     run = run_weighers([HintWeigher()], HOSTS, DEFAULT_SPEC)
     assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
-    reports = [asdict(report) for report in run.reports]
+    reports = [report.as_json() for report in run.reports]
     assert reports == [{"name": "HintWeigher", "multiplier": 1.0}]
     (answer,) = {
         str(report.weights["HintWeigher"].as_json()) for report in run.build_host_reports()
@@ -209,3 +208,31 @@ class WeigherBeforeJuno(BaseHostWeigher):
 def test_weighers_of_old_releases_have_one_multiplier_for_all_hosts(kind):
     run = run_weighers([kind()], HOSTS, DEFAULT_SPEC)
     assert list_weighed_hosts(run) == [(name, name, 1.5) for name in ("cn1", "cn2", "cn3")]
+
+
+class AssigningWeigher(BaseHostWeigher):
+    """Adds to the weight of a host that it is given, and weighs nothing."""
+
+    def weigh_objects(self, weighed, _spec):
+        for item in weighed:
+            if item.obj.host == "cn3":
+                item.weight = item.weight * 2 + 5
+        return [0.0 for _ in weighed]
+
+
+def test_weight_that_a_weigher_assigns_to_a_host_counts_as_in_nova():
+    hosts = [build_host_state(f"cn{number}", free_ram_mb=number) for number in (1, 2, 3)]
+    weighers = [FreeMemoryWeigher(), AssigningWeigher()]
+    run = run_weighers(weighers, hosts, DEFAULT_SPEC)
+    expected = [("cn3", "cn3", 7.0), ("cn2", "cn2", 0.5), ("cn1", "cn1", 0.0)]
+    assert list_weighed_hosts(run) == expected
+    report = run.build_host_reports()[0].weights["AssigningWeigher"]
+    assert report.detail == "added 6 to the weight of the host itself"
+    weighing = IncrementalWeighing(weighers)
+    weighing.weigh(hosts, DEFAULT_SPEC)
+    hosts[0].free_ram_mb = 0
+    weighing.record_change(hosts[0])
+    assert list_weighed_hosts(weighing.weigh(hosts[:1] + hosts[2:], DEFAULT_SPEC)) == [
+        ("cn3", "cn3", 7.0),
+        ("cn1", "cn1", 0.0),
+    ]

@@ -275,11 +275,19 @@ class WeightColumn:
     amounts: Sequence[Any] = ()
     describe: Callable[[Any], str] | None = None
     missing: tuple[str, ...] = ()
+    #: What a weigher written for nova has added to the weight of each host by assignment.
+    added: Sequence[float] = ()
 
     @property
     def changes_weights(self) -> bool:
         """Return whether the weigher changes the weight of any host."""
-        return any(self.normalized) and any(self.multipliers)
+        return bool(self.added) or (any(self.normalized) and any(self.multipliers))
+
+    def sum_into(self, weights: Sequence[float]) -> list[float]:
+        """Return the weights plus the hosts' weights in this column."""
+        added = self.added or [0.0] * len(self.raw)
+        numbers = zip(weights, self.multipliers, self.normalized, added, strict=True)
+        return [weight + multiplier * share + more for weight, multiplier, share, more in numbers]
 
     @property
     def shared_report(self) -> WeightReport | None:
@@ -316,6 +324,7 @@ class WeightColumn:
             normalized=[self.normalized[position] for position in places],
             multipliers=[self.multipliers[position] for position in places],
             amounts=[self.amounts[position] for position in places] if self.amounts else (),
+            added=[self.added[position] for position in places] if self.added else (),
         )
 
 
@@ -393,7 +402,9 @@ def run_weighers(
         return WeighRun.from_columns([WeighedHost(host) for host in hosts], ())
     aggregates = collect_aggregates(hosts)
     weighers = [plugin for plugin in weighers if _is_requested(plugin, spec, aggregates)]
-    columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
+    columns: list[WeightColumn] = []
+    for plugin in weighers:
+        columns.append(_weigh(plugin, hosts, aggregates, spec, columns))
     weights = sum_weights(columns, len(hosts))
     run = WeighRun.from_columns(list(map(WeighedHost, hosts, weights)), columns)
     best = run.order[0]
@@ -418,8 +429,7 @@ def sum_weights(columns: Iterable[WeightColumn], number: int) -> list[float]:
     weights = [0.0] * number
     for column in columns:
         if column.changes_weights:
-            shares = zip(weights, column.multipliers, column.normalized, strict=True)
-            weights = [weight + multiplier * share for weight, multiplier, share in shares]
+            weights = column.sum_into(weights)
     return weights
 
 
@@ -429,6 +439,7 @@ def sum_host_weights(at: int, columns: Iterable[WeightColumn]) -> float:
     for column in columns:
         if column.changes_weights:
             weight += column.multipliers[at] * column.normalized[at]
+            weight += column.added[at] if column.added else 0.0
     return weight
 
 
@@ -437,6 +448,7 @@ def _weigh(
     hosts: Sequence[HostState],
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
+    earlier: Sequence[WeightColumn],
 ) -> WeightColumn:
     name, weigher = type(plugin).__name__, wrap_weigher(plugin)
     with PluginCall(plugin) as call:
@@ -445,7 +457,11 @@ def _weigh(
             zeros = [0.0] * len(hosts)
             return WeightColumn(name, zeros, zeros, multipliers)
         # Some weighers return other number types, which cannot be serialized.
-        weights = weigher.weights(hosts, spec)
+        added: Weights = ()
+        if isinstance(weigher, NovaWeigher):
+            weights, added = weigher.weigh(hosts, spec, sum_weights(earlier, len(hosts)))
+        else:
+            weights = weigher.weights(hosts, spec)
         raw = _to_finite(weights)
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
@@ -455,7 +471,14 @@ def _weigh(
         )
         if isinstance(weights, ExplainedWeights):
             return replace(column, amounts=weights.amounts, describe=plugin.describe)
+        if any(added):
+            added = _to_finite(added)
+            return replace(column, added=added, amounts=added, describe=_describe_added)
         return column
+
+
+def _describe_added(added: float) -> str:
+    return f"added {added:g} to the weight of the host itself"
 
 
 def _to_finite(values: Iterable[float]) -> list[float]:
@@ -526,10 +549,15 @@ class IncrementalWeighing:
         changed = {at: hosts[at] for at in places}
         self._changed.clear()
         old_columns = self._columns
-        self._columns = [
-            _weigh_again(plugin, column, hosts, spec, changed, same_hosts=same_hosts)
-            for plugin, column in zip(self._requested, old_columns, strict=True)
-        ]
+        self._columns = []
+        for plugin, old in zip(self._requested, old_columns, strict=True):
+            column = old  # all hosts are equal for this request
+            if _depends_on_all_hosts(plugin, old, spec):
+                aggregates = collect_aggregates(hosts)
+                column = _weigh(plugin, hosts, aggregates, spec, self._columns)
+            elif old.ends is not None:
+                column = _weigh_again(plugin, old, spec, changed, same_hosts=same_hosts)
+            self._columns.append(column)
         is_rescaled = any(
             not wrap_weigher(each).by_host or column.ends != old.ends
             for each, column, old in zip(self._requested, self._columns, old_columns, strict=True)
@@ -579,10 +607,16 @@ class IncrementalWeighing:
         return run
 
 
+def _depends_on_all_hosts(plugin: BaseHostWeigher, column: WeightColumn, spec: RequestSpec) -> bool:
+    # The first instance may turn an empty server group into a group with members.
+    return not wrap_weigher(plugin).by_host or (
+        column.ends is None and _weighs_members(plugin, spec)
+    )
+
+
 def _weigh_again(
     plugin: BaseHostWeigher,
     column: WeightColumn,
-    hosts: Sequence[HostState],
     spec: RequestSpec,
     changed: Mapping[int, HostState],
     *,
@@ -593,11 +627,6 @@ def _weigh_again(
     If hosts were removed, the ends of the scale may have changed too.
     """
     weigher, ends = wrap_weigher(plugin), column.ends
-    # The first instance may turn an empty server group into a group with members.
-    if not weigher.by_host or (ends is None and _weighs_members(plugin, spec)):
-        return _weigh(plugin, hosts, collect_aggregates(hosts), spec)
-    if ends is None:  # all hosts are equal for this request
-        return column
     with PluginCall(plugin):
         weights = weigher.weights(list(changed.values()), spec)
         new_weights = _to_finite(weights)
@@ -612,7 +641,7 @@ def _weigh_again(
     for position, weight in zip(changed, new_weights, strict=True):
         raw[position] = weight
     new_ends = _ends(plugin, raw)
-    if new_ends != ends:
+    if ends is None or new_ends != ends:
         shares = normalize(raw, *new_ends)
         return replace(column, raw=raw, normalized=shares, ends=new_ends)
     shares = list(column.normalized)
@@ -648,7 +677,23 @@ class NovaWeigher:
 
     def weights(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
         """Return the weights from the plugin's ``weigh_objects``."""
-        return self._plugin.weigh_objects([WeighedHost(host) for host in hosts], spec_obj)
+        return self.weigh(hosts, spec_obj, [0.0] * len(hosts))[0]
+
+    def weigh(
+        self, hosts: Sequence[HostState], spec_obj: RequestSpec, before: Sequence[float]
+    ) -> tuple[Weights, Weights]:
+        """Return the weights, and what the plugin adds to ``before`` itself.
+
+        ``before`` are the weights of the hosts so far. A plugin may change the attribute ``weight``
+        of the objects that ``weigh_objects`` gets, which nova counts too.
+        """
+        weighed = list(map(WeighedHost, hosts, before))
+        weights = self._plugin.weigh_objects(weighed, spec_obj)
+        if not isinstance(weights, list):  # a generator may change the objects
+            weights = list(weights)
+        pairs = zip(weighed, before, strict=True)
+        added = [item.weight - weight if item.weight != weight else 0.0 for item, weight in pairs]
+        return weights, added
 
     def multipliers(
         self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weigher by failed builds, as in nova 34."""
 
-from dataclasses import asdict
-
 from placement_sched.scheduler.weights import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
@@ -18,7 +16,7 @@ def test_sign_of_the_multiplier_prefers_few_or_many_failed_builds():
 def test_multiplier_of_build_failures_is_reported_with_its_sign():
     answer = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
     name = "BuildFailureWeigher"
-    assert asdict(answer.reports[0]) == {"name": name, "multiplier": -1000000.0}
+    assert answer.reports[0].as_json() == {"name": name, "multiplier": -1000000.0}
     assert answer.build_host_reports()[-1].weights[name].as_json() == build_weight(
         1.0, 4, -1000000.0
     )
