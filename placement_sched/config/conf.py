@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from functools import lru_cache
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from oslo_config import cfg
 from oslo_log import log
@@ -31,8 +31,9 @@ class in_effect:  # noqa: N801 - a context manager is named so
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._token = SETTINGS_IN_EFFECT.set(self._settings)
+        return self
 
     def __exit__(
         self,

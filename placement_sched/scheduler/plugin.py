@@ -195,9 +195,8 @@ class PluginCall(in_effect):
 
     def __enter__(self) -> Self:
         """Collect the missing names that the plugin reads."""
-        super().__enter__()
         self._reads_token = _READS.set((*_READS.get(), self._reads))
-        return self
+        return super().__enter__()
 
     @property
     def missing_names(self) -> tuple[str, ...]:

@@ -49,10 +49,10 @@ class ObjectList(list[Any], metaclass=Lookups):
 
 def _require_first(matches: Iterable[T], error: str, name: object) -> T:
     """Return the first object, or raise nova's exception named ``error``."""
-    return _require_object(next(iter(matches), None), error, name)
+    return require_object(next(iter(matches), None), error, name)
 
 
-def _require_object(item: T | None, error: str, name: object) -> T:
+def require_object(item: T | None, error: str, name: object) -> T:
     """Return an object, or raise nova's exception ``error`` for None."""
     if item is None:
         raise getattr(exception, error)(f"{error}: {name} could not be found.")
@@ -120,7 +120,7 @@ class ComputeNode(_ComputeNode, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ComputeNode:
         """Return a node by its uuid."""
-        return _require_object(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
+        return require_object(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
 
     @staticmethod
     def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
@@ -157,7 +157,7 @@ class Service(metaclass=Lookups):
     @staticmethod
     def get_by_compute_host(context: Any, host: str) -> Any:
         """Return the nova-compute service of a host."""
-        return _require_object(get_cloud().services.get(host), "ComputeHostNotFound", host)
+        return require_object(get_cloud().services.get(host), "ComputeHostNotFound", host)
 
 
 class Instance(HostInstance, metaclass=Lookups):
@@ -166,7 +166,7 @@ class Instance(HostInstance, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str, expected_attrs: Any = None) -> HostInstance:
         """Return a recorded instance."""
-        return _require_object(get_cloud().instance(uuid), "InstanceNotFound", uuid)
+        return require_object(get_cloud().instance(uuid), "InstanceNotFound", uuid)
 
 
 class InstanceList(ObjectList):
@@ -191,13 +191,13 @@ class InstanceGroup(_ServerGroup, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ServerGroup:
         """Return a group with its members and their hosts."""
-        return _require_object(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
+        return require_object(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
 
     @staticmethod
     def get_by_instance_uuid(context: Any, instance_uuid: str) -> _ServerGroup:
         """Return the group of an instance."""
         group = get_cloud().group_of_instance(instance_uuid)
-        return _require_object(group, "InstanceGroupNotFound", instance_uuid)
+        return require_object(group, "InstanceGroupNotFound", instance_uuid)
 
     @classmethod
     def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
@@ -246,7 +246,7 @@ class InstanceMapping(metaclass=Lookups):
     def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
         """Return the mapping of an instance."""
         match = get_cloud().instance(instance_uuid)
-        instance = _require_object(match, "InstanceMappingNotFound", instance_uuid)
+        instance = require_object(match, "InstanceMappingNotFound", instance_uuid)
         if instance.host is None:
             return cls(instance_uuid, None)
         return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)

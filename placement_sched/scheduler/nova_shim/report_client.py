@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from placement_sched.scheduler.nova_shim import exception
+from placement_sched.scheduler.nova_shim.exception import NovaException
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
+from placement_sched.scheduler.nova_shim.objects import require_object
 from placement_sched.scheduler.nova_shim.provider_tree import ProviderData, ProviderTree
 
 #: Function from path and microversion of a GET request to status and body of the Placement API.
@@ -85,7 +86,7 @@ class SchedulerReportClient:
     def get(self, url: str, version: str | None = None, **_: Any) -> Response:
         """Return the response of the Placement API to a GET request."""
         if _Placement.get is None:
-            raise exception.NovaException("the Placement API is not available in this process")
+            raise NovaException("the Placement API is not available in this process")
         return Response(*_Placement.get(url, version or _MICROVERSION))
 
     def get_provider_traits(self, context: Any, rp_uuid: str) -> TraitInfo:
@@ -141,17 +142,13 @@ class SchedulerReportClient:
     def get_resource_provider_name(self, context: Any, uuid: str) -> str:
         """Return the name of a provider, or raise ResourceProviderNotFound."""
         provider = self._get_resource_provider(context, uuid)
-        if provider is None:
-            raise exception.ResourceProviderNotFound(name_or_uuid=uuid)
-        return str(provider["name"])
+        return str(require_object(provider, "ResourceProviderNotFound", uuid)["name"])
 
     def get_provider_by_name(self, context: Any, name: str) -> Mapping[str, Any]:
         """Return the provider with a name, or raise ResourceProviderNotFound."""
         response = self.get(f"/resource_providers?{urlencode({'name': name})}")
-        providers: list[Mapping[str, Any]] = response.json().get("resource_providers")
-        if not providers:
-            raise exception.ResourceProviderNotFound(name_or_uuid=name)
-        return providers[0]
+        providers: list[Mapping[str, Any]] = response.json().get("resource_providers", [])
+        return require_object(next(iter(providers), None), "ResourceProviderNotFound", name)
 
     def get_provider_tree_and_ensure_root(
         self,
@@ -166,8 +163,7 @@ class SchedulerReportClient:
         A missing provider is not created. Raises ResourceProviderNotFound instead.
         """
         providers = self.get_providers_in_tree(context, rp_uuid)
-        if not providers:
-            raise exception.ResourceProviderNotFound(name_or_uuid=rp_uuid)
+        require_object(providers or None, "ResourceProviderNotFound", rp_uuid)
         return ProviderTree(self._build_provider_data(context, each) for each in providers)
 
     def _build_provider_data(self, context: Any, provider: Mapping[str, Any]) -> ProviderData:
@@ -187,10 +183,9 @@ class SchedulerReportClient:
     ) -> ProviderAllocInfo:
         """Return the allocations on a provider by consumer."""
         response = self.get(f"/resource_providers/{rp_uuid}/allocations")
-        if not response:
-            error = exception.ResourceProviderAllocationRetrievalFailed
-            raise error(rp_uuid=rp_uuid, error=response.text)
-        return ProviderAllocInfo(response.json()["allocations"])
+        allocations = response.json()["allocations"] if response else None
+        error = "ResourceProviderAllocationRetrievalFailed"
+        return ProviderAllocInfo(require_object(allocations, error, rp_uuid))
 
     def get_allocations_for_provider_tree(
         self, context: Any, nodename: str

@@ -275,7 +275,7 @@ class WeightColumn:
     amounts: Sequence[Any] = ()
     describe: Callable[[Any], str] | None = None
     missing: tuple[str, ...] = ()
-    #: What a weigher written for nova has added to the weight of each host by assignment.
+    #: The amounts that a weigher written for nova has added to the weights by assignment.
     added: Sequence[float] = ()
 
     @property
@@ -682,7 +682,7 @@ class NovaWeigher:
     def weigh(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec, before: Sequence[float]
     ) -> tuple[Weights, Weights]:
-        """Return the weights, and what the plugin adds to ``before`` itself.
+        """Return the weights, and the amounts that the plugin adds to ``before``.
 
         ``before`` are the weights of the hosts so far. A plugin may change the attribute ``weight``
         of the objects that ``weigh_objects`` gets, which nova counts too.
