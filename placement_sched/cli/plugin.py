@@ -4,7 +4,6 @@
 import argparse
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from pathlib import Path
 
 from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
@@ -15,10 +14,11 @@ from placement_sched.operations.plugin_check import (
     Finding,
     check_source,
     describe_interface,
+    expand_targets,
     find_missing_methods,
     find_source,
     load_classes,
-    try_classes,
+    try_files,
 )
 from placement_sched.scheduler.plugin import get_class_path
 from placement_sched.scheduler.plugins import get_plugins, read_settings
@@ -35,7 +35,9 @@ def register(commands: Commands) -> None:
         run_check,
         epilog="Exit status 1: a plugin needs something that is missing, or fails.",
     ).add_examples("placement_sched.scheduler.filters.disk_filter")
-    help_text = "file or folder with plugins, or dotted path of a module, class or function"
+    help_text = (
+        "file or folder with plugins, or dotted path of a package, module, class or function"
+    )
     parser.add_argument("targets", nargs="+", metavar="PATH|DOTTED.NAME", help=help_text)
     add_format(parser)
     parser = add_command(group, "list", "list the plugins that are enabled", run_list)
@@ -47,7 +49,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     settings = read_settings(arguments.config_file)
     findings: dict[Finding, None] = {}
     kinds: dict[type, None] = {}
-    for target in _expand(arguments.targets):
+    for target in expand_targets(arguments.targets):
         files, failures = [target] if target.endswith(".py") else [], []
         try:
             loaded = load_classes(target)
@@ -59,9 +61,10 @@ def run_check(arguments: argparse.Namespace) -> int:
         # A syntax error is the reason of the failed import.
         if not any(finding.subject == SYNTAX for finding in checked):
             checked += failures
-        findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
+        findings |= dict.fromkeys(checked)
         kinds |= dict.fromkeys(loaded)
-    findings |= dict.fromkeys(try_classes(kinds, settings, provide_placement))
+    findings |= dict.fromkeys(find_missing_methods(kinds))
+    findings |= dict.fromkeys(try_files(kinds, settings, provide_placement))
     documents = [
         {name: getattr(finding, name) for name in ("file", "line", "subject", "state", "problem")}
         for finding in findings
@@ -80,17 +83,6 @@ def _list_lines(findings: Iterable[Finding]) -> list[str]:
             provided.setdefault(finding.file, []).append(finding.subject)
     lines = [f"{file}: provided: {', '.join(names)}" for file, names in provided.items()]
     return lines + [str(finding) for finding in findings if finding.problem or not finding.line]
-
-
-def _expand(targets: list[str]) -> list[str]:
-    """Replace folders among the targets by their Python files."""
-    expanded: list[str] = []
-    for target in targets:
-        path = Path(target)
-        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
-        is_path = path.is_dir() or target.endswith(".py")
-        expanded += [str(file.resolve()) for file in files] if is_path else [target]
-    return expanded
 
 
 def run_list(arguments: argparse.Namespace) -> int:

@@ -6,10 +6,11 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from typing import Any, TypeGuard
@@ -194,6 +195,7 @@ def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, st
     """Yield line, group and name of each read of an unregistered option."""
     conf_names, called = {"CONF", "FLAGS"}, set()
     outer: dict[ast.AST, ast.AST] = {}
+    _expand_group_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _get_last_name(node.value) in conf_names:
             conf_names.update(map(_get_last_name, node.targets))
@@ -215,10 +217,71 @@ def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, st
             yield node.lineno, group, option
 
 
+def _expand_group_names(tree: ast.AST) -> None:
+    """Undo assignments ``NAME = CONF.group`` in a source."""
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    for assign in [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]:
+        value, name = assign.value, _get_last_name(assign.targets[0])
+        if not isinstance(value, ast.Attribute) or _get_last_name(value.value) != "CONF":
+            continue
+        reads = [
+            node
+            for node in attributes
+            if isinstance(node.value, ast.Name) and node.value.id == name and node is not value
+        ]
+        for node in reads:
+            node.value = deepcopy(value)
+        assign.value = ast.Constant(None) if reads else value
+
+
 def _get_last_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def expand_targets(targets: Iterable[str]) -> list[str]:
+    """Replace folders and packages among the targets by files with plugins.
+
+    A file is only parsed for this. ``setup.py``, ``conftest.py`` and tests are left out.
+    """
+    expanded: dict[str, None] = {}
+    for target in targets:
+        folders = [Path(target)] if Path(target).is_dir() else _find_package_folders(target)
+        for folder in folders:
+            files = (each for each in sorted(folder.rglob("*.py")) if _defines_plugin(each, folder))
+            expanded |= dict.fromkeys(str(file.resolve()) for file in files)
+        if not folders:
+            expanded[str(Path(target).resolve()) if target.endswith(".py") else target] = None
+    return list(expanded)
+
+
+def _find_package_folders(target: str) -> list[Path]:
+    with suppress(ImportError, ValueError, AttributeError):
+        spec = None if "/" in target or target.endswith(".py") else find_spec(target)
+        return list(map(Path, (spec.submodule_search_locations or ()) if spec else ()))
+    return []
+
+
+def _defines_plugin(file: Path, folder: Path) -> bool:
+    """Return whether a file may define a plugin, from its name and classes."""
+    names = file.relative_to(folder).parts
+    is_test = file.stem.startswith("test_") or not {"test", "tests"}.isdisjoint(names)
+    if is_test or file.name in {"setup.py", "conftest.py"}:
+        return False
+    try:
+        tree = ast.parse(file.read_text())
+    except (OSError, UnicodeDecodeError, SyntaxError):
+        return True  # the check of the file has the reason
+    return any(
+        isinstance(node, ast.ClassDef)
+        and any(_get_last_name(base).endswith(_BASE_NAMES) for base in node.bases)
+        for node in ast.walk(tree)
+    )
+
+
+#: The ends of names of the base classes of filters and weighers.
+_BASE_NAMES = ("Filter", "Weigher", "Mixin", "Base")
 
 
 def load_classes(target: str) -> list[type]:
@@ -245,15 +308,44 @@ def load_classes(target: str) -> list[type]:
 
 
 def _import_file(path: Path) -> Any:
-    name = path.stem
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    spec = spec_from_file_location(name, path)
+    """Import a file, as a module of its package if it has a package.
+
+    Another file of the same name stays imported, and no module of the standard library is replaced.
+    """
+    parts, folder = ([] if path.stem == "__init__" else [path.stem]), path.parent
+    while (folder / "__init__.py").exists() or len(parts) <= _count_levels(path):
+        parts, folder = [folder.name, *parts], folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    name = ".".join(parts)
+    if len(parts) > 1 or path.stem == "__init__":
+        module = import_module(name)
+        if Path(str(module.__file__)).resolve() != path.resolve():
+            raise ImportError(f"{name} is already the module {module.__file__}: check it alone")
+        return module
+    module_name, number = name, 1
+    while module_name in sys.stdlib_module_names or (
+        module_name in sys.modules
+        and getattr(sys.modules[module_name], "__file__", "") != str(path)
+    ):
+        number += 1
+        module_name = f"{name}_{number}"
+    spec = spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"No module named {name!r}")
-    module = sys.modules[name] = module_from_spec(spec)
+    module = sys.modules[module_name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _is_free(name: str, path: Path) -> bool:
+    return getattr(sys.modules.get(name), "__file__", str(path)) == str(path)
+
+
+def _count_levels(path: Path) -> int:
+    """Return the largest number of dots of the relative imports in a file."""
+    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
+    return max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
 
 
 def _list_classes(module: Any) -> list[type]:
@@ -281,10 +373,12 @@ def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
         "the class calls this method, which does not exist: add it to the base class in a file "
         "nova/scheduler/filters/__init__.py or nova/scheduler/weights/__init__.py"
     )
+    kinds = list(kinds)
     return [
         Finding(find_source(kind), 0, f"{kind.__name__}.{name}", "missing", problem)
         for kind in kinds
         for name in _find_missing_methods(kind)
+        if not any(hasattr(each, name) for each in kinds if issubclass(each, kind))
     ]
 
 
@@ -336,6 +430,27 @@ def find_source(kind: type) -> str:
         return kind.__module__
 
 
+def _is_base(kind: type, kinds: Iterable[type]) -> bool:
+    """Return whether a class is only the base of other plugins."""
+    has_subclass = any(each is not kind and issubclass(each, kind) for each in kinds)
+    return has_subclass or inspect.isabstract(kind) or kind.__name__.startswith(("_", "Base"))
+
+
+def try_files(kinds: Iterable[type], *arguments: Any) -> list[Finding]:
+    """Run classes that files define, as :func:`try_classes` does.
+
+    A base class that fails without the attributes of its subclasses is no problem.
+    """
+    kinds = list(kinds)
+    bases = {get_class_path(kind) for kind in kinds if _is_base(kind, kinds)}
+    return [
+        replace(each, state="fails without a subclass: a base class", problem="")
+        if each.subject in bases and each.state == "fails"
+        else each
+        for each in try_classes(kinds, *arguments)
+    ]
+
+
 def try_classes(
     kinds: Iterable[type],
     settings: Settings,
@@ -370,14 +485,14 @@ def _try(scheduler: Scheduler, kind: type) -> list[Finding]:
     return [result] if result.problem else [*hidden, result]
 
 
-def _run_requests(scheduler: Scheduler, kind: type) -> Finding:
+def _run_requests(scheduler: Scheduler, kind: type, *, with_filters: bool = True) -> Finding:
     path, file = get_class_path(kind), find_source(kind)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"filter_scheduler.weight_classes": []}
     filters = [path]
     if issubclass(kind, BaseHostWeigher):
         values["filter_scheduler.weight_classes"] = [path]
         # A weigher may need values that an enabled filter adds to hosts.
-        filters = list(scheduler.settings.filter_scheduler.enabled_filters)
+        filters = list(scheduler.settings.filter_scheduler.enabled_filters) if with_filters else []
     filters.append(get_class_path(ServerGroupAntiAffinityFilter))  # the server group requires it
     values["filter_scheduler.enabled_filters"] = filters
     for title, request in REQUESTS.items():
@@ -386,6 +501,8 @@ def _run_requests(scheduler: Scheduler, kind: type) -> Finding:
             with tolerate_failures():
                 trial.explain(dict(request), view=ExplanationView())
         except Error as error:
+            if path not in error.detail and filters[1:] and issubclass(kind, BaseHostWeigher):
+                return _run_requests(scheduler, kind, with_filters=False)  # a filter has failed
             reason = error.detail.removesuffix(format_advice(kind))
             return Finding(file, 0, path, "fails", f"fails for {title}: {reason}")
     return Finding(file, 0, path, "runs")

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
@@ -319,11 +318,13 @@ class _PluginType(Generic[Plugin]):
         A path may also be the path of a function that returns classes.
         """
         option = option or self.option
-        classes = [
-            self._list_classes(self._import_object(path, option), f"{option}: {path}", option)
-            for path in dict.fromkeys(paths)  # a request may repeat a path thousands of times
-        ]
-        return list(dict.fromkeys(chain(*classes)))
+
+        def import_path(path: str) -> list[type[Plugin]]:
+            words = f"{option}: {path}"
+            return self._list_classes(self._import_object(path, option), words, option)
+
+        paths = dict.fromkeys(paths)  # a request may repeat a path thousands of times
+        return list(dict.fromkeys(_call_all(partial(import_path, path) for path in paths)))
 
     def _list_classes(self, value: Any, words: str, option: str = "") -> list[type[Plugin]]:
         classes = [value]
@@ -373,9 +374,29 @@ class _PluginType(Generic[Plugin]):
                 option=option,
             ) from None
         except Exception as failure:
-            reason = format_one_line(f"{type(failure).__name__}: {failure}")
+            reason = f"{type(failure).__name__}: {describe_import_error(failure)}"
             message = f"{option}: {path!r} cannot be imported ({reason})"
             raise ConfigurationError(message, option=option) from failure
+
+
+def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
+    """Call all functions, and return the items of their results.
+
+    Raises a :class:`ConfigurationError` with the messages of all errors.
+    """
+    items: list[Loaded] = []
+    errors: dict[str, ConfigurationError] = {}
+    for call in calls:
+        try:
+            items += call()
+        except ConfigurationError as error:
+            errors[error.problem] = error
+    first = next(iter(errors.values()), None)
+    if first is None:
+        return items
+    if len(errors) == 1:
+        raise first
+    raise ConfigurationError("; ".join(errors), option=first.option)
 
 
 def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
@@ -544,15 +565,15 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     set_host_attributes(
         map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
     )
-    for cls in (
-        # Announced plugins may be disabled, but overrides of a request may enable them.
-        *list_announced(),
-        *_list_request_filter_classes(settings),
-        *_list_filter_classes(settings),
-        *_list_weigher_classes(settings),
-        _get_driver_class(settings),
-        *_list_selector_classes(settings),
-    ):
+    list_classes: list[Callable[[], Iterable[type[SchedulerPlugin]]]] = [
+        list_announced,  # they may be disabled, but overrides of a request may enable them
+        lambda: _list_request_filter_classes(settings),
+        lambda: _list_filter_classes(settings),
+        lambda: _list_weigher_classes(settings),
+        lambda: [_get_driver_class(settings)],
+        lambda: _list_selector_classes(settings),
+    ]
+    for cls in _call_all(list_classes):
         register(conf, cls.options)
     for cls in _iterate_section_plugins(settings):
         register(conf, cls.options)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Third-party plugins are checked before the first request."""
 
+import random
+import sys
+
 import pytest
 
 from placement_sched.app import provide_placement
@@ -8,9 +11,11 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.operations import plugin_check
 from placement_sched.operations.plugin_check import (
     check_source,
+    expand_targets,
     find_missing_methods,
     load_classes,
     try_classes,
+    try_files,
 )
 from tests.support.states import build_settings
 
@@ -227,3 +232,174 @@ def test_dry_run_of_a_plugin_reads_the_placement_api(write_filter):
         kinds, build_settings(filter_scheduler__nova_shim=True), provide_placement
     )
     assert finding.state == "runs"
+
+
+PLAIN_FILTER_TEXT = """
+from placement_sched.scheduler.filters import BaseHostFilter
+
+
+class {name}(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return {expression}
+"""
+
+
+@pytest.fixture
+def write_tree(tmp_path, monkeypatch):
+    """Return a function that writes files, and returns their folder."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    modules = dict(sys.modules)
+
+    def write(texts):
+        for name, text in texts.items():
+            file = tmp_path / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return tmp_path
+
+    yield write
+    for name in sys.modules.keys() - modules.keys():
+        del sys.modules[name]
+
+
+def format_filter(name="GateFilter", expression="True"):
+    return PLAIN_FILTER_TEXT.format(name=name, expression=expression)
+
+
+def test_check_of_a_folder_imports_only_files_that_define_a_plugin(write_tree):
+    ends = "raise SystemExit('imported')"
+    filter_text = f"{format_filter()}\n{ends}\n"
+    names = ("setup.py", "acme/setup.py", "acme/conftest.py", "acme/test_gate.py", "tests/gate.py")
+    files = {**dict.fromkeys(names, filter_text), "acme/helper.py": ends}
+    folder = write_tree({**files, "acme/right.py": format_filter()})
+    targets = expand_targets([str(folder)])
+    assert targets == [str(folder / "acme/right.py")]
+    assert [kind.__name__ for kind in load_classes(targets[0])] == ["GateFilter"]
+
+
+def test_files_of_one_name_in_two_folders_are_two_modules(write_tree):
+    folder = write_tree(
+        {
+            "a/gate.py": format_filter(),
+            "b/gate.py": format_filter(expression="host_state.none"),
+            "b/random.py": format_filter("RandomFilter"),
+        }
+    )
+    first, second, third = (
+        load_classes(str(folder / name))[0] for name in ("a/gate.py", "b/gate.py", "b/random.py")
+    )
+    findings = try_classes([first, second, third], build_settings())
+    assert [each.state for each in findings] == ["runs", "fails", "runs"]
+    assert findings[1].file == str(folder / "b/gate.py")
+    assert sys.modules["random"] is random
+
+
+def test_file_with_relative_imports_is_a_module_of_its_package(write_tree):
+    text = "from ..base import Base\n\n\nclass GateFilter(Base):\n    pass\n"
+    files = {f"acme_{name}/base.py": format_filter("Base") for name in ("package", "folder")}
+    files |= {f"acme_{name}/sub/gate.py": text for name in ("package", "folder")}
+    folder = write_tree(
+        {**files, "acme_package/__init__.py": "", "acme_package/sub/__init__.py": ""}
+    )
+    for package in ("acme_package", "acme_folder"):
+        (kind,) = load_classes(str(folder / package / "sub/gate.py"))
+        assert kind.__module__ == f"{package}.sub.gate"
+    files = [str(folder / f"acme_package/{name}.py") for name in ("base", "sub/gate")]
+    assert expand_targets(["acme_package"]) == files
+
+
+def test_package_of_the_same_name_in_another_folder_is_an_error(write_tree):
+    files = {f"{folder}/acme_twice/__init__.py": "" for folder in "ab"}
+    files |= {f"{folder}/acme_twice/gate.py": format_filter() for folder in "ab"}
+    folder = write_tree(files)
+    load_classes(str(folder / "a/acme_twice/gate.py"))
+    with pytest.raises(ConfigurationError, match=r"acme_twice\.gate is already the module"):
+        load_classes(str(folder / "b/acme_twice/gate.py"))
+
+
+def test_name_that_a_function_assigns_is_no_name_of_nova(write_tree):
+    text = """
+from nova.scheduler import weights
+
+
+def collect(weigher):
+    weights = []
+    weights.append(1.0)
+    return weights, weigher.weights
+
+
+def read():
+    return weights.append
+"""
+    findings = check_source(str(write_tree({"gate.py": text}) / "gate.py"), build_settings().conf)
+    missing = [(each.line, each.subject) for each in findings if each.state == "missing"]
+    assert missing == [(12, "nova.scheduler.weights.append")]
+
+
+def test_group_of_options_under_another_name_is_understood(write_tree):
+    text = """
+from oslo_config import cfg
+
+cfg.CONF.register_opts([cfg.StrOpt("rack")], group="acme_iaas")
+CONF = cfg.CONF.acme_iaas
+limits = cfg.CONF.filter_scheduler
+
+
+def read():
+    return CONF.rack, CONF.row, limits.weight_classes, cfg.CONF.acme_none
+"""
+    findings = check_source(str(write_tree({"gate.py": text}) / "gate.py"), build_settings().conf)
+    assert [each.subject for each in findings] == ["[DEFAULT] acme_none", "[acme_iaas] row"]
+
+
+def test_base_class_that_fails_without_its_subclasses_is_no_problem(write_tree):
+    text = (
+        format_filter("AcmeFilter", "self.read_limit(host_state) > self.limit")
+        + """
+
+class LimitFilter(AcmeFilter):
+    limit = 0
+
+    def read_limit(self, host_state):
+        return 1
+
+
+class WrongFilter(AcmeFilter):
+    limit = None
+
+    def read_limit(self, host_state):
+        return 1
+"""
+    )
+    kinds = load_classes(str(write_tree({"acme_base.py": text}) / "acme_base.py"))
+    assert find_missing_methods(kinds) == []
+    states = {each.subject: each.state for each in try_files(kinds, build_settings())}
+    assert states == {
+        "acme_base.AcmeFilter": "fails without a subclass: a base class",
+        "acme_base.LimitFilter": "runs",
+        "acme_base.WrongFilter": "fails",
+    }
+
+
+def test_failure_of_an_enabled_filter_is_no_problem_of_a_weigher(write_filter):
+    text = (
+        FILTER_MODULE_TEXT
+        + """
+
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+
+class ShadowWeigher(BaseHostWeigher):
+    def _weigh_object(self, host_state, spec_obj):
+        return 1.0
+"""
+    )
+    write_filter("acme_mix", "host_state.none", text)
+    names = {
+        "available_filters": ["acme_mix.CheckedFilter"],
+        "enabled_filters": ["CheckedFilter"],
+        "weight_classes": ["acme_mix.ShadowWeigher"],
+    }
+    settings = build_settings(**{f"filter_scheduler__{key}": value for key, value in names.items()})
+    (finding,) = plugin_check.check_enabled(settings, provide_placement)
+    assert finding.subject == "acme_mix.CheckedFilter"

@@ -113,6 +113,19 @@ def test_module_that_cannot_be_imported_is_reported_with_option_and_reason(
     assert words in line
 
 
+def test_all_plugins_that_cannot_be_imported_are_reported(read_startup_error, tmp_path):
+    (tmp_path / "acme_name.py").write_text("\nimportutils.import_module('x')\n")
+    line = read_startup_error(
+        "[filter_scheduler]\navailable_filters = acme_name.A\navailable_filters = acme_none.B\n"
+        "weight_classes = acme_none.C,acme_name.D\n"
+    )
+    problem = f"NameError: name 'importutils' is not defined; {tmp_path}/acme_name.py:2"
+    assert f"available_filters: 'acme_name.A' cannot be imported ({problem})" in line
+    assert "available_filters: 'acme_none.B' cannot be imported (No module named" in line
+    assert "weight_classes: 'acme_none.C' cannot be imported (No module named" in line
+    assert f"weight_classes: 'acme_name.D' cannot be imported ({problem})" in line
+
+
 @parametrize_plugin_options
 def test_error_for_a_misspelt_plugin_class_has_the_right_name(read_startup_error, tmp_path, option):
     (tmp_path / "acme_good.py").write_text(PLUGIN_MODULE_TEXT)

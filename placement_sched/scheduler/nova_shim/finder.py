@@ -328,11 +328,9 @@ def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
 
 def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]:
     """Yield names read from imported modules, and methods missing in classes."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute):
-            continue
+    for node, local_names in _iterate_attributes(tree):
         path = _dotted(node)
-        if path is None or path[0] not in modules:
+        if path is None or path[0] not in modules or path[0] in local_names:
             continue
         name, attributes = modules[path[0]], path[1:]
         while attributes and find_source_modules(name) is not None:
@@ -342,6 +340,25 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
             name = f"{name}.{attributes[0]}"
         if name not in MODULES:
             yield NovaName(node.lineno, name)
+
+
+def _iterate_attributes(
+    node: ast.AST, local_names: frozenset[str] = frozenset()
+) -> Iterator[tuple[ast.Attribute, frozenset[str]]]:
+    """Yield each attribute that is read, with the local names of its function."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        inner = list(ast.walk(node))
+        arguments = {each.arg for each in inner if isinstance(each, ast.arg)}
+        stored = {
+            each.id
+            for each in inner
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        local_names |= arguments | stored
+    if isinstance(node, ast.Attribute):
+        yield node, local_names
+    for child in ast.iter_child_nodes(node):
+        yield from _iterate_attributes(child, local_names)
 
 
 def _value_at(name: str) -> Any:
