@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 from placement_sched.model.document import NovaObject, NovaObjectDictCompat
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.hardware.pci_devices import ReportedPools
+from placement_sched.model.names import PERCENT_METRICS
 from placement_sched.model.provider import Inventory
 
 
@@ -26,6 +27,24 @@ class Metric(NovaObject):
     numa_membw_values: Mapping[str, int] | None = None
     source: str | None = None
     timestamp: Any = None
+
+
+class MetricList(tuple[Metric, ...]):
+    """The metrics of a node, with the attributes of nova's MonitorMetricList."""
+
+    __slots__ = ()
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return each metric as a dict, with percentages as fractions."""
+        names = ("name", "timestamp", "source", "value", "numa_membw_values")
+        metrics = [
+            {name: getattr(metric, name) for name in names if getattr(metric, name) is not None}
+            for metric in self
+        ]
+        for metric in metrics:
+            if metric["name"] in PERCENT_METRICS and "value" in metric:
+                metric["value"] /= 100
+        return metrics
 
 
 class _Derived(NovaObjectDictCompat):
@@ -92,9 +111,9 @@ class ComputeNode(_Derived):
         return ReportedPools(self.pci_device_pools, self.numa_topology)
 
     @cached_property
-    def reported_metrics(self) -> tuple[Metric, ...]:
+    def reported_metrics(self) -> "MetricList":
         """Return the metrics, shared by all host states of the node."""
-        return tuple(Metric(**metric) for metric in self.metrics)
+        return MetricList(Metric(**metric) for metric in self.metrics)
 
 
 #: The fields of a report that have the total and the allocation ratio of a resource class.

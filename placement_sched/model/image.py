@@ -346,6 +346,8 @@ class Image(_ImageFields, NovaObject):
             ),
         )
 
+    from_dict = from_document  # nova's name
+
     @property
     def required_traits(self) -> frozenset[str]:
         """Return the traits X of the properties ``trait:X=required``.

@@ -98,6 +98,10 @@ def collect_missing() -> Iterator[dict[MissingName, None]]:
         _READS.reset(token)
 
 
+class CloudUnreadable(Exception):
+    """A plugin reads the cloud outside of a request."""
+
+
 class SchedulerPlugin:
     """A plugin with its settings and clock.
 
@@ -115,6 +119,8 @@ class SchedulerPlugin:
     _clock: Clock = staticmethod(utcnow)
     #: The names of nova that ``__init__`` has read although they are missing.
     _missing_names: Iterable[MissingName] = ()
+    #: Whether ``__init__`` must be called again, because it reads the cloud.
+    _is_deferred = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -129,10 +135,20 @@ class SchedulerPlugin:
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
         plugin._clock = clock  # noqa: SLF001 - as above
-        with in_effect(settings), collect_missing() as reads:
-            plugin.__init__()  # type: ignore[misc]
-        plugin._missing_names = reads  # noqa: SLF001 - as above
+        with in_effect(settings):
+            plugin._initialize()  # noqa: SLF001 - as above
         return plugin
+
+    def _initialize(self) -> None:
+        """Call ``__init__``, or defer the call to a request if it reads the cloud."""
+        with collect_missing() as reads:
+            try:
+                self.__init__()  # type: ignore[misc]
+            except CloudUnreadable:
+                self._is_deferred = True
+            else:
+                self._is_deferred = False
+        self._missing_names = reads
 
     @property
     def settings(self) -> Settings:
@@ -185,18 +201,25 @@ class PluginCall(in_effect):
     traceback is logged at level error, or at level debug within :func:`tolerate_failures`.
     """
 
-    __slots__ = ("_plugin_class", "_reads", "_reads_token")
+    __slots__ = ("_plugin", "_plugin_class", "_reads", "_reads_token")
 
     def __init__(self, plugin: SchedulerPlugin) -> None:
         """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
-        self._plugin_class = type(plugin)
+        self._plugin, self._plugin_class = plugin, type(plugin)
         self._reads: dict[MissingName, None] = dict.fromkeys(plugin._missing_names)  # noqa: SLF001 - of this module
 
     def __enter__(self) -> Self:
         """Collect the missing names that the plugin reads."""
         self._reads_token = _READS.set((*_READS.get(), self._reads))
-        return super().__enter__()
+        super().__enter__()
+        if self._plugin._is_deferred:  # noqa: SLF001 - of this module
+            try:
+                self._plugin._initialize()  # noqa: SLF001 - of this module
+            except BaseException as failure:
+                self.__exit__(type(failure), failure, failure.__traceback__)
+                raise
+        return self
 
     @property
     def missing_names(self) -> tuple[str, ...]:

@@ -19,6 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from oslo_config import cfg
+
+from placement_sched.config.conf import CONF
 from placement_sched.scheduler.nova_shim.missing import (
     build_missing_error,
     build_missing_import_error,
@@ -41,8 +44,7 @@ _OBJECTS += ("service",)
 #: are empty, because ``cfg.CONF`` already has the options.
 _OPTION_MODULES = (
     *("nova.compute.resource_tracker", "nova.netconf", "nova.scheduler.driver"),
-    *("nova.scheduler.scheduler_options", "nova.service", "nova.servicegroup"),
-    "nova.servicegroup.api",
+    *("nova.scheduler.scheduler_options", "nova.service"),
 )
 
 #: Each provided module of nova, with the modules of this service that provide its names. A module
@@ -71,6 +73,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.i18n": (f"{_SHIM}.i18n",),
     "nova.objects": (f"{_SHIM}.objects",),
     **{f"nova.objects.{name}": (f"{_SHIM}.objects",) for name in _OBJECTS},
+    "nova.objects.fields": (f"{_SHIM}.fields",),
     "nova.openstack": (),
     "nova.openstack.common": (),
     "nova.openstack.common.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
@@ -87,6 +90,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.scheduler.host_manager": (f"{_SCHEDULER}.host_state",),
     "nova.scheduler.utils": (f"{_SHIM}.functions", f"{_SCHEDULER}.utils"),
     "nova.scheduler.weights": (f"{_SCHEDULER}.weights",),
+    "nova.servicegroup": (f"{_SHIM}.servicegroup",),
+    "nova.servicegroup.api": (f"{_SHIM}.servicegroup",),
     "nova.utils": (f"{_SHIM}.functions",),
     "nova.weights": (f"{_SHIM}.weights",),
     **dict.fromkeys(_OPTION_MODULES, ()),
@@ -238,6 +243,7 @@ def install() -> bool:
     if has_real_nova():
         return False
     sys.meta_path.insert(0, ShimFinder())
+    cfg.CONF = CONF  # as in nova, options registered on either object are options of both
     # nova's commands install ``_`` as a builtin, and old plugins use it without an import.
     vars(builtins).setdefault("_", lambda text: text)
     return True

@@ -17,6 +17,7 @@ from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.nova_shim.exception import NovaException
+from placement_sched.scheduler.plugin import CloudUnreadable
 from placement_sched.store.compute import cells, instances, server_groups
 
 T = TypeVar("T")
@@ -145,6 +146,11 @@ class Cloud:
     def _uuids_by_host(self) -> Mapping[str, Sequence[str]]:
         return sql.group_rows((host, uuid) for uuid, (host, _) in self.node_names.items())
 
+    @property
+    def host_names(self) -> Collection[str]:
+        """Return the names of all hosts."""
+        return self._uuids_by_host.keys()
+
     def _read_nodes(self, uuids: Collection[str]) -> Mapping[str, ComputeNode]:
         nodes: Mapping[str, ComputeNode] = self.view.caches.nodes.get(
             self.connection, uuids, self.view.host_versions
@@ -247,6 +253,10 @@ def set_cloud(view: LookupView, hosts: Sequence[HostState] = ()) -> None:
     set_host_reader(cloud.host_of_instance)
 
 
+class _CloudUnreadable(NovaException, CloudUnreadable):
+    msg_fmt = "The cloud can be read only while a request is scheduled."
+
+
 def get_cloud() -> Cloud:
     """Return the cloud of the current request.
 
@@ -254,5 +264,5 @@ def get_cloud() -> Cloud:
     """
     cloud = _CLOUD.get()
     if cloud is None or cloud.connection.closed:
-        raise NovaException("The cloud can be read only while a request is scheduled.")
+        raise _CloudUnreadable
     return cloud

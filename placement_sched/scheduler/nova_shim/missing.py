@@ -9,13 +9,13 @@ PAGE = '"Bring your filters" in the guide'
 _REASONS = {
     "nova.virt": "it controls hypervisors, and the scheduler runs on none",
     "nova.pci": "its devices are attributes of host_state.pci_stats",
-    "nova.compute": "it calls compute services",
+    "nova.compute": "it is part of compute services, and the scheduler runs on none",
     "nova.compute.provider_tree": "plugins can only read the providers of a tree",
     "nova.network": "it calls neutron with the token of a user",
     "nova.volume": "it calls cinder with the token of a user",
     "nova.image": "it calls glance with the token of a user",
     "nova.db": "plugins have no session of nova's database",
-    "nova.objects": "plugins have no such look-up",
+    "nova.objects": "hosts, instances, aggregates and groups are recorded, and nothing else",
     "SchedulerReportClient": "plugins can only read placement",
 }
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"

@@ -18,6 +18,7 @@ from placement_sched.model.image import Image as ImageMeta
 from placement_sched.model.image import ImageProperties as ImageMetaProps
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.model.request_spec import Destination, RequestSpec
+from placement_sched.scheduler.host_state import OLDEST_SERVICE_VERSION
 from placement_sched.scheduler.nova_shim import exception
 from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
@@ -40,6 +41,10 @@ class Lookups(type):
 
 class ObjectList(list[Any], metaclass=Lookups):
     """A list of objects, with nova's attribute ``objects``."""
+
+    def __init__(self, items: Any = (), *, objects: Iterable[Any] | None = None) -> None:
+        """Create a list of items, or of ``objects`` after a context as in nova."""
+        super().__init__(items if objects is None else objects)
 
     @property
     def objects(self) -> list[Any]:
@@ -159,6 +164,31 @@ class Service(metaclass=Lookups):
         """Return the nova-compute service of a host."""
         return require_object(get_cloud().services.get(host), "ComputeHostNotFound", host)
 
+    @staticmethod
+    def get_minimum_version(context: Any, binary: str, use_slave: bool = False) -> int:
+        """Return the version that all services have."""
+        return OLDEST_SERVICE_VERSION
+
+
+class ServiceList(ObjectList):
+    """Services of hosts."""
+
+    @classmethod
+    def get_all(
+        cls, context: Any, disabled: bool | None = None, set_zones: bool = False
+    ) -> "ServiceList":
+        """Return the nova-compute services, or the disabled or enabled services."""
+        services = filter(None, map(get_cloud().services.get, sorted(get_cloud().host_names)))
+        return cls(each for each in services if disabled in {None, each.disabled})
+
+    @classmethod
+    def get_by_binary(
+        cls, context: Any, binary: str, include_disabled: bool = False
+    ) -> "ServiceList":
+        """Return the services of a binary."""
+        services = cls.get_all(context, None if include_disabled else False)
+        return cls(each for each in services if each.binary == binary)
+
 
 class Instance(HostInstance, metaclass=Lookups):
     """Instances by uuid."""
@@ -178,6 +208,32 @@ class InstanceList(ObjectList):
     ) -> "InstanceList":
         """Return the recorded instances on a host."""
         return cls(get_cloud().instances_on(host))
+
+    @classmethod
+    def get_by_filters(
+        cls, context: Any, filters: Mapping[str, Any], *_arguments: Any, **_named: Any
+    ) -> "InstanceList":
+        """Return the recorded instances on hosts whose fields have these values.
+
+        A list allows any of its values. Raises :class:`AttributeError` for an unknown field.
+        """
+        conditions = {key: value for key, value in filters.items() if key != "deleted"}
+        for key in conditions.keys() - HostInstance.__dataclass_fields__.keys():
+            raise build_missing_error(f"nova.objects.InstanceList.get_by_filters({key})")
+        cloud = get_cloud()
+        instances = (each for host in cloud.host_names for each in cloud.instances_on(host))
+        return cls(
+            instance
+            for instance in instances
+            if not filters.get("deleted")
+            and all(
+                getattr(instance, key) in (value if isinstance(value, list | set) else [value])
+                for key, value in conditions.items()
+            )
+        )
+
+    def fill_metadata(self) -> None:
+        """Do nothing, because metadata are read on first use."""
 
     @classmethod
     def get_uuids_by_host(cls, context: Any, host: str) -> list[str]:
@@ -216,9 +272,19 @@ class CellMapping(metaclass=Lookups):
     disabled: bool = False
 
     @classmethod
-    def _of(cls, uuid: str | None) -> "CellMapping":
+    def get_by_uuid(cls, context: Any, uuid: str | None) -> "CellMapping":
+        """Return a cell by its uuid."""
         cell = get_cloud().cells.get(uuid or "") or NovaCell(uuid=uuid or "")
         return cls(cell.uuid, cell.name, cell.disabled)
+
+
+class CellMappingList(ObjectList):
+    """The cells of nova."""
+
+    @classmethod
+    def get_all(cls, context: Any) -> "CellMappingList":
+        """Return the recorded cells."""
+        return cls(CellMapping.get_by_uuid(context, uuid) for uuid in sorted(get_cloud().cells))
 
 
 @dataclass(frozen=True)
@@ -232,7 +298,7 @@ class HostMapping(metaclass=Lookups):
     def get_by_host(cls, context: Any, host: str) -> "HostMapping":
         """Return the mapping of a host."""
         node = _require_first(get_cloud().nodes_of(host), "HostMappingNotFound", host)
-        return cls(host, CellMapping._of(node.cell_uuid))  # noqa: SLF001 - of this module
+        return cls(host, CellMapping.get_by_uuid(context, node.cell_uuid))
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,10 @@ class WeighedHost:
     obj: HostState
     weight: float = 0.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return host and weight, as in nova."""
+        return {"weight": self.weight, "host": self.obj.host}
+
 
 class ExplainedWeights(list[float]):
     """Weights, with amounts of each host for :meth:`BaseHostWeigher.describe`."""

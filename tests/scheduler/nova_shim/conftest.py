@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 
 from placement_sched.scheduler.nova_shim import finder
 
@@ -18,6 +19,7 @@ def nova_shim(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the modules of nova importable, and the plugins of ``third_party``."""
     monkeypatch.syspath_prepend(str(THIRD_PARTY_PLUGIN_FOLDER))
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(cfg, "CONF", cfg.CONF)
     before = set(sys.modules)
     assert finder.install()
     yield

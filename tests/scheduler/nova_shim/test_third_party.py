@@ -210,3 +210,13 @@ def test_global_oslo_config_has_the_nova_options_of_the_file(nova_shim, tmp_path
         cfg.CONF.import_opt("acme_option", "nova.acme")
     assert cfg.CONF.default_availability_zone == "az9"
     read_files(cfg.CONF)
+
+
+def test_options_of_oslo_config_and_of_nova_conf_are_the_same(nova_shim):
+    cfg.CONF.register_opts([cfg.StrOpt("rack", default="r1")], "acme_both")
+    exec(  # noqa: S102 - the statements of a plugin
+        "import nova.conf\nfrom oslo_config import cfg\n"
+        "assert nova.conf.CONF.acme_both.rack == 'r1'\n"
+        "nova.conf.CONF.register_opts([cfg.StrOpt('row', default='2')], 'acme_both')\n"
+        "assert cfg.CONF is nova.conf.CONF and cfg.CONF.acme_both.row == '2'\n"
+    )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova.objects.fields``: enumerations of values."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar
+
+from placement_sched.model import names
+from placement_sched.model.image import CHOICES, READERS
+from placement_sched.scheduler.nova_shim import exception
+from placement_sched.scheduler.nova_shim.missing import build_missing_error
+
+#: The image property whose values and spellings each enumeration has.
+_PROPERTIES = {
+    "Architecture": "hw_architecture",
+    "CPUAllocationPolicy": "hw_cpu_policy",
+    "CPUThreadAllocationPolicy": "hw_cpu_thread_policy",
+    "FirmwareType": "hw_firmware_type",
+    "HVType": "img_hv_type",
+    "MonitorMetricType": "",
+    "OSType": "os_type",
+    "PCINUMAAffinityPolicy": "hw_pci_numa_affinity_policy",
+    "SecureBoot": "os_secure_boot",
+    "VMMode": "hw_vm_mode",
+    "WatchdogAction": "hw_watchdog_action",
+}
+_VALUES = {
+    "Architecture": names.ARCHITECTURES,
+    "HVType": names.HYPERVISOR_TYPES,
+    "MonitorMetricType": names.MONITOR_METRICS,
+    "OSType": ("linux", "windows"),
+    "VMMode": names.VM_MODES,
+}
+
+
+class Enumeration:
+    """Base class of the enumerations, whose values are constants of a class."""
+
+    VIRTUOZZO = "vz"  # the only constant whose name is not the value in upper case
+    ALL: ClassVar[tuple[str, ...]] = ()
+    _read: ClassVar[Callable[[Any], Any]] = str
+
+    @classmethod
+    def canonicalize(cls, name: str | None) -> str | None:
+        """Return the value that a text means, or raise nova's Invalid."""
+        try:
+            return None if name is None else str(cls._read(name))
+        except (ValueError, TypeError) as error:
+            raise exception.Invalid(f"{name!r} is invalid: {error}") from None
+
+
+@cache
+def __getattr__(name: str) -> type[Enumeration]:
+    if name not in _PROPERTIES:
+        raise build_missing_error(f"nova.objects.fields.{name}")
+    image_property = _PROPERTIES[name]
+    values = sorted(_VALUES.get(name) or CHOICES[image_property])
+    constants = {re.sub(r"\W", "_", value).upper(): value for value in values}
+    reader = staticmethod(READERS.get(image_property, str))
+    return type(name, (Enumeration,), {**constants, "ALL": tuple(values), "_read": reader})
