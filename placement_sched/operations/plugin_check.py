@@ -7,13 +7,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from typing import Any, TypeGuard
+
+from oslo_config import cfg
 
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Conf, Settings
@@ -195,7 +196,6 @@ def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, st
     """Yield line, group and name of each read of an unregistered option."""
     conf_names, called = {"CONF", "FLAGS"}, set()
     outer: dict[ast.AST, ast.AST] = {}
-    _expand_group_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _get_last_name(node.value) in conf_names:
             conf_names.update(map(_get_last_name, node.targets))
@@ -208,30 +208,14 @@ def _find_option_reads(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, st
         group, member = node.attr, outer[node]
         options = {**conf.registered.get(group, {}), **CONF.registered.get(group, {})}
         if not isinstance(member, ast.Attribute) or member in called:
-            group, option, is_known = "DEFAULT", node.attr, bool(options) or hasattr(CONF, group)
+            is_known = bool(options) or hasattr(CONF, group) or hasattr(cfg.CONF, group)
+            group, option = "DEFAULT", node.attr
         elif options:
             option, is_known = member.attr, member.attr in options
         else:  # an attribute of an option's value, or an option of an undefined group
             option, is_known = member.attr, hasattr(CONF, group)
         if not is_known:
             yield node.lineno, group, option
-
-
-def _expand_group_names(tree: ast.AST) -> None:
-    """Undo assignments ``NAME = CONF.group`` in a source."""
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    for assign in [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]:
-        value, name = assign.value, _get_last_name(assign.targets[0])
-        if not isinstance(value, ast.Attribute) or _get_last_name(value.value) != "CONF":
-            continue
-        reads = [
-            node
-            for node in attributes
-            if isinstance(node.value, ast.Name) and node.value.id == name and node is not value
-        ]
-        for node in reads:
-            node.value = deepcopy(value)
-        assign.value = ast.Constant(None) if reads else value
 
 
 def _get_last_name(node: ast.expr) -> str:

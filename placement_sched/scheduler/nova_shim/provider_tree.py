@@ -32,25 +32,23 @@ class ProviderTree:
 
     def exists(self, name_or_uuid: str) -> bool:
         """Return whether a provider of this name or uuid is in the tree."""
-        return any(name_or_uuid in (each.uuid, each.name) for each in self._providers.values())
+        return any(name_or_uuid in each[:2] for each in self._providers.values())
 
     def data(self, name_or_uuid: str) -> ProviderData:
         """Return the data of a provider, or raise :class:`ValueError`."""
         for provider in self._providers.values():
-            if name_or_uuid in (provider.uuid, provider.name):
+            if name_or_uuid in provider[:2]:
                 return provider
         raise ValueError(f"No such provider {name_or_uuid}")
 
     def get_provider_uuids(self, name_or_uuid: str | None = None) -> list[str]:
         """List a provider and its descendants, parents first (None: all)."""
         providers = self._providers.values()
-        if name_or_uuid is None:
-            roots = [each.uuid for each in providers if each.parent_uuid not in self._providers]
-        else:
-            roots = [self.data(name_or_uuid).uuid]
-        for uuid in roots:
-            roots += [each.uuid for each in providers if each.parent_uuid == uuid]
-        return roots
+        roots = [each.uuid for each in providers if each.parent_uuid not in self._providers]
+        uuids = roots if name_or_uuid is None else [self.data(name_or_uuid).uuid]
+        for uuid in uuids:
+            uuids += [each.uuid for each in providers if each.parent_uuid == uuid]
+        return uuids
 
     def get_provider_uuids_in_tree(self, name_or_uuid: str) -> list[str]:
         """List all providers of the tree that contains a provider."""
@@ -58,15 +56,3 @@ class ProviderTree:
         while provider.parent_uuid in self._providers:
             provider = self._providers[provider.parent_uuid]
         return self.get_provider_uuids(provider.uuid)
-
-    def has_inventory(self, name_or_uuid: str) -> bool:
-        """Return whether a provider has inventory."""
-        return bool(self.data(name_or_uuid).inventory)
-
-    def has_traits(self, name_or_uuid: str, traits: Iterable[str]) -> bool:
-        """Return whether a provider has all of the traits."""
-        return set(traits) <= set(self.data(name_or_uuid).traits)
-
-    def in_aggregates(self, name_or_uuid: str, aggregates: Iterable[str]) -> bool:
-        """Return whether a provider is in all of the placement aggregates."""
-        return set(aggregates) <= set(self.data(name_or_uuid).aggregates)

@@ -187,17 +187,6 @@ class SchedulerReportClient:
         error = "ResourceProviderAllocationRetrievalFailed"
         return ProviderAllocInfo(require_object(allocations, error, rp_uuid))
 
-    def get_allocations_for_provider_tree(
-        self, context: Any, nodename: str
-    ) -> Mapping[str, Mapping[str, Any]]:
-        """Return the allocations of each consumer of a node's provider tree."""
-        root = self.get_provider_by_name(context, nodename)["uuid"]
-        consumers: dict[str, None] = {}
-        for provider in self.get_providers_in_tree(context, root):
-            info = self.get_allocations_for_resource_provider(context, provider["uuid"])
-            consumers |= dict.fromkeys(info.allocations)
-        return {consumer: self.get_allocs_for_consumer(context, consumer) for consumer in consumers}
-
 
 def _generation(uuid: str) -> int:
     return get_cloud().generations.get(uuid) or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look-ups of plugins in nova's objects and database API."""
+"""Functions of nova's database API for plugins, and look-ups of aggregates by metadata."""
 
 import pytest
 
