@@ -52,6 +52,7 @@ class MissingName(NamedTuple):
 #: The names that the current calls of plugins have read, a mapping for each call.
 _READS: ContextVar[tuple[dict[MissingName, None], ...]] = ContextVar("missing names", default=())
 _LOGGED: set[MissingName] = set()
+_STANDARD = ("<", f"{_STANDARD_LIBRARY}/")
 #: Functions of this package between the code that reads a name and :func:`record_missing`.
 _READING = frozenset(
     ("__getattr__", "get_missing", "find_spec", "record_missing", "_find_reader")
@@ -80,8 +81,9 @@ def _find_reader() -> tuple[str, int] | None:
     while frame is not None:
         file = frame.f_code.co_filename
         is_own = file.startswith(f"{_PACKAGE}/")
-        is_import = file.startswith("<") or "/importlib/" in file
-        if not is_import and not (is_own and frame.f_code.co_name in _READING):
+        # The standard library imports modules, and reads attributes of data classes.
+        is_standard = file.startswith(_STANDARD) and "site-packages" not in file
+        if not is_standard and not (is_own and frame.f_code.co_name in _READING):
             return None if is_own else (file, frame.f_lineno)
         frame = frame.f_back
     return None

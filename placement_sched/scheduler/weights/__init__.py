@@ -45,6 +45,7 @@ Hosts = Sequence[HostState]
 Weights = Sequence[float]
 #: The lowest and highest raw weight of a weigher, for normalization.
 Ends = tuple[float, float]
+_ADDED = "added {:g} to the weight of the host itself"
 
 
 @dataclass(slots=True)
@@ -287,12 +288,6 @@ class WeightColumn:
         """Return whether the weigher changes the weight of any host."""
         return bool(self.added) or (any(self.normalized) and any(self.multipliers))
 
-    def sum_into(self, weights: Sequence[float]) -> list[float]:
-        """Return the weights plus the hosts' weights in this column."""
-        added = self.added or [0.0] * len(self.raw)
-        numbers = zip(weights, self.multipliers, self.normalized, added, strict=True)
-        return [weight + multiplier * share + more for weight, multiplier, share, more in numbers]
-
     @property
     def shared_report(self) -> WeightReport | None:
         """Return the report that all hosts share, or None if there is none."""
@@ -433,7 +428,9 @@ def sum_weights(columns: Iterable[WeightColumn], number: int) -> list[float]:
     weights = [0.0] * number
     for column in columns:
         if column.changes_weights:
-            weights = column.sum_into(weights)
+            added = column.added or [0.0] * number
+            rows = zip(weights, column.multipliers, column.normalized, added, strict=True)
+            weights = [weight + factor * share + more for weight, factor, share, more in rows]
     return weights
 
 
@@ -443,7 +440,6 @@ def sum_host_weights(at: int, columns: Iterable[WeightColumn]) -> float:
     for column in columns:
         if column.changes_weights:
             weight += column.multipliers[at] * column.normalized[at]
-            weight += column.added[at] if column.added else 0.0
     return weight
 
 
@@ -461,28 +457,22 @@ def _weigh(
             zeros = [0.0] * len(hosts)
             return WeightColumn(name, zeros, zeros, multipliers)
         # Some weighers return other number types, which cannot be serialized.
-        added: Weights = ()
         if isinstance(weigher, NovaWeigher):
             weights, added = weigher.weigh(hosts, spec, sum_weights(earlier, len(hosts)))
         else:
-            weights = weigher.weights(hosts, spec)
+            weights, added = weigher.weights(hosts, spec), []
         raw = _to_finite(weights)
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
         ends = _ends(plugin, raw)
-        column = WeightColumn(
-            name, raw, normalize(raw, *ends), multipliers, ends, missing=call.missing_names
-        )
+        shares = normalize(raw, *ends)
+        column = WeightColumn(name, raw, shares, multipliers, ends, missing=call.missing_names)
         if isinstance(weights, ExplainedWeights):
             return replace(column, amounts=weights.amounts, describe=plugin.describe)
         if any(added):
             added = _to_finite(added)
-            return replace(column, added=added, amounts=added, describe=_describe_added)
+            return replace(column, added=added, amounts=added, describe=_ADDED.format)
         return column
-
-
-def _describe_added(added: float) -> str:
-    return f"added {added:g} to the weight of the host itself"
 
 
 def _to_finite(values: Iterable[float]) -> list[float]:
@@ -612,10 +602,12 @@ class IncrementalWeighing:
 
 
 def _depends_on_all_hosts(plugin: BaseHostWeigher, column: WeightColumn, spec: RequestSpec) -> bool:
-    # The first instance may turn an empty server group into a group with members.
-    return not wrap_weigher(plugin).by_host or (
-        column.ends is None and _weighs_members(plugin, spec)
-    )
+    if not wrap_weigher(plugin).by_host:
+        return True
+    if column.ends is not None or not plugin.counts_members:
+        return False
+    with PluginCall(plugin):  # the first instance may turn an empty group into a group with members
+        return plugin.concerns(spec)
 
 
 def _weigh_again(
@@ -630,9 +622,9 @@ def _weigh_again(
 
     If hosts were removed, the ends of the scale may have changed too.
     """
-    weigher, ends = wrap_weigher(plugin), column.ends
+    ends = column.ends
     with PluginCall(plugin):
-        weights = weigher.weights(list(changed.values()), spec)
+        weights = plugin.weights(list(changed.values()), spec)
         new_weights = _to_finite(weights)
     if isinstance(weights, ExplainedWeights):
         amounts = list(column.amounts)
@@ -645,21 +637,13 @@ def _weigh_again(
     for position, weight in zip(changed, new_weights, strict=True):
         raw[position] = weight
     new_ends = _ends(plugin, raw)
-    if ends is None or new_ends != ends:
+    if new_ends != ends:
         shares = normalize(raw, *new_ends)
         return replace(column, raw=raw, normalized=shares, ends=new_ends)
     shares = list(column.normalized)
     for position in changed:
         shares[position] = normalize([raw[position]], *ends)[0]
     return replace(column, raw=raw, normalized=shares)
-
-
-def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
-    """Return whether the weights depend on the server group's members."""
-    if not plugin.counts_members:
-        return False
-    with PluginCall(plugin):
-        return plugin.concerns(spec)
 
 
 def wrap_weigher(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
@@ -679,17 +663,12 @@ class NovaWeigher:
     def __init__(self, plugin: BaseHostWeigher) -> None:
         self._plugin = plugin
 
-    def weights(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
-        """Return the weights from the plugin's ``weigh_objects``."""
-        return self.weigh(hosts, spec_obj, [0.0] * len(hosts))[0]
-
     def weigh(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec, before: Sequence[float]
     ) -> tuple[Weights, Weights]:
-        """Return the weights, and the amounts that the plugin adds to ``before``.
+        """Return the weights, and the amounts that the plugin assigns.
 
-        ``before`` are the weights of the hosts so far. A plugin may change the attribute ``weight``
-        of the objects that ``weigh_objects`` gets, which nova counts too.
+        It may change the weights of the hosts so far, ``before``, and nova counts the change.
         """
         weighed = list(map(WeighedHost, hosts, before))
         weights = self._plugin.weigh_objects(weighed, spec_obj)

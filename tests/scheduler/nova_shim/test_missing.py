@@ -3,6 +3,7 @@
 
 import logging
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 
@@ -10,7 +11,7 @@ from placement_sched.cli.scheduler.render_explanation import _render_stage
 from placement_sched.model.explanation_reader import format_missing_names
 from placement_sched.operations.plugin_check import load_classes, try_classes
 from placement_sched.scheduler import plugin
-from placement_sched.scheduler.nova_shim import finder
+from placement_sched.scheduler.nova_shim import finder, objects
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec
 
@@ -113,4 +114,11 @@ def test_check_of_a_source_records_no_missing_name(plugin_file):
     with plugin.collect_missing() as reads:
         names = [each.name for each in finder.list_names(PLUGIN_TEXT) if not each.is_provided]
     assert PAGINATION in names
+    assert not reads
+
+
+def test_modules_of_the_shim_record_no_missing_name():
+    spec = spec_from_file_location("objects_again", objects.__file__)
+    with plugin.collect_missing() as reads:
+        spec.loader.exec_module(module_from_spec(spec))
     assert not reads
