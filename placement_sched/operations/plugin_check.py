@@ -235,8 +235,10 @@ def expand_targets(targets: Iterable[str]) -> list[str]:
         for folder in folders:
             files = (each for each in sorted(folder.rglob("*.py")) if _defines_plugin(each, folder))
             expanded |= dict.fromkeys(str(file.resolve()) for file in files)
-        if not folders:
-            expanded[str(Path(target).resolve()) if target.endswith(".py") else target] = None
+        if not folders and not target.endswith(".py"):
+            expanded[target] = None
+        elif not folders and not _is_no_plugin(Path(Path(target).name)):
+            expanded[str(Path(target).resolve())] = None
     return list(expanded)
 
 
@@ -249,9 +251,7 @@ def _find_package_folders(target: str) -> list[Path]:
 
 def _defines_plugin(file: Path, folder: Path) -> bool:
     """Return whether a file may define a plugin, from its name and classes."""
-    names = file.relative_to(folder).parts
-    is_test = file.stem.startswith("test_") or not {"test", "tests"}.isdisjoint(names)
-    if is_test or file.name in {"setup.py", "conftest.py"}:
+    if _is_no_plugin(file.relative_to(folder)):
         return False
     try:
         tree = ast.parse(file.read_text())
@@ -259,12 +259,20 @@ def _defines_plugin(file: Path, folder: Path) -> bool:
         return True  # the check of the file has the reason
     return any(
         isinstance(node, ast.ClassDef)
-        and any(_get_last_name(base).endswith(_BASE_NAMES) for base in node.bases)
+        and node.bases
+        and any(
+            name.endswith(_BASE_NAMES) for name in (node.name, *map(_get_last_name, node.bases))
+        )
         for node in ast.walk(tree)
     )
 
 
-#: The ends of names of the base classes of filters and weighers.
+def _is_no_plugin(path: Path) -> bool:
+    is_test = path.stem.startswith("test_") or not {"test", "tests"}.isdisjoint(path.parts)
+    return is_test or path.name in {"setup.py", "conftest.py"}
+
+
+#: The ends of names of filters, weighers and their base classes.
 _BASE_NAMES = ("Filter", "Weigher", "Mixin", "Base")
 
 

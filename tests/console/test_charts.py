@@ -42,6 +42,13 @@ def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
     assert rejecting.rejected == tuple(rejected)
     assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]
     assert (rejecting.removed, rejecting.unlisted) == (3, 1)
+    assert rejecting.warning == ""
+
+
+def test_funnel_stage_warns_of_missing_names_of_nova():
+    filters = [{**build_stage(2, 2, [], name="AcmeFilter"), "missing_names": ["nova.quota"]}]
+    (stage,) = build_funnel_picture(build_explanation(filters=filters)["funnel"]).stages
+    assert stage.warning == "may differ from nova: it reads nova.quota, missing here"
 
 
 @given(st.lists(st.lists(weight_values, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))

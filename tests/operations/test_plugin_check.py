@@ -272,7 +272,7 @@ def test_check_of_a_folder_imports_only_files_that_define_a_plugin(write_tree):
     names = ("setup.py", "acme/setup.py", "acme/conftest.py", "acme/test_gate.py", "tests/gate.py")
     files = {**dict.fromkeys(names, filter_text), "acme/helper.py": ends}
     folder = write_tree({**files, "acme/right.py": format_filter()})
-    targets = expand_targets([str(folder)])
+    targets = expand_targets([str(folder), str(folder / "setup.py")])
     assert targets == [str(folder / "acme/right.py")]
     assert [kind.__name__ for kind in load_classes(targets[0])] == ["GateFilter"]
 
