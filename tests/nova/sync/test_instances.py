@@ -610,7 +610,7 @@ def add_provider(app, uuid, name, memory_mb):
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_drain_of_an_adopted_cloud_keeps_zone_hints_image_and_root_disk(app, follower, nova):
-    """The flavor's root disk of 20 GB fits on no host, and cn2 to cn4 each break one rule."""
+    """Only cn5 passes. No host has the 20 GB of the root disk."""
     nodes = {name: nova.add_host(name) for name in ("cn1", "cn2", "cn3", "cn4", "cn5")}
     for name, node in nodes.items():
         add_provider(app, node, name, memory_mb=8192 if name == "cn5" else 65536)
