@@ -358,7 +358,8 @@ def test_move_fails_before_its_start_if_its_target_is_full(run_nova_cli, cloud, 
 def test_move_that_does_not_end_in_time_is_a_failure(run_nova_cli, cloud, nova, monkeypatch):
     monkeypatch.setattr(plan_runs, "POLL_SECONDS", 0.5)
     nova.held.add(INSTANCES[0])
-    assert run_nova_cli(*DRAIN_CN7, "--execute", "--move-timeout", "1")[0] == 1
+    command = (*DRAIN_CN7, "--execute", "--move-timeout", "1", "--stop-on-failure")
+    assert run_nova_cli(*command)[0] == 1
     run = read_plan_run(cloud)
     assert run["moves"][0]["error"] == "nova has not finished it after 1 s"
     nova.finish(INSTANCES[0])
