@@ -4,7 +4,6 @@
 import pytest
 
 from placement_sched.scheduler.instance_requests import read_requests
-from tests.scheduler.test_drain_plan import request_drain_plan
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_report, make_uuid
@@ -64,6 +63,7 @@ def test_port_resources_come_from_the_allocations(adopted_cloud, database):
 
 
 def test_plan_keeps_bandwidth_and_physical_network_of_an_adopted_instance(adopted_cloud):
-    answer = request_drain_plan(adopted_cloud, {"drain": ["cn1"]})
+    body = {"changes": [{"drain": ["cn1"]}]}
+    answer = adopted_cloud.post_json("/scheduler/v1/plan", body).json
     assert [move["to"] for move in answer["moves"]] == ["cn4"]
     assert answer["unknown"].keys() == {"availability_zone", "scheduler_hints", "is_bfv"}
