@@ -167,11 +167,11 @@ def test_errors_name_the_line_of_the_last_file_in_any_order_of_sections(tmp_path
     assert str(failure.value.place) == f"{last}:4"
 
 
-def test_config_validate_names_the_line_of_an_error_in_a_directory(placement_conf, capsys):
+def test_config_validate_names_the_line_of_a_problem_in_a_directory(placement_conf, capsys):
     wrong = add_file_to_directory(placement_conf, "10.conf", "[scheduler]\nmax_atempts = 3\n")
     assert main(["config", "validate", "--config-file", str(placement_conf)]) == 1
     assert (
-        f"{wrong}:2: error: there is no option [scheduler] max_atempts" in capsys.readouterr().out
+        f"{wrong}:2: warning: there is no option [scheduler] max_atempts" in capsys.readouterr().out
     )
 
 
@@ -199,7 +199,7 @@ def test_files_of_the_config_dir_option_are_read(placement_conf, tmp_path, capsy
     (folder / ".c.conf").symlink_to("someone@host.1234")
     order = ("--config-file", str(placement_conf), "--config-dir", str(folder))
     assert main(["config", "validate", *order]) == 1
-    assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
+    assert f"{folder}/b.conf:2: warning: there is no option" in capsys.readouterr().out
 
 
 def test_missing_config_dir_is_a_one_line_error(tmp_path, capsys):

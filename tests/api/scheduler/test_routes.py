@@ -194,7 +194,7 @@ def test_client_made_from_the_openapi_document_calls_every_operation(client, sql
     store_result(sqlite_app.app.services.scheduler)
     assert client.failover_capacity_show()["failures"] == failover["failures"]
     plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
-    assert {"capacity", "moves", "stuck", "unknown"} == set(plan)
+    assert {"capacity", "moves", "other_consumers", "stuck", "unknown"} == set(plan)
     assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
     moves = [{"instance": make_uuid(1), "from": host["service_host"], "to": "cn9"}]
     run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE_UUID, "moves": moves}

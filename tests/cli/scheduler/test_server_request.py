@@ -92,4 +92,4 @@ def test_unknown_server_is_an_error_with_status_2(cloud, run_cli, words, message
 
 def test_server_excludes_other_requests(cloud, run_cli):
     status, _, error = run_cli("explain", "m1", "--server", RECORDED_SERVER)
-    assert (status, "--server cannot be combined with" in error) == (1, True)
+    assert (status, "--server cannot be combined with" in error) == (2, True)
