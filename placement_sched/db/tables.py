@@ -213,6 +213,8 @@ services = define_uuid_table(
     Column("disabled_reason", String(255)),
     *make_integer_columns("forced_down", default="0"),
     Column("last_seen_up", sa.DateTime),
+    # nova's service version, null if the host reports to this API
+    Column("version", Integer),
     UniqueConstraint("host", "binary", name="uniq_sched_services0host0binary"),
 )
 

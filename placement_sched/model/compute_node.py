@@ -170,7 +170,10 @@ COMPUTE_BINARY = "nova-compute"
 
 
 class Service(NamedTuple):
-    """A service of a host, as in nova's os-services."""
+    """A service of a host, as in nova's os-services.
+
+    ``version`` is nova's service version, or None if the service is not read from nova.
+    """
 
     id: int
     uuid: str
@@ -181,6 +184,7 @@ class Service(NamedTuple):
     forced_down: bool = False
     last_seen_up: datetime | None = None
     updated_at: datetime | None = None
+    version: int | None = None
 
     @property
     def is_compute(self) -> bool:

@@ -29,17 +29,17 @@ LOG = log.getLogger(__name__)
 
 def build_service_view(service: Service) -> Mapping[str, Any]:
     """Return a compute service as the mapping ``host_state.service``."""
-    return MappingProxyType({**_UNRECORDED, **service._asdict()})
+    version = OLDEST_SERVICE_VERSION if service.version is None else service.version
+    return MappingProxyType({**_UNRECORDED, **service._asdict(), "version": version})
 
 
-#: The service version of nova 28's computes, the oldest whose databases are read. Source: nova's
-#: release notes and the table ``services`` of an installed nova 28.
+#: The service version of nova 27 to 29 (Antelope to Caracal), the oldest nova that is supported.
+#: Hosts without a recorded version have it. Source: the history of versions that nova publishes.
 OLDEST_SERVICE_VERSION = 66
 #: The keys of nova's services that are not recorded.
 _UNRECORDED: Mapping[str, Any] = {
     "topic": "compute",
     "report_count": 0,
-    "version": OLDEST_SERVICE_VERSION,
     **dict.fromkeys(("created_at", "deleted_at")),
     "deleted": False,
 }

@@ -72,6 +72,19 @@ def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
     assert read_current_revision(database) == get_newest_revision()
 
 
+def test_interrupted_upgrade_from_the_first_release_is_repeated(database):
+    """The upgrade added the first of its columns only."""
+    sync_schema(database)
+    execute_statements(
+        database,
+        "ALTER TABLE sched_services DROP COLUMN version",
+        f"UPDATE {VERSION_TABLE} SET version_num = '0026'",
+    )
+    sync_schema(database)
+    assert find_schema_differences(database) == []
+    assert read_current_revision(database) == get_newest_revision()
+
+
 @pytest.mark.parametrize(
     ("revision", "words"), [("9999", "of a newer release"), ("0018", "of a development version")]
 )

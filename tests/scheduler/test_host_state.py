@@ -108,6 +108,12 @@ def test_service_of_a_host_has_the_keys_of_nova():
     assert (service["version"], service["topic"], service["report_count"]) == (66, "compute", 0)
 
 
+@pytest.mark.parametrize(("recorded", "version"), [(74, 74), (0, 0), (None, 66)])
+def test_service_has_its_recorded_version(recorded, version):
+    service = Service(1, node_uuid(7), "cn1", "nova-compute", version=recorded)
+    assert build_service_view(service)["version"] == version
+
+
 def test_service_is_a_mapping_as_in_nova():
     service = build_reported_host_state().service
     assert service["disabled"] is True

@@ -203,7 +203,7 @@ _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPU
 _LAST_HEARTBEAT = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label(
     "seen"
 )
-_SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down")
+_SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down", "version")
 _SERVICES: Select[Any] = (
     select(*(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _LAST_HEARTBEAT)
     .where(*_IS_COMPUTE)
@@ -317,13 +317,15 @@ def list_disabled_services(connection: Connection) -> tuple[Service, ...]:
     return _build_services(connection.execute(_SERVICES.where(is_barred)).all())
 
 
-def map_recent_heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Map hosts to their last heartbeats, if sent since a time."""
-    sent_at = _SERVICES_COLUMNS.last_seen_up
+def map_recent_heartbeats(
+    connection: Connection, since: datetime
+) -> dict[str, tuple[datetime, int | None]]:
+    """Map hosts to heartbeat and service version, if seen since a time."""
+    columns, sent_at = _SERVICES_COLUMNS, _SERVICES_COLUMNS.last_seen_up
     rows = connection.execute(
-        select(_SERVICES_COLUMNS.host, sent_at).where(*_IS_COMPUTE, sent_at >= since)
+        select(columns.host, sent_at, columns.version).where(*_IS_COMPUTE, sent_at >= since)
     )
-    return {host: at.replace(microsecond=0) for host, at in rows}
+    return {host: (at.replace(microsecond=0), version) for host, at, version in rows}
 
 
 def map_heartbeats(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
@@ -356,8 +358,9 @@ def _build_services(rows: Iterable[Any]) -> tuple[Service, ...]:
             disabled_reason=reason if disabled else None,
             forced_down=bool(forced_down),
             last_seen_up=None if at is None else at.replace(microsecond=0),
+            version=version,
         )
-        for service_id, uuid, host, disabled, reason, forced_down, at in rows
+        for service_id, uuid, host, disabled, reason, forced_down, version, at in rows
     )
 
 

@@ -21,7 +21,7 @@ _SERVICE_NOUN = "services"
 #: Seconds before a host would count as down. From then on, its heartbeat is read from nova.
 _DOWN_MARGIN = 10
 #: The fields that are compared, without the heartbeat.
-_SERVICE_FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down")
+_SERVICE_FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down", "version")
 _GROUP_NOUN = "server groups"
 _GROUP_FIELDS = ("name", "policy", "rules", "project_id", "user_id")
 _AGGREGATE_NOUN = "host aggregates"
@@ -94,6 +94,7 @@ class ServiceSync:
         self._database = cells.database
         self._heartbeats: dict[str, datetime] = {}
         self._node_heartbeats: dict[str, datetime] = {}
+        self._versions: dict[str, int | None] = {}
 
     def record_row_counts(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
@@ -144,6 +145,7 @@ class ServiceSync:
             lambda service: service.host,
         )
         if not dry:
+            self._versions |= {host: service.version for host, service in current.items()}
             self._record_all_heartbeats(recorded, current)
 
     def _read(self, totals: SyncTotals, hosts: Collection[str] | None) -> dict[str, Service]:
@@ -225,21 +227,27 @@ class ServiceSync:
         self.record_heartbeats(heartbeats)
 
     def sync_heartbeats(self, totals: SyncTotals) -> None:
-        """Record the heartbeats of all hosts that are up."""
+        """Record the heartbeats of all hosts that are up.
+
+        The services of upgraded hosts, whose version has changed, are compared completely.
+        """
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
         since = self._cells.clock() - down_time - _HEARTBEAT_OVERLAP
         all_heartbeats: dict[str, datetime] = {}
+        upgraded: set[str] = set()
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 heartbeats = readers.map_recent_heartbeats(connection, since)
-            all_heartbeats.update(
-                (host, at)
-                for host, at in heartbeats.items()
-                if not self._cells.find_ignore_reason(cell, host)
-            )
+            for host, (at, version) in heartbeats.items():
+                if not self._cells.find_ignore_reason(cell, host):
+                    all_heartbeats[host] = at
+                    if host in self._versions and self._versions[host] != version:
+                        upgraded.add(host)
 
         self._cells.run_for_each_cell(read, totals=totals)
+        if upgraded:
+            self.reconcile(totals, upgraded)
         self.record_heartbeats(
             {host: at for host, at in all_heartbeats.items() if self._heartbeats.get(host) != at}
         )

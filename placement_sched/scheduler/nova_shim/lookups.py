@@ -173,6 +173,12 @@ class Cloud:
             host: ServiceRecord(**view) for host, view in views.items() if view is not NO_SERVICE
         }
 
+    @cached_property
+    def minimum_version(self) -> int:
+        """Return the lowest version of the services not forced down, or 0."""
+        records = self._read_services(self.host_names).values()
+        return min((each.version for each in records if not each.forced_down), default=0)
+
     def instances_on(self, host: str) -> Iterable[HostInstance]:
         """Return the recorded instances on a host."""
         if host in self._hosts:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from placement_sched.config.conf import CONF
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.aggregates import ServerGroup as _ServerGroup
+from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.compute_node import ComputeNode as _ComputeNode
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image as ImageMeta
@@ -166,8 +167,12 @@ class Service(metaclass=Lookups):
 
     @staticmethod
     def get_minimum_version(context: Any, binary: str, use_slave: bool = False) -> int:
-        """Return the version that all services have."""
-        return OLDEST_SERVICE_VERSION
+        """Return the lowest version of the services of a binary, or 0.
+
+        Only the versions of nova-compute are recorded, and as in nova, services that are forced
+        down do not count.
+        """
+        return get_cloud().minimum_version if binary == COMPUTE_BINARY else OLDEST_SERVICE_VERSION
 
 
 class ServiceList(ObjectList):

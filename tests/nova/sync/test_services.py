@@ -7,6 +7,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes, instances, services
+from tests.support.statements import execute_statements
 
 
 def read_last_heartbeat(database, host="cn1"):
@@ -33,6 +34,28 @@ def test_heartbeat_older_than_the_recorded_heartbeat_is_ignored(follower, nova, 
     earlier = {"cn1": seen - timedelta(seconds=20)}
     database.write(lambda connection: services.record_seen(connection, earlier, utcnow()))
     assert read_last_heartbeat(database) == seen
+
+
+@pytest.mark.parametrize("reading", ["sync_changes", "sync_all"])
+def test_service_version_is_recorded_again_after_an_upgrade(follower, nova, read_service, reading):
+    for host in ("cn1", "cn2"):
+        nova.add_host(host)
+    follower.sync_all()
+    assert read_service("cn1").version == 66
+    nova.cells["one"].change("services", {"host": "cn1"}, version=74)
+    getattr(follower, reading)()
+    assert [read_service(host).version for host in ("cn1", "cn2")] == [74, 66]
+    assert follower.compare().differing == 0
+
+
+def test_service_recorded_without_a_version_is_completed_by_a_full_sync(
+    follower, nova, database, read_service
+):
+    nova.add_host("cn1")
+    follower.sync_all()
+    execute_statements(database, "UPDATE sched_services SET version = NULL")
+    follower.sync_all()
+    assert read_service("cn1").version == 66
 
 
 def test_rows_from_a_clock_two_minutes_behind_are_read(follower, nova, database):

@@ -14,7 +14,7 @@ from placement_sched.scheduler.nova_shim.report_client import report_client_sing
 from placement_sched.store.compute import instances
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec, make_uuid
-from tests.support.statements import record_statements
+from tests.support.statements import execute_statements, record_statements
 
 VCPU_INVENTORY = {"total": 16, "reserved": 0, "min_unit": 1, "max_unit": 16, "step_size": 1}
 VCPU_INVENTORY["allocation_ratio"] = 4.0
@@ -48,6 +48,16 @@ class CachedObjectReadingFilter(BaseHostFilter):
         return service.host == host == node.host and not objects.AggregateList.get_by_host(
             context, host
         )
+
+
+class ServiceVersionFilter(BaseHostFilter):
+    """Passes hosts whose computes have been upgraded."""
+
+    def host_passes(self, host_state, spec_obj):
+        version = host_state.service["version"]
+        assert objects.Service.get_by_compute_host(None, host_state.host).version == version
+        assert objects.Service.get_minimum_version(None, "nova-compute") == 67
+        return version >= 70
 
 
 class AllHostsReadingFilter(BaseHostFilter):
@@ -180,6 +190,19 @@ def test_instance_metadata_are_not_read_without_a_plugin_that_uses_them(make_app
         answer = app.post_json("/scheduler/v1/explain", body).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
     assert not [statement for statement in statements if "sched_instances.metadata" in statement]
+
+
+def test_recorded_versions_of_services_are_read_as_in_nova(make_app, sqlite_url):
+    """A host that is forced down does not count as the minimum."""
+    app = make_app_with_filter(make_app, sqlite_url, 3, "ServiceVersionFilter")
+    execute_statements(
+        app.app.services.database,
+        "UPDATE sched_services SET version = 74 WHERE host = 'cn1'",
+        "UPDATE sched_services SET version = 67 WHERE host = 'cn2'",
+        "UPDATE sched_services SET forced_down = 1 WHERE host = 'cn0'",
+    )
+    hosts = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json["hosts"]
+    assert [host["host"] for host in hosts] == ["cn1"]
 
 
 def test_object_lookup_outside_of_a_request_fails():
