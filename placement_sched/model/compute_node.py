@@ -185,6 +185,7 @@ class Service(NamedTuple):
     last_seen_up: datetime | None = None
     updated_at: datetime | None = None
     version: int | None = None
+    created_at: datetime | None = None
 
     @property
     def is_compute(self) -> bool:

@@ -40,7 +40,7 @@ OLDEST_SERVICE_VERSION = 66
 _UNRECORDED: Mapping[str, Any] = {
     "topic": "compute",
     "report_count": 0,
-    **dict.fromkeys(("created_at", "deleted_at")),
+    "deleted_at": None,
     "deleted": False,
 }
 #: The service of a host without a recorded compute service: enabled, but never up.

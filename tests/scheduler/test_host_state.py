@@ -114,6 +114,11 @@ def test_service_has_its_recorded_version(recorded, version):
     assert build_service_view(service)["version"] == version
 
 
+def test_service_has_its_creation_time():
+    service = Service(1, node_uuid(7), "cn1", "nova-compute", created_at=NOW)
+    assert build_service_view(service)["created_at"] == NOW
+
+
 def test_service_is_a_mapping_as_in_nova():
     service = build_reported_host_state().service
     assert service["disabled"] is True

@@ -203,7 +203,10 @@ _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPU
 _LAST_HEARTBEAT = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label(
     "seen"
 )
-_SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down", "version")
+_SERVICE_FIELDS = (
+    *("id", "uuid", "host", "disabled", "disabled_reason", "forced_down"),
+    *("version", "created_at"),
+)
 _SERVICES: Select[Any] = (
     select(*(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _LAST_HEARTBEAT)
     .where(*_IS_COMPUTE)
@@ -359,8 +362,9 @@ def _build_services(rows: Iterable[Any]) -> tuple[Service, ...]:
             forced_down=bool(forced_down),
             last_seen_up=None if at is None else at.replace(microsecond=0),
             version=version,
+            created_at=created_at,
         )
-        for service_id, uuid, host, disabled, reason, forced_down, version, at in rows
+        for service_id, uuid, host, disabled, reason, forced_down, version, created_at, at in rows
     )
 
 

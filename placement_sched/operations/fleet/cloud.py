@@ -169,7 +169,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
         server_groups=_map_by_uuid(server_groups.search(connection), members=()),
         nodes=_map_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
-            (service.host, service.binary): service._replace(id=0, updated_at=None)
+            (service.host, service.binary): service._replace(id=0, **no_times)
             for service in services.search(connection)
         },
         providers=read_providers(connection),

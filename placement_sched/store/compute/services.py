@@ -22,7 +22,8 @@ ENABLED_NODES = "enabled_nodes"
 _COLUMNS = services.c
 #: Columns in the order of the fields of :class:`Service`.
 _SERVICES = select(*(_COLUMNS[name] for name in Service._fields))
-_CHANGING = tuple(name for name in Service._fields if name not in {"id", "host", "binary"})
+_FIXED = {"id", "host", "binary", "created_at"}
+_CHANGING = tuple(name for name in Service._fields if name not in _FIXED)
 
 
 def map_by_host(
@@ -201,12 +202,14 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
     """Create or replace services, by host and binary.
 
-    A row has all fields of :class:`Service` except ``id`` and ``updated_at``. Raises
-    :class:`Duplicate` if a uuid belongs to another service.
+    A row has all fields of :class:`Service` except ``id`` and ``updated_at``. A row without
+    ``created_at`` is created now. Raises :class:`Duplicate` if a uuid belongs to another service.
     """
     if not rows:
         return
-    stamped = [{**row, "created_at": now, "updated_at": now} for row in rows]
+    stamped = [
+        {**row, "created_at": row.get("created_at") or now, "updated_at": now} for row in rows
+    ]
     with sql.translate_rejection(Duplicate("the uuid belongs to another service")):
         sql.insert_or_update(
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING

@@ -48,6 +48,18 @@ def test_service_version_is_recorded_again_after_an_upgrade(follower, nova, read
     assert follower.compare().differing == 0
 
 
+def test_service_keeps_the_creation_time_of_nova(follower, nova, read_service):
+    nova.add_host("cn1")
+    created = utcnow() - timedelta(days=400)
+    cell = nova.cells["one"]
+    cell.change("services", {"host": "cn1"}, created_at=created)
+    follower.sync_all()
+    assert read_service("cn1").created_at == created
+    cell.change("services", {"host": "cn1"}, disabled=True)
+    follower.sync_all()
+    assert read_service("cn1").created_at == created
+
+
 def test_service_recorded_without_a_version_is_completed_by_a_full_sync(
     follower, nova, database, read_service
 ):
