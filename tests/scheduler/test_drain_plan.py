@@ -16,13 +16,14 @@ from tests.scheduler.plan_moves import (
     draw_small_cloud,
     execute_move,
     fill_small_cloud,
-    make_cloud_and_get_group_id,
     read_host_of_instance,
     read_usage_of_host,
 )
 from tests.scheduler.server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import (
     explain_request,
     make_flavor,
@@ -31,7 +32,6 @@ from tests.support.scheduling import (
     select_hosts,
 )
 from tests.support.simulations import dump_tables
-from tests.support.statements import execute_statements
 from tests.support.versions import LATEST_HEADERS
 
 
@@ -292,48 +292,13 @@ def test_plan_names_other_consumers_on_the_hosts(cloud, change):
     assert answer["other_consumers"] == {"consumers": 3, "hosts": 2}
 
 
-BANDWIDTH = "CUSTOM_BANDWIDTH"
-LICENSED_IMAGE = {"id": make_uuid(5), "properties": {"trait:CUSTOM_LICENSED": "required"}}
-
-
-@pytest.fixture
-def cloud_of_two_kinds(app):
-    """Three hosts: only cn2 lacks zone, trait and bandwidth."""
-    sizes = {"cn1": 8, "cn2": 64, "cn3": 16}
-    make_cloud_and_get_group_id(app, sizes, ["cn1", "cn3"])
-    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    app.put(f"/placement/resource_classes/{BANDWIDTH}", headers=LATEST_HEADERS)
-    for name in ("cn1", "cn3"):
-        path = f"/placement/resource_providers/{uuid_of(name)}"
-        generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-        traits = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
-        app.put_json(f"{path}/traits", traits, headers=LATEST_HEADERS)
-        inventory = {"resource_class": BANDWIDTH, "total": 1000}
-        app.post_json(f"{path}/inventories", inventory, headers=LATEST_HEADERS)
-    select_hosts(app, make_spec(make_uuid(9), force_hosts=["cn2"]))
-    return app
-
-
 @pytest.mark.all_databases
-@pytest.mark.parametrize(
-    ("fields", "target"),
-    [
-        ({}, "cn2"),
-        ({"availability_zone": "az1"}, "cn3"),
-        ({"availability_zone": "az1:cn1"}, "cn3"),
-        ({"scheduler_hints": {"different_host": [make_uuid(9)]}}, "cn3"),
-        ({"image": LICENSED_IMAGE}, "cn3"),
-        ({"is_bfv": True, "flavor": make_flavor(root_gb=9999)}, "cn2"),
-        ({"requested_resources": [{"requester_id": "p", "resources": {BANDWIDTH: 8}}]}, "cn3"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "target"), REQUESTS_AND_TARGETS)
 def test_plan_schedules_an_instance_as_requested_after_its_decision_is_purged(
-    cloud_of_two_kinds, database, fields, target
+    mixed_cloud, database, fields, target
 ):
-    enabled = {"filter_scheduler.enabled_filters": ["ComputeFilter", "DifferentHostFilter"]}
-    select_hosts(cloud_of_two_kinds, make_spec(make_uuid(1), **{"force_hosts": ["cn1"], **fields}))
-    execute_statements(database, "DELETE FROM sched_decisions", "DELETE FROM sched_decision_places")
-    (move,) = request_drain_plan(cloud_of_two_kinds, {"drain": ["cn1"]}, overrides=enabled)["moves"]
+    place_without_decision(mixed_cloud, database, fields)
+    (move,) = request_drain_plan(mixed_cloud, {"drain": ["cn1"]})["moves"]
     assert (move["instance"], move["to"]) == (make_uuid(1), target)
 
 

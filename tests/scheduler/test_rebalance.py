@@ -12,6 +12,8 @@ from tests.scheduler.fleets import load_fleet
 from tests.scheduler.plan_moves import execute_move, read_usage_of_host
 from tests.support.clouds import uuid_of
 from tests.support.plan_clouds import MB_PER_GB, build_request_with_memory, make_filled_hosts
+from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import explain_request, make_uuid
 from tests.support.simulations import dump_tables
 from tests.support.versions import LATEST_HEADERS
@@ -256,3 +258,15 @@ def test_host_with_other_consumers_does_not_become_empty(app):
     answer = request_rebalance(app, goal="pack")
     assert answer["outcome"] == outcome
     assert [(move["from"], move["to"]) for move in answer["moves"]] == [("cn2", "cn1")]
+
+
+@pytest.mark.parametrize(("fields", "target"), REQUESTS_AND_TARGETS)
+def test_advice_schedules_an_instance_as_requested_after_its_decision_is_purged(
+    mixed_cloud, database, fields, target
+):
+    place_without_decision(mixed_cloud, database, fields)
+    answer = request_rebalance(mixed_cloud, goal="pack")
+    # If cn2 does not fit the instance of cn1, the instance of cn2 moves to cn1.
+    emptied = "cn1" if target == "cn2" else "cn2"
+    assert answer["outcome"] == f"1 host becomes empty: {emptied}"
+    assert answer["unknown"] == {}

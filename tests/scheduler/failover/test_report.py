@@ -7,7 +7,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.scheduler.failover import report as report_module
 from tests.scheduler.failover.queries import compute_failover
 from tests.scheduler.fleets import load_fleet
-from tests.scheduler.plan_moves import fill_small_cloud
+from tests.scheduler.plan_moves import disable_host, fill_small_cloud
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import (
     AGGREGATES_PATH,
@@ -20,6 +20,8 @@ from tests.support.api_clouds import (
     report_hosts_with_instances,
     store_flavor,
 )
+from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import make_flavor, make_report, make_uuid
 
 
@@ -345,3 +347,14 @@ instances: [{name: i0, host: cn1, flavor: big, project: p, user: u}]
 
 def count_instances_without_a_place(answer):
     return {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}
+
+
+@pytest.mark.parametrize(("fields", "target"), REQUESTS_AND_TARGETS)
+def test_failover_places_an_instance_as_requested_after_its_decision_is_purged(
+    mixed_cloud, database, fields, target
+):
+    place_without_decision(mixed_cloud, database, fields)
+    assert compute_failover(mixed_cloud)["failures"] == []
+    disable_host(mixed_cloud, "cn3")
+    uncovered = [failure["name"] for failure in compute_failover(mixed_cloud)["failures"]]
+    assert uncovered == ([] if target == "cn2" else ["cn1"])
