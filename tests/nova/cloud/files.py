@@ -55,6 +55,12 @@ paste.app_factory = nova.api.openstack.compute.versions:Versions.factory
 paste.app_factory = nova.api.openstack.compute.versions:VersionsV2.factory
 """
 
+#: The default filters, and a filter that reads hints.
+ENABLED_FILTERS = (
+    "ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,"
+    "ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,DifferentHostFilter"
+)
+
 
 @dataclass(frozen=True)
 class CloudAddresses:
@@ -118,6 +124,7 @@ def build_compute_conf(addresses: CloudAddresses, folder: Path) -> OptionsByGrou
         "conductor": {"workers": "1"},
         "quota": dict.fromkeys(("cores", "instances", "ram"), "-1"),
         "scheduler": {"workers": "1"},
+        "filter_scheduler": {"enabled_filters": ENABLED_FILTERS},
         "oslo_concurrency": {"lock_path": str(folder / "locks")},
         "oslo_messaging_rabbit": {"kombu_reconnect_delay": "0.5", "rabbit_retry_interval": "1"},
         "workarounds": {"skip_cpu_compare_on_dest": "true"},
@@ -132,6 +139,7 @@ def build_placement_sched_conf(addresses: CloudAddresses) -> OptionsByGroup:
             "sync_on_startup": "true",
         },
         "api": {"auth_strategy": "noauth2"},
+        "filter_scheduler": {"enabled_filters": ENABLED_FILTERS},
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain of servers in all states, and healed allocations."""
+"""Drains of servers in all states and of an adopted cloud, and healed allocations."""
 
 import json
 import subprocess
@@ -39,7 +39,11 @@ MOVED = {"active": "ACTIVE", "locked": "ACTIVE", "paused": "PAUSED", "stopped": 
 
 def change_in_cell(cloud, statement, **values):
     """Change a row of the cell's database."""
-    engine = create_engine(make_url(cloud.addresses.cell_database))
+    change_row(cloud.addresses.cell_database, statement, **values)
+
+
+def change_row(database, statement, **values):
+    engine = create_engine(make_url(database))
     with engine.begin() as connection:
         assert connection.execute(text(statement), values).rowcount == 1
     engine.dispose()
@@ -62,13 +66,18 @@ def run_program(cloud, *arguments, status=0, **variables):
 def run_own_command(cloud, *arguments):
     """Run a command that reads nova's databases."""
     files = ("--config-file", cloud.nova_conf, "--config-file", cloud.own_conf)
-    run_program(cloud, *arguments, *files)
+    return run_program(cloud, *arguments, *files)
+
+
+def run_remote_command(cloud, *arguments, status=0):
+    """Run a command that sends requests to the server."""
+    file = str(cloud.folder / "clouds.yaml")
+    options = ("--os-cloud", "nova-cloud")
+    return run_program(cloud, *arguments, *options, status=status, OS_CLIENT_CONFIG_FILE=file)
 
 
 def run_drain(cloud, *arguments, status=0):
-    command = ("host", "drain", FIRST_HOST, "--os-cloud", "nova-cloud", *arguments)
-    file = str(cloud.folder / "clouds.yaml")
-    return run_program(cloud, *command, status=status, OS_CLIENT_CONFIG_FILE=file)
+    return run_remote_command(cloud, "host", "drain", FIRST_HOST, *arguments, status=status)
 
 
 def create_servers_in_all_states(cloud, operator):
@@ -114,6 +123,16 @@ def check_drain_of_all_states(cloud, operator):
             )
 
 
+def boot_from_volume(cloud, server):
+    """Record in nova that the root disk of a server is a volume."""
+    statement = (
+        "UPDATE block_device_mapping SET destination_type = 'volume', volume_id = :uuid "
+        "WHERE instance_uuid = :uuid AND boot_index = 0"
+    )
+    change_in_cell(cloud, statement, uuid=server)
+    change_in_cell(cloud, "UPDATE instances SET image_ref = '' WHERE uuid = :uuid", uuid=server)
+
+
 def check_healed_allocations(cloud, operator):
     """Compare the amounts that nova-manage and this service heal."""
     sizes = "--vcpus 1 --ram 512 --disk 5 --ephemeral 3 --swap 1500"
@@ -122,13 +141,7 @@ def check_healed_allocations(cloud, operator):
         name: operator.boot_active_server(name, "", flavor)
         for name, flavor in (("tiny", "m1.tiny"), ("swap", "m1.swap"), ("volume", "m1.swap"))
     }
-    statement = (
-        "UPDATE block_device_mapping SET destination_type = 'volume', volume_id = :uuid "
-        "WHERE instance_uuid = :uuid AND boot_index = 0"
-    )
-    change_in_cell(cloud, statement, uuid=servers["volume"])
-    statement = "UPDATE instances SET image_ref = '' WHERE uuid = :uuid"
-    change_in_cell(cloud, statement, uuid=servers["volume"])
+    boot_from_volume(cloud, servers["volume"])
     healed = []
     for heal in (Cloud.heal_with_nova_manage, heal_with_own_command):
         for server in servers.values():
@@ -156,3 +169,87 @@ def test_servers_in_all_states_are_drained_or_named_and_healed_as_by_nova(tmp_pa
         operator.create_flavors_and_images()
         check_drain_of_all_states(cloud, operator)
         check_healed_allocations(cloud, operator)
+
+
+def create_servers_with_requirements(cloud, operator):
+    """Create servers with and without requirements on the first host.
+
+    The second host has neither the zone nor the trait, and only 20 GB of disk remain on it.
+    """
+    operator.run_openstack("aggregate create --zone az1 az1")
+    operator.run_openstack(f"aggregate add host az1 {FIRST_HOST}")
+    trait = operator.add_trait_to_host(FIRST_HOST, "CUSTOM_LICENSED")
+    image = "image create --disk-format raw --container-format bare"
+    operator.run_openstack(f"{image} --property trait:{trait}=required licensed")
+    operator.run_openstack("flavor create m1.disk --id m1.disk --vcpus 1 --ram 512 --disk 90")
+    filler, _ = (
+        operator.boot_active_server(f"filler{number}", f"--host {SECOND_HOST}", "m1.disk")
+        for number in range(2)
+    )
+    on_first = f"--host {FIRST_HOST}"
+    servers = {
+        "plain": operator.boot_active_server("plain", on_first),
+        "zone": operator.boot_active_server("zone", "--availability-zone az1"),
+        "trait": operator.boot_active_server("trait", "--image licensed"),
+        "hint": operator.boot_active_server("hint", f"--hint different_host={filler}"),
+        "local": operator.boot_active_server("local", on_first, "m1.disk"),
+        "volume": operator.boot_active_server("volume", on_first, "m1.disk"),
+        "unknown": operator.boot_active_server("unknown", "--availability-zone az1"),
+    }
+    for server in servers.values():
+        assert operator.read_host_of_server(server) == FIRST_HOST
+    boot_from_volume(cloud, servers["volume"])
+    statement = "DELETE FROM request_specs WHERE instance_uuid = :uuid"
+    change_row(cloud.addresses.api_database, statement, uuid=servers["unknown"])
+    return servers
+
+
+def check_plans_of_an_adopted_cloud(cloud, servers):
+    names = {server: name for name, server in servers.items()}
+    run_own_command(cloud, "nova", "adopt")
+    run_own_command(cloud, "nova", "sync")
+    assert cloud.request_placement_sched("GET", "/scheduler/v1/decisions")["decisions"] == []
+    plan = json.loads(run_drain(cloud, "-f", "json"))
+    places = {names[move["instance"]]: move["to"] for move in plan["moves"]}
+    assert places == dict.fromkeys(("plain", "volume", "unknown"), SECOND_HOST)
+    reasons = {names[entry["instance"]]: entry["reason"] for entry in plan["stuck"]}
+    all_but = "1 host meets all constraints but "
+    assert reasons.pop("zone").startswith(f"{all_but}member_of ")
+    assert reasons == {
+        "trait": f"{all_but}required CUSTOM_LICENSED",
+        "hint": "DifferentHostFilter rejected the last remaining host",
+        "local": f"{all_but}resources DISK_GB:90",
+    }
+    unknown = [servers["unknown"]]
+    assert plan["unknown"] == {"availability_zone": unknown, "scheduler_hints": unknown}
+    assert "zone and scheduler hints of 1 server are not known" in run_drain(cloud)
+    changes = ("--change", f"add={FIRST_HOST}", "--change", f"drain={FIRST_HOST}")
+    plan = json.loads(run_remote_command(cloud, "plan", *changes, "-f", "json"))
+    places = {names[move["instance"]]: move["to"] for move in plan["moves"]}
+    assert plan["stuck"] == []
+    assert {places[name] for name in ("zone", *reasons)} == {f"{FIRST_HOST}+1"}
+
+
+def check_explained_requests(cloud, operator, servers):
+    giant = operator.create_server("giant", "--availability-zone az1", "m1.giant")
+    assert "No valid host" in operator.wait_for_fault(giant)
+    for server, outcome, requirement in (
+        (giant, "no_valid_host", "MEMORY_MB:1000000"),
+        (servers["trait"], "selected", "CUSTOM_LICENSED"),
+        (servers["hint"], "selected", "DifferentHostFilter"),
+    ):
+        command = ("explain", "--server", server)
+        assert json.loads(run_own_command(cloud, *command, "-f", "json"))["outcome"] == outcome
+        printed = run_own_command(cloud, *command)
+        assert f"Request of server {server}: nova's request spec" in printed
+        assert requirement in printed
+
+
+@pytest.mark.timeout(1800)  # two minutes by itself, with nine programs of nova and ours
+def test_servers_of_an_adopted_cloud_are_scheduled_again_as_requested_from_nova(tmp_path):
+    with run_nova_cloud(tmp_path, "mysql") as cloud, run_operator_commands(cloud) as operator:
+        cloud.start_scheduler(cloud.nova_scheduler)
+        operator.create_flavors_and_images()
+        servers = create_servers_with_requirements(cloud, operator)
+        check_plans_of_an_adopted_cloud(cloud, servers)
+        check_explained_requests(cloud, operator, servers)
