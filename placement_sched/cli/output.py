@@ -362,7 +362,7 @@ def _print_plan_parts(plan: Json, console: Console) -> None:
 
 
 def print_unknown_facts(plan: Json, console: Console) -> None:
-    """Print the unknown facts of requests, which the plan ignores."""
+    """Print the unknown facts of requests, which a plan or report ignores."""
     for line in describe_unknown_facts(plan.get("unknown", {})):
         console.print(f"{line} and not considered (see placement-sched nova sync)", soft_wrap=True)
 

@@ -514,6 +514,7 @@ def failover() -> flask.Response:
         command = ["capacity", f"--host-failures={number}"]
         command += [f"--within={args['within']}"] if body["within"] else []
         result = with_names(client.post(_FAILOVER, body), client.map_aggregate_names())
+        result["unknown_facts"] = describe_unknown_facts(result.get("unknown", {}))
         return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
 
     values = {"fields": args, "answer": None, "keys": _list_failover_keys()}

@@ -83,19 +83,22 @@ def find_unknown_facts(record: Instance, request: Document | None) -> tuple[str,
     )
 
 
-def describe_unknown_facts(unknown: Mapping[str, Sequence[str]]) -> list[str]:
+def describe_unknown_facts(unknown: Mapping[str, Sequence[str] | int]) -> list[str]:
     """Describe unknown facts, such as the zone of three servers.
 
-    ``unknown`` maps keys of :data:`FACTS` to the uuids of instances.
+    ``unknown`` maps keys of :data:`FACTS` to the uuids of instances, or to their number.
     """
-    facts_by_instances: dict[tuple[str, ...], list[str]] = {}
-    for fact, uuids in unknown.items():
-        facts_by_instances.setdefault(tuple(uuids), []).append(FACTS[fact])
-    return [
-        f"{join_words(facts)} of {len(uuids)} server{'s' * (len(uuids) != 1)} "
-        f"{'is' if len(facts) == 1 and not facts[0].endswith('s') else 'are'} not known"
-        for uuids, facts in facts_by_instances.items()
-    ]
+    facts_by_instances: dict[tuple[str, ...] | int, list[str]] = {}
+    for fact, instances in unknown.items():
+        key = instances if isinstance(instances, int) else tuple(instances)
+        facts_by_instances.setdefault(key, []).append(FACTS[fact])
+    lines = []
+    for key, facts in facts_by_instances.items():
+        number = key if isinstance(key, int) else len(key)
+        verb = "is" if len(facts) == 1 and not facts[0].endswith("s") else "are"
+        servers = "1 server" if number == 1 else f"{number} servers"
+        lines.append(f"{join_words(facts)} of {servers} {verb} not known")
+    return lines
 
 
 def _drop_hints(hints: Mapping[str, Any]) -> Json:

@@ -22,7 +22,7 @@ from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import BUILDING, OFFLOADED, Instance, find_move_obstacle
-from placement_sched.model.instance_request import build_request_document
+from placement_sched.model.instance_request import build_request_document, find_unknown_facts
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.decisions import make_decision
@@ -54,10 +54,14 @@ def compute_flavor_size(flavor: Mapping[str, Any]) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class MovingInstance:
-    """An instance to move: its record, and a request for an equal instance."""
+    """An instance to move: its record, and a request for an equal instance.
+
+    ``unknown`` has the unknown facts of the request.
+    """
 
     record: Instance
     document: Json
+    unknown: tuple[str, ...] = ()
 
     @property
     def batch_key(self) -> bytes:
@@ -139,7 +143,11 @@ def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
 def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
     requests = read_requests(connection, [record.uuid for record in records])
     return [
-        MovingInstance(record, build_request_document(record, requests.get(record.uuid)))
+        MovingInstance(
+            record,
+            build_request_document(record, requests.get(record.uuid)),
+            find_unknown_facts(record, requests.get(record.uuid)),
+        )
         for record in records
     ]
 

@@ -13,7 +13,7 @@ from tests.support.api_clouds import (
     report_hosts_with_instances,
 )
 from tests.support.clouds import uuid_of
-from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
+from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.versions import LATEST_HEADERS
 
 CAPACITY_PATH = "/console/capacity"
@@ -155,6 +155,15 @@ def test_pages_of_a_host_and_its_drain_and_failure_name_other_consumers(
     assert f"{make_uuid(70)} CONTAINER p2 VCPU 1" in page.html.get_text(" ", strip=True)
     page = modifiable_browser.get(f"{CAPACITY_PATH}/failover?host_failures=1")
     assert "Not counted: 1 other consumer on 1 host, which nova does not evacuate" in page.text
+
+
+def test_page_of_a_failure_names_unknown_facts(modifiable_app, modifiable_browser):
+    body = {"host": "cn1", "node": "cn1", "flavor": make_flavor()}
+    request = {"scheduler_hints": {}, "is_bfv": False, "requested_resources": []}
+    path = f"/scheduler/v1/instances/{make_uuid(71)}"
+    modifiable_app.put_json(path, {**body, "request": request})
+    page = modifiable_browser.get(f"{CAPACITY_PATH}/failover?host_failures=1")
+    assert "zone of 1 server is not known and not considered" in page.text
 
 
 def test_moves_of_a_drain_are_shown_even_if_no_flavors_are_stored(sqlite_app, modifiable_browser):

@@ -57,7 +57,11 @@ def test_unknown_facts_are_counted_by_instances():
         "is_bfv": ["a", "b", "c"],
         "requested_resources": ["b", "c"],
     }
-    assert describe_unknown_facts({"availability_zone": ["a"]}) == ["zone of 1 server is not known"]
+    for servers in (["a"], 1):
+        facts = describe_unknown_facts({"availability_zone": servers})
+        assert facts == ["zone of 1 server is not known"]
+    facts = describe_unknown_facts({"availability_zone": 3, "scheduler_hints": 3})
+    assert facts == ["zone and scheduler hints of 3 servers are not known"]
     assert describe_unknown_facts(unknown) == [
         "zone and root disk (local or volume) of 3 servers are not known",
         "image properties of 1 server are not known",

@@ -21,6 +21,7 @@ from placement_sched.cli.output import (
     format_count,
     make_table,
     print_output,
+    print_unknown_facts,
     show_waiting,
 )
 from placement_sched.cli.scheduler import render_explanation, request_options
@@ -272,6 +273,7 @@ def _print_failover(answer: Json, console: Console) -> None:
         consumers = format_count(counts["consumers"], "other consumer")
         hosts = format_count(counts["hosts"], "host")
         console.print(Text(f"Not counted: {consumers} on {hosts}, which nova does not evacuate"))
+    print_unknown_facts(answer, console)
     if answer["failures"]:
         table = make_table("Fails", "Instances", "Nowhere to go", "Lacking")
         table.columns[1].justify = "right"

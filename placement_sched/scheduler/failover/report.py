@@ -301,7 +301,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     deadline = Deadline.from_seconds(query.seconds)
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
-        loads, instances = read_loads(connection)
+        loads, instances, unknown = read_loads(connection)
         other_consumers = list_other_consumers(connection, None)
     # At most all hosts or domains can fail.
     number = min(query.host_failures, len(domains) or 1)
@@ -341,6 +341,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
             "consumers": len(other_consumers),
             "hosts": len({consumer.host for consumer in other_consumers}),
         },
+        "unknown": dict(unknown),
         "exact": not bounds,
         "bound": ". ".join(bounds) or None,
         "duration": round(monotonic() - began, 3),
@@ -389,17 +390,22 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
 
 def read_loads(
     connection: Connection,
-) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance]]:
-    """Return the load of each host, and an example instance of each request."""
+) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance], Mapping[str, int]]:
+    """Return loads of hosts, an instance per request, and unknown facts.
+
+    The unknown facts have numbers of instances.
+    """
     hosts = sorted({host for host, _ in compute_nodes.map_names_by_uuid(connection).values()})
     loads = {host: FailedLoad(frozenset((host,))) for host in hosts}
     instances: dict[bytes, MovingInstance] = {}
+    unknown: Counter[str] = Counter()
     for batch in split_batches(hosts, _BATCH):
         moving = find_instances(connection, batch)
         names = {each.record.server_group for each in moving} - {None}
         groups = server_groups.map_by_uuid(connection, [name for name in names if name])
         add_instances(loads, instances, moving, groups)
-    return loads, instances
+        unknown.update(fact for each in moving for fact in each.unknown)
+    return loads, instances, unknown
 
 
 def compute_load(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoad:

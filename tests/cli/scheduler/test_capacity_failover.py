@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from tests.support.api_clouds import place_instance_on_host, report_hosts_with_instances
+from tests.support.scheduling import make_flavor, make_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +59,12 @@ def test_invalid_failover_capacity_options_are_reported_by_name(run_failover_cap
     status, _, error = run_failover_capacity("--host-failures", "11")
     assert status == 1
     assert "--host-failures: 11 is greater than the maximum of 10" in error
+
+
+def test_unknown_facts_are_printed_with_the_failover_capacity(sqlite_app, run_failover_capacity):
+    path = f"/scheduler/v1/instances/{make_uuid(8)}"
+    body = {"host": "cn1", "node": "cn1", "flavor": make_flavor()}
+    sqlite_app.put_json(path, {**body, "request": {"availability_zone": None}})
+    status, printed, _ = run_failover_capacity("--host-failures", "1")
+    facts = "scheduler hints, root disk (local or volume) and port resources of 1 server"
+    assert (status, f"{facts} are not known and not considered" in printed) == (0, True)

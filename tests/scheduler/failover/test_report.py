@@ -358,3 +358,16 @@ def test_failover_places_an_instance_as_requested_after_its_decision_is_purged(
     disable_host(mixed_cloud, "cn3")
     uncovered = [failure["name"] for failure in compute_failover(mixed_cloud)["failures"]]
     assert uncovered == ([] if target == "cn2" else ["cn1"])
+
+
+def test_failover_counts_the_unknown_facts_of_instances(sqlite_app):
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    assert compute_failover(sqlite_app)["unknown"] == {}
+    body = {"host": "cn1", "node": "cn1", "flavor": make_flavor()}
+    for number, request in ((7, None), (8, {"availability_zone": None, "scheduler_hints": {}})):
+        path = f"/scheduler/v1/instances/{make_uuid(number)}"
+        sqlite_app.put_json(path, {**body, "request": request})
+    assert compute_failover(sqlite_app)["unknown"] == {
+        **dict.fromkeys(("availability_zone", "scheduler_hints"), 1),
+        **dict.fromkeys(("is_bfv", "requested_resources"), 2),
+    }
