@@ -145,16 +145,18 @@ def add_command(
     parser.set_defaults(run=run, with_nova_conf=with_nova_conf, **statuses)
     parser.usage_error_status = statuses.get("wrong_input", Parser.usage_error_status)
     if with_nova_conf is not None and not isinstance(parser, EmbeddedParser):
-        add_files(parser)
+        add_files(parser, with_nova_conf=with_nova_conf)
     return parser
 
 
-def add_files(parser: Parser, *, of_parent: bool = False) -> None:
+def add_files(parser: Parser, *, with_nova_conf: bool, of_parent: bool = False) -> None:
     """Add the options that name configuration files.
 
-    With ``of_parent`` the files of the parent command stay if these options are not given.
+    The help names the default files, with nova.conf if ``with_nova_conf``. With ``of_parent`` the
+    files of the parent command stay if these options are not given.
     """
     default: Any = argparse.SUPPRESS if of_parent else []
+    nova = ", /etc/nova/nova.conf" if with_nova_conf else ""
     parser.add_argument(
         "--config-file",
         metavar="FILE",
@@ -162,7 +164,7 @@ def add_files(parser: Parser, *, of_parent: bool = False) -> None:
         default=default,
         help="configuration file in INI format, followed by the *.conf files of the directory "
         "FILE.d (repeatable: later files override earlier files, default: the files that "
-        "PLACEMENT_SCHED_CONFIG names, or /etc/placement/placement.conf and "
+        f"PLACEMENT_SCHED_CONFIG names, or /etc/placement/placement.conf{nova} and "
         "/etc/placement_sched/placement_sched.conf, if they exist)",
     )
     parser.add_argument(

@@ -330,7 +330,7 @@ def _add_report(group: Commands) -> None:
     parser = add_command(group, "report", summary, _run_report, with_nova_conf=None)
     parser.add_examples("--since 24h")
     parser.set_defaults(with_nova_conf=True)
-    add_files(parser, of_parent=True)
+    add_files(parser, with_nova_conf=True, of_parent=True)
     parser.add_argument(
         "--since",
         help="only requests since this time (2026-01-31T12:00:00Z), or in this period before now "

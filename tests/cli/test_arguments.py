@@ -18,6 +18,22 @@ def test_help_of_a_command_has_the_config_file_option(command, capsys):
 
 
 @pytest.mark.parametrize(
+    ("command", "reads_nova_conf"),
+    [
+        *(("nova-scheduler", True), ("nova-shadow", True), ("nova-shadow report", True)),
+        *(("nova adopt", True), ("nova sync", True), ("serve", False), ("db adopt", False)),
+    ],
+)
+def test_help_names_nova_conf_if_the_command_reads_it_by_default(command, reads_nova_conf, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    words = " ".join(capsys.readouterr().out.split())
+    nova = "/etc/nova/nova.conf " if reads_nova_conf else ""
+    files = f"/etc/placement/placement.conf {nova}and /etc/placement_sched/placement_sched.conf"
+    assert files in words.replace(",", "")
+
+
+@pytest.mark.parametrize(
     ("command_line", "program", "error"),
     [
         ("explian --vcpus 1", "", "unknown command 'explian'. Did you mean 'explain'?"),
