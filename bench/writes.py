@@ -3,6 +3,9 @@
 
 ``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked. After each
 line, both servers must show everything that was acknowledged. Otherwise the exit status is 1.
+
+With ``--triggers`` both are openstack-placement, on two databases of equal content. Only the first
+has the triggers of placement-sched, so the ratio shows their cost.
 """
 
 import sys
@@ -10,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -18,9 +23,12 @@ import harness
 import services
 from answers import read_answer, require_equal
 from harness import Databases, Times, WrongAnswer
+from load import open_database
 from selections import claim_request
 from services import Address, Reply, Request, Server
 from worlds import CUSTOM_TRAITS, PROJECTS, USERS, FlatWorld, random_uuid, uuid_of
+
+from placement_sched.db.triggers import make_triggers, remove_triggers
 
 #: Worker processes of each server, and client processes, which are more to keep the workers busy.
 WORKERS, CLIENTS = 2, 4
@@ -173,25 +181,41 @@ def _send_part(address: Address, requests: Sequence[Request]) -> tuple[float, fl
     return start, time.monotonic(), replies
 
 
-def _measure_batch(
-    batch: Batch, servers: Sequence[Server], rounds: int, clients: Executor
+def _measure_batches(
+    batches: Sequence[Batch], servers: Sequence[Server], rounds: int, clients: Executor
 ) -> dict[str, Times]:
-    """Send batches to both servers in turns, and check answers and state."""
+    """Send the batches of both servers in turns, and check the answers."""
 
-    def send(server: Server, number: int) -> float:
+    def send(server: Server, batch: Batch, number: int) -> float:
         requests = batch.requests(number)
         seconds, pairs = _send(clients, server.address, requests)
         batch.check(pairs)
         return seconds * 1000 / len(requests)
 
     times = harness.take_turns(
-        {each.name: lambda number, each=each: send(each, number) for each in servers},
+        {
+            each.name: lambda number, each=each, batch=batch: send(each, batch, number)
+            for each, batch in zip(servers, batches, strict=True)
+        },
         rounds,
         clocks={each.name: each.cpu_seconds for each in servers},
     )
     for each in times.values():
-        each.cpu_ms /= batch.size
+        each.cpu_ms /= batches[0].size
     return times
+
+
+@contextmanager
+def _run_peers(databases: Databases, world: FlatWorld) -> Iterator[tuple[Server, ...]]:
+    """Run openstack-placement on two databases, the second without triggers."""
+    with ExitStack() as stack:
+        servers = []
+        for name, change in (("with triggers", make_triggers), ("without", remove_triggers)):
+            url = databases.fill_new(world)
+            with open_database(url.render_as_string(hide_password=False)) as database:
+                database.write(change)
+            servers.append(replace(stack.enter_context(services.peer(url, WORKERS)), name=name))
+        yield tuple(servers)
 
 
 def main() -> int:
@@ -199,30 +223,41 @@ def main() -> int:
     parser = harness.Options(__doc__)
     parser.add_sized("--hosts", 10_000, 500, "hosts of the cloud")
     parser.add_sized("--rounds", 7, 2, "batches of each line")
+    parser.add_argument(
+        "--triggers", action="store_true", help="measure what triggers cost openstack-placement"
+    )
     options = parser.parse()
 
     def measure(kind: str, databases: Databases) -> None:
         world = FlatWorld(options.hosts)
-        url = databases.find_or_fill(world)
+        share = 0.2 if options.quick else 1.0
+        run = (
+            _run_peers(databases, world)
+            if options.triggers
+            else services.both(databases.find_or_fill(world), has_peer=True, workers=WORKERS)
+        )
         rows = []
-        with (
-            harness.client_processes(CLIENTS) as clients,
-            services.both(url, has_peer=True, workers=WORKERS) as servers,
-        ):
-            for batch in _build_batches(world, servers[0], 0.2 if options.quick else 1.0):
+        with harness.client_processes(CLIENTS) as clients, run as servers:
+            names = [each.name for each in servers]
+            if options.triggers:
+                lines = zip(*(_build_batches(world, each, share) for each in servers), strict=True)
+            else:
+                lines = ((batch, batch) for batch in _build_batches(world, servers[0], share))
+            for batches in lines:
+                batch = batches[0]
                 harness.report_progress(batch.name)
-                ours, peer = _measure_batch(batch, servers, options.rounds, clients).values()
-                for server in servers:
-                    batch.check_state(server)
+                ours, peer = _measure_batches(batches, servers, options.rounds, clients).values()
+                for server, sent in zip(servers, batches, strict=True):
+                    sent.check_state(server)
                 rates = [
                     f"{1000 / each.median:.1f} ({1000 / each.best:.1f})" for each in (ours, peer)
                 ]
                 ratio, best, cpu = harness.compare(ours, peer)
-                cells = (f"{ratio:.1f} ({best:.1f})", ours.cpu_ms, peer.cpu_ms, cpu)
+                cells = (f"{ratio:.2f} ({best:.2f})", ours.cpu_ms, peer.cpu_ms, cpu)
                 rows.append((batch.name, batch.size, *rates, *cells))
         columns = (
-            *("request", "a round", "ours req/s (best)", "peer req/s (best)", "ratio (of bests)"),
-            *("ours CPU ms", "peer CPU ms", "CPU ratio"),
+            *("request", "a round", *(f"{name} req/s (best)" for name in names)),
+            *("ratio (of bests)", *(f"{name} CPU ms" for name in names), "CPU ratio"),
         )
         title = f"{kind}: {options.hosts} hosts, {WORKERS} workers each, {CLIENTS} clients"
         print(harness.build_section(title, harness.build_table(columns, rows)), flush=True)
