@@ -189,7 +189,7 @@ def _ensure_triggers(database: Database) -> None:
             reason,
         )
     elif not is_complete:
-        _change_under_lock(database, make_triggers)
+        change_under_lock(database, make_triggers)
 
 
 def stop_logging(database: Database) -> bool:
@@ -201,11 +201,11 @@ def stop_logging(database: Database) -> bool:
         is_wanted = database.logs_changes and find_unsupported_reason(connection) is None
         if is_wanted or not has_triggers(connection):
             return False
-    _change_under_lock(database, remove_triggers)
+    change_under_lock(database, remove_triggers)
     return True
 
 
-def _change_under_lock(database: Database, change: Callable[[Connection], None]) -> None:
+def change_under_lock(database: Database, change: Callable[[Connection], None]) -> None:
     """Change triggers or drop tables with short lock waits and retries.
 
     On MariaDB all statements that use a table wait until a pending change of the table is done.
@@ -262,19 +262,6 @@ def list_leave_statements(connection: Connection) -> list[str]:
         *index,
         *(f"DROP TABLE IF EXISTS {name}" for name in tables),
     ]
-
-
-def remove_schema(database: Database) -> None:
-    """Remove the tables, triggers and index of this service.
-
-    MariaDB commits each statement. A removal that was interrupted can be repeated.
-    """
-
-    def remove(connection: Connection) -> None:
-        for statement in list_leave_statements(connection):
-            connection.exec_driver_sql(statement)
-
-    _change_under_lock(database, remove)
 
 
 def read_current_revision(database: Database) -> str | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adoption of a database that OpenStack placement may continue to use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -140,28 +140,12 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     :class:`Unavailable`, before any change, if the schema cannot be adopted.
     """
     plan = plan_adoption(database)
-    with database.read() as connection:
-        schema = migrate.inspect_schema(connection)
-    revision = plan.previous_revision
-    if revision == TRAIN:
+    if plan.previous_revision == TRAIN:
         migrate.add_consumer_types(database)
     sync_schema(database)
-    added = sync_standard_names(database, clock)
+    sync_standard_names(database, clock)
     with database.read() as connection:
-        now = migrate.inspect_schema(connection)
-        new_indexes = sorted(now.indexes - schema.indexes)
-        return Adoption(
-            previous_revision=revision,
-            releases=REVISIONS[revision],
-            revision=now.revision or revision,
-            previous_own_revision=plan.previous_own_revision,
-            own_revision=read_current_revision(database),
-            created_tables=tuple(sorted(now.existing - schema.existing)),
-            added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
-            created_indexes=tuple(name for table, name in new_indexes if table in schema.tables),
-            added=added,
-            row_counts=figures.count_rows(connection),
-        )
+        return replace(plan, row_counts=figures.count_rows(connection))
 
 
 def list_leave_statements(database: Database) -> list[str]:
@@ -192,7 +176,12 @@ def leave(database: Database) -> list[str]:
     any change.
     """
     statements = list_leave_statements(database)
-    migrate.remove_schema(database)
+
+    def remove(connection: Connection) -> None:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+    migrate.change_under_lock(database, remove)  # MariaDB commits each statement
     return statements
 
 
