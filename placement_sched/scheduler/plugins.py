@@ -385,6 +385,19 @@ def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
 
     Raises a :class:`ConfigurationError` with the messages of all errors.
     """
+    items, errors = _collect(calls)
+    if len(errors) > 1:
+        problems = "; ".join(error.problem for error in errors)
+        raise ConfigurationError(problems, option=errors[0].option)
+    for error in errors:
+        raise error
+    return items
+
+
+def _collect(
+    calls: Iterable[Callable[[], Iterable[Loaded]]],
+) -> tuple[list[Loaded], list[ConfigurationError]]:
+    """Call all functions, and return the items of their results, and their errors."""
     items: list[Loaded] = []
     errors: dict[str, ConfigurationError] = {}
     for call in calls:
@@ -392,12 +405,7 @@ def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
             items += call()
         except ConfigurationError as error:
             errors[error.problem] = error
-    first = next(iter(errors.values()), None)
-    if first is None:
-        return items
-    if len(errors) == 1:
-        raise first
-    raise ConfigurationError("; ".join(errors), option=first.option)
+    return items, list(errors.values())
 
 
 def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
@@ -446,19 +454,17 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 def find_class_errors(settings: Settings) -> list[ConfigurationError]:
     """Return the first error of each option that names plugins."""
-    errors = []
-    for list_classes in (
-        _list_request_filter_classes,
-        _list_filter_classes,
-        _list_weigher_classes,
-        _get_driver_class,
-        _list_selector_classes,
-    ):
-        try:
-            list_classes(settings)
-        except ConfigurationError as error:
-            errors.append(error)
-    return errors
+    return _collect(_build_class_lists(settings))[1]
+
+
+def _build_class_lists(settings: Settings) -> list[Callable[[], Iterable[type[SchedulerPlugin]]]]:
+    return [
+        lambda: _list_request_filter_classes(settings),
+        lambda: _list_filter_classes(settings),
+        lambda: _list_weigher_classes(settings),
+        lambda: [_get_driver_class(settings)],
+        lambda: _list_selector_classes(settings),
+    ]
 
 
 @cached_by_settings
@@ -566,15 +572,8 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     set_host_attributes(
         map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
     )
-    list_classes: list[Callable[[], Iterable[type[SchedulerPlugin]]]] = [
-        list_announced,  # they may be disabled, but overrides of a request may enable them
-        lambda: _list_request_filter_classes(settings),
-        lambda: _list_filter_classes(settings),
-        lambda: _list_weigher_classes(settings),
-        lambda: [_get_driver_class(settings)],
-        lambda: _list_selector_classes(settings),
-    ]
-    for cls in _call_all(list_classes):
+    # Announced plugins may be disabled, but overrides of a request may enable them.
+    for cls in _call_all([list_announced, *_build_class_lists(settings)]):
         register(conf, cls.options)
     for cls in _iterate_section_plugins(settings):
         register(conf, cls.options)
