@@ -54,9 +54,8 @@ _READS: ContextVar[tuple[dict[MissingName, None], ...]] = ContextVar("missing na
 _LOGGED: set[MissingName] = set()
 _STANDARD = ("<", f"{_STANDARD_LIBRARY}/")
 #: Functions of this package between the code that reads a name and :func:`record_missing`.
-_READING = frozenset(
-    ("__getattr__", "get_missing", "find_spec", "record_missing", "_find_reader")
-) | {"build_missing_error", "build_missing_import_error"}
+_READING = {"__getattr__", "get_missing", "find_spec", "build_missing_error"}
+_READING |= {"record_missing", "_find_reader"}
 
 
 def record_missing(name: str, problem: str) -> None:
@@ -143,13 +142,12 @@ class SchedulerPlugin:
 
     def _initialize(self) -> None:
         """Call ``__init__``, or defer the call to a request if it reads the cloud."""
+        self._is_deferred = False
         with collect_missing() as reads:
             try:
                 self.__init__()  # type: ignore[misc]
             except CloudUnreadable:
                 self._is_deferred = True
-            else:
-                self._is_deferred = False
         self._missing_names = reads
 
     @property

@@ -2,7 +2,7 @@
 """``nova.objects.fields``: enumerations of values."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -11,26 +11,19 @@ from placement_sched.model.image import CHOICES, READERS
 from placement_sched.scheduler.nova_shim import exception
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
 
-#: The image property whose values and spellings each enumeration has.
-_PROPERTIES = {
-    "Architecture": "hw_architecture",
-    "CPUAllocationPolicy": "hw_cpu_policy",
-    "CPUThreadAllocationPolicy": "hw_cpu_thread_policy",
-    "FirmwareType": "hw_firmware_type",
-    "HVType": "img_hv_type",
-    "MonitorMetricType": "",
-    "OSType": "os_type",
-    "PCINUMAAffinityPolicy": "hw_pci_numa_affinity_policy",
-    "SecureBoot": "os_secure_boot",
-    "VMMode": "hw_vm_mode",
-    "WatchdogAction": "hw_watchdog_action",
-}
-_VALUES = {
-    "Architecture": names.ARCHITECTURES,
-    "HVType": names.HYPERVISOR_TYPES,
-    "MonitorMetricType": names.MONITOR_METRICS,
-    "OSType": ("linux", "windows"),
-    "VMMode": names.VM_MODES,
+#: The image property whose spellings each enumeration has, and values that it does not list.
+_ENUMERATIONS: Mapping[str, tuple[str, Collection[str]]] = {
+    "Architecture": ("hw_architecture", names.ARCHITECTURES),
+    "CPUAllocationPolicy": ("hw_cpu_policy", ()),
+    "CPUThreadAllocationPolicy": ("hw_cpu_thread_policy", ()),
+    "FirmwareType": ("hw_firmware_type", ()),
+    "HVType": ("img_hv_type", names.HYPERVISOR_TYPES),
+    "MonitorMetricType": ("", names.MONITOR_METRICS),
+    "OSType": ("os_type", ("linux", "windows")),
+    "PCINUMAAffinityPolicy": ("hw_pci_numa_affinity_policy", ()),
+    "SecureBoot": ("os_secure_boot", ()),
+    "VMMode": ("hw_vm_mode", names.VM_MODES),
+    "WatchdogAction": ("hw_watchdog_action", ()),
 }
 
 
@@ -52,10 +45,10 @@ class Enumeration:
 
 @cache
 def __getattr__(name: str) -> type[Enumeration]:
-    if name not in _PROPERTIES:
+    if name not in _ENUMERATIONS:
         raise build_missing_error(f"nova.objects.fields.{name}")
-    image_property = _PROPERTIES[name]
-    values = sorted(_VALUES.get(name) or CHOICES[image_property])
+    image_property, own_values = _ENUMERATIONS[name]
+    values = sorted(own_values or CHOICES[image_property])
     constants = {re.sub(r"\W", "_", value).upper(): value for value in values}
     reader = staticmethod(READERS.get(image_property, str))
     return type(name, (Enumeration,), {**constants, "ALL": tuple(values), "_read": reader})

@@ -10,7 +10,7 @@ import importlib.machinery
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module, metadata
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -22,11 +22,7 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF
-from placement_sched.scheduler.nova_shim.missing import (
-    build_missing_error,
-    build_missing_import_error,
-    describe_missing,
-)
+from placement_sched.scheduler.nova_shim.missing import build_missing_error, describe_missing
 
 _SHIM = "placement_sched.scheduler.nova_shim"
 _SCHEDULER = "placement_sched.scheduler"
@@ -224,7 +220,7 @@ class ShimFinder(MetaPathFinder):
             name, [*(path or ()), *fork_paths(package)]
         )
         if fork_spec is None and name.startswith("nova."):
-            raise build_missing_import_error(name)
+            raise build_missing_error(name, partial(ImportError, name=name))
         return fork_spec
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reasons why names of nova are missing, and the errors of their reads."""
 
+from collections.abc import Callable
+
 from placement_sched.scheduler.plugin import record_missing
 
 #: The chapter of the guide about the shim, for messages.
@@ -28,15 +30,10 @@ def describe_missing(name: str) -> str:
     return f"{name} is not provided here: {reason} (see {PAGE})"
 
 
-def build_missing_error(name: str) -> AttributeError:
+def build_missing_error(
+    name: str, build_error: Callable[[str], Exception] = AttributeError
+) -> Exception:
     """Record that a plugin reads a missing name, and return the error."""
     problem = describe_missing(name)
     record_missing(name, problem)
-    return AttributeError(problem)
-
-
-def build_missing_import_error(name: str) -> ImportError:
-    """Record that a plugin imports a missing module, and return the error."""
-    problem = describe_missing(name)
-    record_missing(name, problem)
-    return ImportError(problem, name=name)
+    return build_error(problem)
