@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import chain, count
 from pathlib import Path
 from random import Random
 from typing import Any, TypeGuard
@@ -305,7 +306,9 @@ def _import_file(path: Path) -> Any:
     Another file of the same name stays imported, and no module of the standard library is replaced.
     """
     parts, folder = ([] if path.stem == "__init__" else [path.stem]), path.parent
-    while (folder / "__init__.py").exists() or len(parts) <= _count_levels(path):
+    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
+    dots = max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
+    while (folder / "__init__.py").exists() or len(parts) <= dots:
         parts, folder = [folder.name, *parts], folder.parent
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
@@ -315,29 +318,19 @@ def _import_file(path: Path) -> Any:
         if Path(str(module.__file__)).resolve() != path.resolve():
             raise ImportError(f"{name} is already the module {module.__file__}: check it alone")
         return module
-    module_name, number = name, 1
-    while module_name in sys.stdlib_module_names or (
-        module_name in sys.modules
-        and getattr(sys.modules[module_name], "__file__", "") != str(path)
-    ):
-        number += 1
-        module_name = f"{name}_{number}"
-    spec = spec_from_file_location(module_name, path)
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    name = next(each for each in names if _is_free(each, path))
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"No module named {name!r}")
-    module = sys.modules[module_name] = module_from_spec(spec)
+    module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def _is_free(name: str, path: Path) -> bool:
-    return getattr(sys.modules.get(name), "__file__", str(path)) == str(path)
-
-
-def _count_levels(path: Path) -> int:
-    """Return the largest number of dots of the relative imports in a file."""
-    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
-    return max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
+    file = getattr(sys.modules.get(name), "__file__", str(path))
+    return name not in sys.stdlib_module_names and file == str(path)
 
 
 def _list_classes(module: Any) -> list[type]:
