@@ -129,37 +129,30 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
     to this list, and the other lines are read.
     """
     sections: dict[str, list[Assignment]] = {}
+    found: list[ConfigurationError] = []
     for number, file in enumerate(files):
+        lines: list[str] = []
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as failure:
             reason = getattr(failure, "strerror", None) or str(failure)
-            error = ConfigurationError(reason, place=Place(file, 0))
-            if errors is None:
-                raise error from None
-            errors.append(error)
-            continue
-        while wrong := _parse_file(file, number, lines, sections):
-            error = ConfigurationError(wrong.msg, place=Place(file, wrong.lineno))
-            if errors is None:
-                raise error
-            errors.append(error)
-            lines[wrong.lineno - 1] = ""
+            found.append(ConfigurationError(reason, place=Place(file, 0)))
+        is_parsed = False
+        while not is_parsed:
+            own: dict[str, list[Assignment]] = {}
+            try:
+                _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value
+                is_parsed = True
+            except iniparser.ParseError as wrong:
+                found.append(ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)))
+                lines[wrong.lineno - 1] = ""
+        for name, assignments in own.items():
+            sections.setdefault(name, []).extend(assignments)
+    if errors is not None:
+        errors += found
+    elif found:
+        raise found[0]
     return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
-
-
-def _parse_file(
-    file: str, number: int, lines: Sequence[str], sections: dict[str, list[Assignment]]
-) -> iniparser.ParseError | None:
-    """Add the assignments of a file, or return its first error."""
-    own: dict[str, list[Assignment]] = {}
-    try:
-        _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value
-    except iniparser.ParseError as wrong:
-        return wrong
-    for name, assignments in own.items():
-        sections.setdefault(name, []).extend(assignments)
-    return None
 
 
 class _FileParser(iniparser.BaseParser):
