@@ -227,26 +227,19 @@ def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforc
             LOG.warning("the policy file changes %s, which is not a rule of this service", name)
     for rule in rules:
         changed = enforcer.file_rules.get(rule.name)
-        if ":" in rule.name or changed is None or changed.check_str == rule.check_str:
-            continue
-        dependents = _find_dependents(enforcer.rules, rule.name)
-        if any(name.startswith("placement:") for name in dependents):
-            _warn_of_compute_rules(rule.name, dependents)
+        if ":" not in rule.name and changed is not None and changed.check_str != rule.check_str:
+            _warn_of_compute_rules(rule.name, enforcer.rules)
     return enforcer
 
 
-def _find_dependents(checks: Mapping[str, Any], helper: str) -> set[str]:
-    """Return the rules that refer to a helper rule, also indirectly."""
+def _warn_of_compute_rules(helper: str, checks: Mapping[str, Any]) -> None:
+    """Log that a helper rule of placement changes rules of the compute API."""
     references = {name: set(_REFERENCE.findall(str(check))) for name, check in checks.items()}
     names = {helper}
     while further := {name for name in references if references[name] & names} - names:
         names |= further
-    return names
-
-
-def _warn_of_compute_rules(helper: str, dependents: Iterable[str]) -> None:
-    compute = sorted(name for name in dependents if name.startswith("os_compute_api:"))
-    if compute:
+    compute = sorted(name for name in names if name.startswith("os_compute_api:"))
+    if compute and any(name.startswith("placement:") for name in names):
         LOG.warning(
             "the policy file changes %s, a helper rule of placement, and with it %s rules of the "
             "compute API, such as %s: define these rules in the file, too",
