@@ -33,7 +33,6 @@ from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.capacity.count import Deadline, collect_zones
 from placement_sched.scheduler.drain_plan import (
-    MovePlan,
     Mover,
     MovingInstance,
     find_instances,
@@ -193,28 +192,18 @@ def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
         simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         moving = find_instances(connection, hosts)
         plan = mover.move(moving, avoid=hosts)
-        return _describe_stuck(scheduler, connection, moving, plan, hosts)
-
-
-def _describe_stuck(
-    scheduler: Scheduler,
-    connection: Connection,
-    moving: Sequence[MovingInstance],
-    plan: MovePlan,
-    hosts: frozenset[str],
-) -> list[Json]:
-    reasons = {each.instance: each.reason for each in plan.stuck}
-    stuck = [each for each in moving if each.record.uuid in reasons]
-    by_key = {(each.request_key, each.record.server_group): each for each in stuck}
-    names = compute_nodes.map_names_by_uuid(connection) if stuck else {}
-    trees = {
-        uuid: [ReportedTree(uuid, host, node)]
-        for uuid, (host, node) in names.items()
-        if host not in hosts
-    }
-    lacking = {
-        key: _find_lacking(scheduler, connection, each, trees) for key, each in by_key.items()
-    }
+        reasons = {each.instance: each.reason for each in plan.stuck}
+        stuck = [each for each in moving if each.record.uuid in reasons]
+        by_key = {(each.request_key, each.record.server_group): each for each in stuck}
+        names = compute_nodes.map_names_by_uuid(connection) if stuck else {}
+        trees = {
+            uuid: [ReportedTree(uuid, host, node)]
+            for uuid, (host, node) in names.items()
+            if host not in hosts
+        }
+        lacking = {
+            key: _find_lacking(scheduler, connection, each, trees) for key, each in by_key.items()
+        }
     return [
         {
             "uuid": each.record.uuid,

@@ -221,12 +221,11 @@ class ScreenedRequest:
 
     def has_options_of(self, flavor: "ScreenedRequest") -> bool:
         """Return whether each option of ``flavor`` is an option of this request."""
-        own = {(host, frozenset(each)) for host, options in self.named_options for each in options}
-        return all(
-            (host, frozenset(each)) in own
-            for host, options in flavor.named_options
-            for each in options
+        wanted, own = (
+            {(host, frozenset(each)) for host, options in request.named_options for each in options}
+            for request in (flavor, self)
         )
+        return wanted <= own
 
     @cached_property
     def named_options(self) -> Sequence[tuple[str, Sequence[NamedOption]]]:
