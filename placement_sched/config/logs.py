@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
-from placement_sched.errors import ConfigurationError, escape_unprintable
+from placement_sched.errors import ConfigurationError, escape_unprintable, format_one_line
 
 LOG = log.getLogger(__name__)
 
@@ -89,23 +89,24 @@ def _check_logging_file(name: str) -> str | None:
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(Path(name).read_text(encoding="utf-8"))
-        handlers = {
-            key: parser[f"handler_{key}"]["class"] for key in _list_keys(parser, "handlers")
+        sections = {
+            kind: {key: parser[f"{kind}_{key}"] for key in _split(parser[f"{kind}s"]["keys"])}
+            for kind in ("formatter", "handler", "logger")
         }
-        for key in _list_keys(parser, "formatters"):
-            parser[f"formatter_{key}"]
+        handlers = {key: section["class"] for key, section in sections["handler"].items()}
         loggers = {}
-        for key in _list_keys(parser, "loggers"):
-            section = parser[f"logger_{key}"]
+        for key, section in sections["logger"].items():
             logging.Handler().setLevel(section.get("level", "NOTSET"))  # checks the level
             classes = [handlers[each] for each in _split(section["handlers"])]
             loggers["" if key == "root" else section["qualname"]] = section, classes
         root = loggers[""]
-    except KeyError as missing:
-        problem = f"there is no section or key {missing}"
-        raise _build_file_error(name, problem) from None
-    except (OSError, configparser.Error, ValueError) as failure:
-        raise _build_file_error(name, " ".join(str(failure).split())) from None
+    except (KeyError, OSError, configparser.Error, ValueError) as failure:
+        is_missing = isinstance(failure, KeyError)
+        problem = f"there is no section or key {failure}" if is_missing else str(failure)
+        raise ConfigurationError(
+            f"the log cannot be set up: [DEFAULT] log_config_append: {name}: "
+            f"{format_one_line(problem)}"
+        ) from None
     section, classes = loggers.get(PRODUCT, root)
     if section.get("propagate", "1") != "0" and section is not root[0]:
         classes = [*classes, *root[1]]
@@ -115,16 +116,6 @@ def _check_logging_file(name: str) -> str | None:
         f"[DEFAULT] log_config_append: {name} drops all messages of this service, errors too. Add "
         f"a logger with qualname {PRODUCT} and a handler, or a handler to logger_root"
     )
-
-
-def _build_file_error(name: str, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the log cannot be set up: [DEFAULT] log_config_append: {name}: {problem}"
-    )
-
-
-def _list_keys(parser: configparser.ConfigParser, section: str) -> list[str]:
-    return _split(parser[section]["keys"])
 
 
 def _split(text: str) -> list[str]:
@@ -152,11 +143,9 @@ def _log_stacks() -> None:
 def drop_unhelpful() -> None:
     """Drop messages of libraries that are useless to operators."""
     for name in _USELESS_PREFIXES:
-        logging.getLogger(name).addFilter(_is_useful)
-
-
-def _is_useful(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_USELESS_PREFIXES[record.name])
+        logging.getLogger(name).addFilter(
+            lambda record: not str(record.msg).startswith(_USELESS_PREFIXES[record.name])
+        )
 
 
 class EscapingFormatter(ContextFormatter):
