@@ -36,10 +36,6 @@ def _read_boolean(value: Any) -> bool:
     return bool(bool_from_string(value))
 
 
-def _read_cpus(value: Any) -> frozenset[int]:
-    return parse_cpus(_read_text(value))
-
-
 def _read_objects(value: Any) -> list[Mapping[str, Any]]:
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return list(value)
@@ -162,7 +158,10 @@ READERS: Mapping[str, _Reader] = {
 
 #: Properties with a key per NUMA node, from 0 without a gap, such as ``hw_numa_mem.0``. Their value
 #: is a list in the order of the nodes.
-_NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _read_cpus, "hw_numa_mem": int}
+_NUMBERED: Mapping[str, _Reader] = {
+    "hw_numa_cpus": lambda value: parse_cpus(_read_text(value)),
+    "hw_numa_mem": int,
+}
 #: Property names of earlier releases. The current name wins if an image has both.
 LEGACY_NAMES: Mapping[str, str] = {
     "architecture": "hw_architecture",

@@ -138,24 +138,15 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     def _all_metadata(self) -> InstanceMetadata:
         if self._read_metadata is None:
             return InstanceMetadata({}, {})
-        recorded = self._read_metadata(self.uuid)
-        if any(key.startswith("image_") for key in recorded.system_metadata):
+        recorded, image = self._read_metadata(self.uuid), self.image
+        is_complete = any(key.startswith("image_") for key in recorded.system_metadata)
+        if is_complete or not isinstance(image, Mapping):
             return recorded
-        return recorded._replace(
-            system_metadata={**self._image_metadata, **recorded.system_metadata}
-        )
-
-    @property
-    def _image_metadata(self) -> Mapping[str, str]:
-        """Return the keys ``image_*`` that nova derives from the boot image."""
-        if not isinstance(self.image, Mapping):
-            return {}
-        values = {
-            **(self.image.get("properties") or {}),
-            **{name: self.image.get(name) for name in _INHERITED},
-            "base_image_ref": self.image.get("id"),
-        }
-        return {f"image_{key}": str(value) for key, value in values.items() if value is not None}
+        # Nova derives the keys ``image_*`` from the boot image.
+        values = {**(image.get("properties") or {}), "base_image_ref": image.get("id")}
+        values |= {name: image.get(name) for name in _INHERITED}
+        derived = {f"image_{key}": str(value) for key, value in values.items() if value is not None}
+        return recorded._replace(system_metadata={**derived, **recorded.system_metadata})
 
     @property
     def metadata(self) -> Mapping[str, str | None]:

@@ -37,13 +37,11 @@ def select_request(document: Document) -> Json:
     """
     zone = (document.get("availability_zone") or "").split(":")[0]
     request = {
+        **{name: document[name] for name in _REUSED_KEYS if document.get(name)},
         "availability_zone": zone or None,
         "scheduler_hints": _drop_hints(document.get("scheduler_hints") or {}),
         "is_bfv": bool(document.get("is_bfv")),
         "requested_resources": document.get("requested_resources") or [],
-    }
-    request |= {
-        name: document[name] for name in _REUSED_KEYS if document.get(name) and name not in request
     }
     by_flavor = {name: document[name] for name in _FLAVOR_KEYS if name in document}
     if by_flavor:
@@ -62,10 +60,9 @@ def build_request_document(record: Instance, request: Document | None) -> Json:
     old = request.get("flavor")
     if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
         keys = RECORDED_KEYS
-    document = {name: request[name] for name in keys if name in request}
     return {
-        **document,
-        "scheduler_hints": _drop_hints(document.get("scheduler_hints") or {}),
+        **{name: request[name] for name in keys if name in request},
+        "scheduler_hints": _drop_hints(request.get("scheduler_hints") or {}),
         "project_id": record.project_id,
         "user_id": record.user_id,
         "flavor": record.flavor,

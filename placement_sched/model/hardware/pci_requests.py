@@ -136,22 +136,18 @@ def _check_alias(alias: Alias, *, in_placement: bool) -> Alias:
     """
     if alias.problem is not None:
         return alias
+    problem, ids, keys = None, {"vendor_id", "product_id"}, alias.specs[0].keys()
     if not in_placement:
-        keys = {"vendor_id", "product_id", "dev_type"}
-        problem = "it must have vendor_id and product_id, or a device_type"
-        is_complete = all(keys & spec.keys() for spec in alias.specs)
-        return alias if is_complete else replace(alias, problem=problem)
-    if len(alias.specs) > 1:
+        if not all((ids | {"dev_type"}) & spec.keys() for spec in alias.specs):
+            problem = "it must have vendor_id and product_id, or a device_type"
+    elif len(alias.specs) > 1:
         problem = (
             "it has several lines, which [filter_scheduler] pci_in_placement does not allow. "
             "Give the devices one resource_class"
         )
-        return replace(alias, problem=problem)
-    (spec,) = alias.specs
-    if "resource_class" not in spec and not {"vendor_id", "product_id"} <= spec.keys():
+    elif "resource_class" not in keys and not ids <= keys:
         problem = "it must have vendor_id and product_id or a resource_class"
-        return replace(alias, problem=problem)
-    return alias
+    return replace(alias, problem=problem)
 
 
 _KEY = "pci_passthrough:alias"
