@@ -357,7 +357,9 @@ def _print_plan_parts(plan: Json, console: Console) -> None:
             console.print(f"{heading}: {len(rows)}" if key != "capacity" else heading)
             console.print(table)
             console.print()
-    console.print(_summarize_plan(plan), soft_wrap=True)
+    console.print(_summarize_moves(plan), soft_wrap=True)
+    if note := describe_other_consumers(plan.get("other_consumers", ())):
+        console.print(note, soft_wrap=True)
     print_unknown_facts(plan, console)
 
 
@@ -365,11 +367,6 @@ def print_unknown_facts(plan: Json, console: Console) -> None:
     """Print the unknown facts of requests, which a plan or report ignores."""
     for line in describe_unknown_facts(plan.get("unknown", {})):
         console.print(f"{line} and not considered (see placement-sched nova sync)", soft_wrap=True)
-
-
-def _summarize_plan(plan: Json) -> str:
-    note = describe_other_consumers(plan.get("other_consumers", ()))
-    return f"{_summarize_moves(plan)}\n{note}" if note else _summarize_moves(plan)
 
 
 def _summarize_moves(plan: Json) -> str:

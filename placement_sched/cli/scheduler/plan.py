@@ -2,7 +2,6 @@
 """``plan``, ``plan-run`` and ``rebalance``: moves of instances."""
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -32,7 +31,7 @@ from placement_sched.cli.scheduler.execution import (
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.limits import MAX_PAGE
-from placement_sched.model.document import Json, PathStep, join_keys
+from placement_sched.model.document import Json, join_keys
 from placement_sched.model.plan_run import KINDS, PLAN, REBALANCE, RUN_STATES
 from placement_sched.model.short_forms import FORMS
 
@@ -214,7 +213,7 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
     with (
         open_scheduler(arguments) as scheduler,
         show_waiting("searching"),
-        replace_json_paths(_find_goal_place),
+        replace_json_paths(lambda steps, _key: _GOAL_ARGUMENTS.get(join_keys(steps[:2]))),
     ):
         proposal = scheduler.post("rebalance", body=body)
     if arguments.execute and proposal["moves"]:
@@ -233,10 +232,6 @@ def _print_proposal(proposal: Json, console: Console) -> None:
         console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
     console.print(proposal["outcome"], soft_wrap=True)
     print_unknown_facts(proposal, console)
-
-
-def _find_goal_place(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    return _GOAL_ARGUMENTS.get(join_keys(steps[:2]))
 
 
 def _rebalance_body(arguments: argparse.Namespace) -> Json:

@@ -127,6 +127,7 @@ def build_funnel(
             rejected=tuple(Rejected(name, name, NOT_REPORTED) for name in provider_names),
         )
         filters.insert(0, compute_nodes_report)
+    reading = run.cloud.cells.describe_reading(run.hosts)
     later_report = room_report = None
     if choice and choice.later:
         later_report = LaterInstanceReport(
@@ -151,7 +152,7 @@ def build_funnel(
             *searches.ignored,
             *unknown,
             *_describe_other_roots(candidates),
-            *_describe_reading(run),
+            *([IneffectiveKey("last_seen_up", "nova", reading)] if reading else []),
             *iterate_ineffective_specs(run),
             *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
         ),
@@ -167,12 +168,6 @@ def _describe_other_roots(report: CandidatesReport) -> Iterator[IneffectiveKey]:
             f"placed there: {shorten_names(roots)}"
         )
         yield IneffectiveKey(COMPUTE_NODES, "providers", detail)
-
-
-def _describe_reading(run: SchedulingRun) -> Iterator[IneffectiveKey]:
-    detail = run.cloud.cells.describe_reading(run.hosts)
-    if detail is not None:
-        yield IneffectiveKey("last_seen_up", "nova", detail)
 
 
 def _build_candidates_report(
