@@ -26,8 +26,6 @@ from placement_sched.scheduler.plugins import read_settings
 
 #: Keys of a request spec that describe the whole call, or an earlier attempt.
 _DROPPED = ("num_instances", "limits", "retry", "security_groups")
-#: Keys whose null value counts.
-_NULLABLE = ("image", "numa_topology", "pci_requests")
 _PORTS = "requested_resources"
 
 
@@ -76,18 +74,14 @@ def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
 def _build_from_nova(
     scheduler: SchedulerApi, uuid: str, stored: Json, record: Json
 ) -> ServerRequest:
-    document = {
-        name: value
-        for name, value in stored.items()
-        if name not in _DROPPED and (value is not None or name in _NULLABLE)
-    }
+    document = {name: value for name, value in stored.items() if name not in _DROPPED}
     lost = ["networks", "requested destination", "ignored hosts"]
     if ports := (record.get("request") or {}).get(_PORTS):
         document[_PORTS] = ports
     else:
         lost.insert(1, "port resources")
-    source = f"Request of server {uuid}: nova's request spec"
-    remarks = [f"{source}. Nova does not keep its {join_words(lost)}"]
+    source = f"Request of server {uuid}: nova's request spec. Nova does not keep its "
+    remarks = [source + join_words(lost)]
     if group := document.get("instance_group"):
         # Nova stores a group without members. The recorded group has them.
         if isinstance(scheduler, DirectScheduler) and scheduler.has_server_group(group["uuid"]):
@@ -108,11 +102,5 @@ def _build_from_record(record: Json) -> ServerRequest:
         document["instance_group"] = instance.server_group
     unknown = {fact: [instance.uuid] for fact in find_unknown_facts(instance, request)}
     remarks = [f"Request of server {instance.uuid}: its record"]
-    return ServerRequest(
-        {**document, "instance_uuids": [instance.uuid]},
-        [*remarks, *map(_capitalize, describe_unknown_facts(unknown))],
-    )
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    remarks += (text[0].upper() + text[1:] for text in describe_unknown_facts(unknown))
+    return ServerRequest({**document, "instance_uuids": [instance.uuid]}, remarks)
