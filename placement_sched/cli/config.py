@@ -4,8 +4,9 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from oslo_config import cfg, generator
 
@@ -137,15 +138,13 @@ def _find_problems_of_unreadable(
 def _check_start(settings: Settings) -> list[Problem]:
     """Check the policy files and the destination of the log, as a start does."""
     problems = []
-    try:
-        check_files(settings, RULES)
-    except ConfigurationError as error:
-        problems.append(Problem(error.place, error.problem))
-    try:
-        if silence := logs.check_destination(settings.conf):
-            problems.append(Problem(None, silence, fatal=False))
-    except ConfigurationError as error:
-        problems.append(Problem(error.place, error.problem))
+    checks: list[Callable[[], str | None]] = [partial(check_files, settings, RULES)]
+    for check in (*checks, partial(logs.check_destination, settings.conf)):
+        try:
+            if warning := check():
+                problems.append(Problem(None, warning, fatal=False))
+        except ConfigurationError as error:
+            problems.append(Problem(error.place, error.problem))
     return problems
 
 
