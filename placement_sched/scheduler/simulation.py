@@ -8,7 +8,7 @@ provider, as a request to ``os-services`` does.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -39,7 +39,7 @@ DRAINED = "drained in this simulation"
 
 
 #: The beginning of an entry in a list of hosts that stands for the hosts of an aggregate.
-_AGGREGATE = "aggregate:"
+_AGGREGATE, _LISTS_OF_HOSTS = "aggregate:", ("drain", "remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,8 @@ def expand_aggregates(
     Hosts without a compute node are left out. Raises :class:`Invalid` with the JSON path for an
     unknown aggregate, and if it has no hosts.
     """
-    if not any(name.startswith(_AGGREGATE) for each in changes for name in _get_hosts(each)):
+    names = (name for each in changes if each.kind in _LISTS_OF_HOSTS for name in each.value)
+    if not any(name.startswith(_AGGREGATE) for name in names):
         return tuple(changes)
     aggregates = {each.name: each for each in host_aggregates.read_snapshot(connection)}
     known_hosts = {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
@@ -126,23 +127,14 @@ def expand_aggregates(
             raise Invalid(f"aggregate {name} has no hosts", json_path=json_path)
         return members
 
-    return tuple(
-        replace(
-            change,
-            value=_deduplicate(
-                host
-                for position, name in enumerate(names)
-                for host in list_hosts(name, f"{change.json_path}[{position}]")
-            ),
-        )
-        if (names := _get_hosts(change))
-        else change
-        for change in changes
-    )
+    def expand(change: CloudChange) -> CloudChange:
+        if change.kind not in _LISTS_OF_HOSTS:
+            return change
+        paths = (f"{change.json_path}[{position}]" for position in range(len(change.value)))
+        hosts = chain.from_iterable(map(list_hosts, change.value, paths))
+        return replace(change, value=_deduplicate(hosts))
 
-
-def _get_hosts(change: CloudChange) -> Sequence[str]:
-    return change.value if change.kind in {"drain", "remove"} else ()
+    return tuple(map(expand, changes))
 
 
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
