@@ -38,11 +38,11 @@ def read_requests(connection: Connection, uuids: Collection[str]) -> dict[str, J
 def map_unknown_facts(connection: Connection, uuids: Collection[str]) -> dict[str, list[str]]:
     """Map the unknown facts of requests to their instances."""
     requests = read_requests(connection, uuids)
-    unknown: dict[str, list[str]] = {}
-    for record in instances.list_by_uuids(connection, uuids):
-        for fact in find_unknown_facts(record, requests.get(record.uuid)):
-            unknown.setdefault(fact, []).append(record.uuid)
-    return unknown
+    return group_rows(
+        (fact, record.uuid)
+        for record in instances.list_by_uuids(connection, uuids)
+        for fact in find_unknown_facts(record, requests.get(record.uuid))
+    )
 
 
 def _read_port_resources(connection: Connection, uuids: Collection[str]) -> dict[str, list[Json]]:

@@ -21,10 +21,7 @@ from placement_sched.schemas.request_spec import INSTANCE_REQUEST
 from placement_sched.store.compute import instances
 
 #: Fields that responses omit, so that a response is a valid record.
-_OMITTED = {
-    *("created_at", "updated_at", "launched_at", "decision_uuid"),
-    *InstanceMetadata._fields,
-}
+_OMITTED = {"created_at", "updated_at", "launched_at", "decision_uuid", *InstanceMetadata._fields}
 _FIELDS = tuple(field.name for field in fields(Instance) if field.name not in _OMITTED)
 _NAMES = ("host", "node", "project_id", "user_id")
 _STATES = ("vm_state", "task_state")
