@@ -8,7 +8,7 @@ before, or no placement service for a while.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -29,7 +29,7 @@ from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import MAX_NAMED_INSTANCES, MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.compute_node import Service
-from placement_sched.model.provider import SHARES, Provider, compute_capacity
+from placement_sched.model.provider import SHARES, compute_capacity
 from placement_sched.operations.adopt import find_missing_standard_names
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 from placement_sched.operations.other_roots import find_owner
@@ -444,21 +444,13 @@ def _check_providers(
         and provider.uuid not in excluded
         and {provider.uuid, provider.name}.isdisjoint(unread)
     ]
-    yield from _check_roots_without_node(connection, roots)
-
-
-def _check_roots_without_node(
-    connection: Connection, roots: Sequence[Provider]
-) -> Iterator[tuple[CloudFault, str]]:
     trees = map_trees(connection, [root.id for root in roots])
     for root in roots:
         tree = trees.get(root.id, ())
-        if owner := find_owner(tree):
-            yield CloudFault.PROVIDER_OF_OTHER_SERVICE, f"{root.name} ({root.uuid}, {owner})"
-        elif any(provider.used for provider in tree):
-            yield CloudFault.PROVIDER_IN_USE, f"{root.name} ({root.uuid})"
-        else:
-            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{root.name} ({root.uuid})"
+        owner, is_used = find_owner(tree), any(provider.used for provider in tree)
+        fault = CloudFault.PROVIDER_IN_USE if is_used else CloudFault.PROVIDER_WITHOUT_NODE
+        fault = CloudFault.PROVIDER_OF_OTHER_SERVICE if owner else fault
+        yield fault, f"{root.name} ({', '.join(filter(None, (root.uuid, owner)))})"
 
 
 def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
