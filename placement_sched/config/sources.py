@@ -129,14 +129,14 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
     to this list, and the other lines are read.
     """
     sections: dict[str, list[Assignment]] = {}
-    found: list[ConfigurationError] = []
+    problems: list[ConfigurationError] = []
     for number, file in enumerate(files):
         lines: list[str] = []
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as failure:
             reason = getattr(failure, "strerror", None) or str(failure)
-            found.append(ConfigurationError(reason, place=Place(file, 0)))
+            problems.append(ConfigurationError(reason, place=Place(file, 0)))
         is_parsed = False
         while not is_parsed:
             own: dict[str, list[Assignment]] = {}
@@ -144,14 +144,14 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
                 _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value
                 is_parsed = True
             except iniparser.ParseError as wrong:
-                found.append(ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)))
+                problems.append(ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)))
                 lines[wrong.lineno - 1] = ""
         for name, assignments in own.items():
             sections.setdefault(name, []).extend(assignments)
     if errors is not None:
-        errors += found
-    elif found:
-        raise found[0]
+        errors += problems
+    elif problems:
+        raise problems[0]
     return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
 
 

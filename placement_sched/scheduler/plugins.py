@@ -397,7 +397,7 @@ def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
 def _collect(
     calls: Iterable[Callable[[], Iterable[Loaded]]],
 ) -> tuple[list[Loaded], list[ConfigurationError]]:
-    """Call all functions, and return the items of their results, and their errors."""
+    """Call all functions, and return the items and the errors."""
     items: list[Loaded] = []
     errors: dict[str, ConfigurationError] = {}
     for call in calls:
