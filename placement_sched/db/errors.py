@@ -317,19 +317,11 @@ def _describe_connection_error(failure: DBAPIError) -> str:
             return sentence
     if (message := _describe_error(failure)) is not None:
         return message
-    if _has_responded(code, text):
-        reason = _get_driver_message(failure).rpartition(" failed: ")[
-            2
-        ]  # without the server's address
-        return f"{_NO_CONNECTION}: {reason}"
+    has_words = any(words in text for words in _ANSWERED)
+    if code not in _UNREACHABLE if isinstance(code, int) else has_words:
+        # Without the server's address.
+        return f"{_NO_CONNECTION}: {_get_driver_message(failure).rpartition(' failed: ')[2]}"
     return _describe_silence(failure)
-
-
-def _has_responded(code: object, text: str) -> bool:
-    """Return whether a server responded to the connection attempt."""
-    if isinstance(code, int):
-        return code not in _UNREACHABLE
-    return any(words in text for words in _ANSWERED)
 
 
 def _describe_silence(failure: DBAPIError) -> str:

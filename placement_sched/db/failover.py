@@ -77,13 +77,6 @@ def wait_until_current(connection: Connection) -> None:
         connection.exec_driver_sql(f"SET SESSION wsrep_sync_wait = {previous}")
 
 
-def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
-    with driver.cursor() as cursor:
-        return (
-            _read_postgresql_epoch(cursor) if kind == "postgresql" else _read_mariadb_epoch(cursor)
-        )
-
-
 class EpochTracker:
     """Tracker of the current epoch that closes connections of earlier epochs.
 
@@ -116,7 +109,10 @@ class EpochTracker:
 
         A pooler may have changed the server of the connection. Raises the driver's own error.
         """
-        self._record_epoch(info, _read_epoch(kind, driver))
+        read = _read_postgresql_epoch if kind == "postgresql" else _read_mariadb_epoch
+        with driver.cursor() as cursor:
+            epoch = read(cursor)
+        self._record_epoch(info, epoch)
 
     def _record_epoch(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
         info[EPOCH_KEY] = epoch
