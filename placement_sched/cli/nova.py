@@ -268,16 +268,11 @@ def _run_sync(arguments: argparse.Namespace) -> int:
     ):
         place = hide_password(database)
         findings = follower.compare(progress) if check else follower.sync_all(progress)
-    code = _sync_code(findings, check=check)
+    code = SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
+    code = SyncExit.DIFFERENT if check and findings.differing else code
     document = {"database": place, "check": check, "code": int(code), **build_document(findings)}
     print_result(arguments, document, _sync_lines(findings, place, check=check))
     return code
-
-
-def _sync_code(findings: SyncReport, *, check: bool) -> SyncExit:
-    if check and findings.differing:
-        return SyncExit.DIFFERENT
-    return SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
 
 
 def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
