@@ -5,7 +5,7 @@ Set fields keep their values. Unset fields, as in objects of older releases, are
 document. If NUMA topology or PCI requests are absent, flavor and image determine them later.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oslo_log import log
@@ -79,23 +79,15 @@ def _select_supported_properties(typed: Mapping[str, Any]) -> Iterator[tuple[str
             yield name, value
 
 
-def _build_numa_cpus(cells: Any) -> Json:
-    return {f"hw_numa_cpus.{cell}": ",".join(map(str, cpus)) for cell, cpus in enumerate(cells)}
-
-
-def _build_numa_mem(cells: Any) -> Json:
-    return {f"hw_numa_mem.{cell}": memory for cell, memory in enumerate(cells)}
-
-
-def _build_traits(names: Any) -> Json:
-    return {f"trait:{name}": "required" for name in names}
-
-
 #: Converters of the image properties that have other names in glance.
-_GLANCE_WRITERS = {
-    "hw_numa_cpus": _build_numa_cpus,
-    "hw_numa_mem": _build_numa_mem,
-    "traits_required": _build_traits,
+_GLANCE_WRITERS: Mapping[str, Callable[[Any], Json]] = {
+    "hw_numa_cpus": lambda cells: {
+        f"hw_numa_cpus.{cell}": ",".join(map(str, cpus)) for cell, cpus in enumerate(cells)
+    },
+    "hw_numa_mem": lambda cells: {
+        f"hw_numa_mem.{cell}": memory for cell, memory in enumerate(cells)
+    },
+    "traits_required": lambda names: {f"trait:{name}": "required" for name in names},
 }
 
 #: The fields of an ImageMeta, for the ``image`` of a request spec document.

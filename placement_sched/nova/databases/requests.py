@@ -81,9 +81,8 @@ def build_request(instance: NovaInstance, spec: str | None) -> NovaRequest:
     request = {name: document[name] for name in _SPEC_KEYS if name in document}
     if request.keys() & {"numa_topology", "pci_requests"}:
         request["flavor"] = {"name": document["flavor"].get("name")}
-    if instance.boots_from_volume or not instance.image_ref:
-        request["is_bfv"] = True
-    request.setdefault("is_bfv", False)
+    is_volume = instance.boots_from_volume or not instance.image_ref
+    request["is_bfv"] = bool(is_volume or request.get("is_bfv"))
     if "scheduler_hints" in request:
         request["scheduler_hints"] = request["scheduler_hints"] or {}
     image = sql.drop_none(**(document.get("image") or {}))

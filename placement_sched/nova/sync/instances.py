@@ -544,7 +544,7 @@ class InstanceSync:
         if not uuids:
             return True
         groups = {record.values[-1] for record in differing} - {None}
-        texts = _map_flavors(differing)
+        texts = {record.flavor.digest: record.flavor.text for record in differing}
         new = [record.build_row() for record in differing if record.uuid not in recorded]
         existing = [record for record in differing if record.uuid in recorded]
         fields = {
@@ -606,8 +606,3 @@ def _add_differences(
         existing = recorded.get(record.uuid)
         fields = find_changed_columns(existing, record)
         totals.add_difference(_NOUN, record.uuid, fields, new=existing is None)
-
-
-def _map_flavors(records: Iterable[NewRecord]) -> dict[str, str]:
-    """Map digests to the flavors of records, as JSON."""
-    return {record.flavor.digest: record.flavor.text for record in records}

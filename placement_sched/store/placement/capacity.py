@@ -68,18 +68,15 @@ def build_capacity_condition(owned: Sequence[tuple[sa.FromClause, int]]) -> Colu
     """
     units, too_small, fitting = [], [], []
     for inventory, amount in owned:
-        columns, requested, capacity = inventory.c, _make_bigint(amount), _build_capacity(inventory)
+        columns, capacity = inventory.c, _build_capacity(inventory)
+        # An amount larger than the column type does not fit anywhere, but is not an error.
+        requested = literal(amount, sa.BigInteger)
         units += [columns.min_unit <= requested, columns.max_unit >= requested]
         units.append(or_(columns.step_size == 1, requested % columns.step_size == 0))
         too_small.append(capacity < requested)
         used = build_used_sum(columns.resource_provider_id, columns.resource_class_id)
         fitting.append(capacity >= used + requested)
     return and_(*units, sa.case((or_(*too_small), 0), (and_(*fitting), 1), else_=0) != 0)
-
-
-def _make_bigint(amount: int) -> ColumnElement[int]:
-    # An amount larger than the column type does not fit anywhere, but is not an error.
-    return literal(amount, sa.BigInteger)
 
 
 def is_over_capacity(
