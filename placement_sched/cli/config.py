@@ -138,8 +138,11 @@ def _find_problems_of_unreadable(
 def _check_start(settings: Settings) -> list[Problem]:
     """Check the policy files and the destination of the log, as a start does."""
     problems = []
-    checks: list[Callable[[], str | None]] = [partial(check_files, settings, RULES)]
-    for check in (*checks, partial(logs.check_destination, settings.conf)):
+    checks: list[Callable[[], str | None]] = [
+        partial(check_files, settings, RULES),
+        partial(logs.check_destination, settings.conf),
+    ]
+    for check in checks:
         try:
             if warning := check():
                 problems.append(Problem(None, warning, fatal=False))

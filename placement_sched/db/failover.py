@@ -111,8 +111,7 @@ class EpochTracker:
         """
         read = _read_postgresql_epoch if kind == "postgresql" else _read_mariadb_epoch
         with driver.cursor() as cursor:
-            epoch = read(cursor)
-        self._record_epoch(info, epoch)
+            self._record_epoch(info, read(cursor))
 
     def _record_epoch(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
         info[EPOCH_KEY] = epoch

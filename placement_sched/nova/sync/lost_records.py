@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of records that the database of this service has lost.
 
-The database may be made again, or rows be deleted in it, while nova's databases do not change. A
-sync of changes would never notice.
+The database may be made again, or rows be deleted in it, while nova's databases do not change.
 """
 
 from collections import Counter
