@@ -451,7 +451,8 @@ class _Trees:
         if not self.node_names and not uses.has_sharing_root.any():
             return np.ones(len(uses), np.bool_)
         names, candidates = self.node_names, self.run.roots_with_candidates
-        is_host = np.array([uuid in names or uuid in candidates for uuid in uses.root_uuids])
+        roots = uses.root_uuids
+        is_host = np.array([uuid in names or uuid in candidates for uuid in roots], np.bool_)
         return is_host if self.node_names else is_host | ~uses.has_sharing_root
 
     def list_visible(
