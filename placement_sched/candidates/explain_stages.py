@@ -26,7 +26,7 @@ from placement_sched.candidates.constraints import (
     iterate_constraints,
     iterate_root_constraints,
 )
-from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.providers import INVENTORY_FIELDS, ProviderSource
 from placement_sched.candidates.request import Search, needs_single_provider
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
@@ -511,8 +511,7 @@ def read_inventories(
 ) -> dict[InventoryIds, UsedInventory]:
     """Map pairs of a provider and a class to their inventories.
 
-    The result may contain other inventories of the same providers. ``total`` of each returned
-    inventory is its capacity, so that reserved amount and allocation ratio are already applied.
+    The result may contain other inventories of the same providers.
     """
     inventories: dict[InventoryIds, UsedInventory] = {}
     if not inventory_ids:
@@ -521,17 +520,14 @@ def read_inventories(
     with source.open_columns(ids) as (cloud, _):
         rows = np.sort(cloud.find_rows(ids))
         for class_id in {class_id for _, class_id in inventory_ids} & cloud.classes.keys():
-            has_inventory, values = cloud.classes[class_id].select_values(rows, *_COLUMNS)
+            has_inventory, values = cloud.classes[class_id].select_values(
+                rows, "used", *INVENTORY_FIELDS
+            )
             columns = [column.tolist() for column in values]
             keys = cloud.providers.ids[rows[has_inventory]].tolist()
-            for key, total, used, min_unit, max_unit, step in zip(keys, *columns, strict=True):
-                inventory = Inventory(
-                    resource_class=names[class_id],
-                    total=int(total),
-                    min_unit=min_unit,
-                    max_unit=max_unit,
-                    step_size=step,
-                )
+            for key, used, *amounts in zip(keys, *columns, strict=True):
+                fields = dict(zip(INVENTORY_FIELDS, amounts, strict=True))
+                inventory = Inventory(resource_class=names[class_id], **fields)
                 inventories[key, class_id] = UsedInventory(inventory, used)
     return inventories
 

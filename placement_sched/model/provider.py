@@ -104,8 +104,14 @@ def describe_shortage(inventory: Inventory | None, used: int, amount: int) -> st
     if inventory is None:
         return f"none in inventory, {amount} requested"
     free = max(inventory.capacity - used, 0)
-    if inventory.reserved >= inventory.total:
-        return f"all {inventory.total} reserved, {amount} requested"
+    total, reserved = inventory.total, inventory.reserved
+    if reserved >= total > 0:
+        return f"all {total} reserved, {amount} requested"
+    if inventory.capacity <= 0:
+        return (
+            f"capacity 0 (total {total}, reserved {reserved}, allocation_ratio "
+            f"{inventory.allocation_ratio:g}), {amount} requested"
+        )
     if amount > free:
         return f"{free} free of {inventory.capacity}, {amount} requested"
     if amount > inventory.max_unit:

@@ -61,6 +61,20 @@ REJECTION_EXAMPLES = {
         CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
         {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
     ),
+    "a reserved host": (
+        build_cloud(Host("cn1", build_inventory("VCPU", 16, reserved=16))),
+        CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
+        {"resources VCPU:4": ["VCPU: all 16 reserved, 4 requested"]},
+    ),
+    "a ratio without capacity": (
+        build_cloud(Host("cn1", build_inventory("VCPU", 1, allocation_ratio=0.5))),
+        CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),
+        {
+            "resources VCPU:4": [
+                ("VCPU: capacity 0 (total 1, reserved 0, allocation_ratio 0.5), 4 requested")
+            ]
+        },
+    ),
     "numbers of each child": (
         CLOUD_WITH_TWO_NUMA_NODES,
         CandidatesQuery(groups=(FOUR_VCPUS_GROUP,)),

@@ -14,6 +14,11 @@ from placement_sched.model.provider import Inventory, describe_shortage
         ({"total": 8, "reserved": 8}, 0, "all 8 reserved, 4 requested"),
         ({"total": 1, "reserved": 1}, 1, "all 1 reserved, 4 requested"),
         ({"total": 2, "reserved": 5}, 0, "all 2 reserved, 4 requested"),
+        (
+            {"total": 1, "allocation_ratio": 0.5},
+            0,
+            "capacity 0 (total 1, reserved 0, allocation_ratio 0.5), 4 requested",
+        ),
         ({"total": 8, "max_unit": 3}, 0, "at most 3 in one allocation (max_unit), 4 requested"),
     ],
 )
