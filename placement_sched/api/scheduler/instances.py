@@ -14,6 +14,7 @@ from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.scheduler import request
+from placement_sched.scheduler.instance_requests import read_requests
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import normalize_uuid
@@ -118,6 +119,6 @@ def show_instance(scheduler: Scheduler, uuid: str) -> Json:
 
 
 def _as_documents(connection: Connection, rows: Sequence[Instance]) -> list[Json]:
-    requests = instances.map_requests(connection, [row.uuid for row in rows])
+    requests = read_requests(connection, [row.uuid for row in rows])
     complete = (replace(row, request=requests.get(row.uuid)) for row in rows)
     return [{name: getattr(row, name) for name in _FIELDS} for row in complete]

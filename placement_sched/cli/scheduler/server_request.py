@@ -48,15 +48,21 @@ def read_server_request(
         record = scheduler.get("instances", uuid)
     except NotFound:
         record = None
-    if spec is not None:
-        return _build_from_nova(scheduler, uuid, read_request_spec(spec), record or {})
-    if record is None:
+    if spec is None and record is None:
         arguments.wrong_input = 2
         raise NotFound(
             f"--server: there is no server {uuid}. Check the uuid, or name nova.conf with "
             "--config-file to read nova's request specs"
         )
-    return _build_from_record(record)
+    host = (record or {}).get("host")
+    if spec is not None:
+        request = _build_from_nova(scheduler, uuid, read_request_spec(spec), record or {})
+    else:
+        request = _build_from_record(record or {})
+    if host is None:
+        return request
+    remark = f"Server {uuid} is on {host}: its own allocations count as used there"
+    return request._replace(remarks=[*request.remarks, remark])
 
 
 def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
@@ -76,8 +82,9 @@ def _build_from_nova(
 ) -> ServerRequest:
     document = {name: value for name, value in stored.items() if name not in _DROPPED}
     lost = ["networks", "requested destination", "ignored hosts"]
-    if ports := (record.get("request") or {}).get(_PORTS):
-        document[_PORTS] = ports
+    request = record.get("request") or {}
+    if _PORTS in request:
+        document[_PORTS] = request[_PORTS]
     else:
         lost.insert(1, "port resources")
     source = f"Request of server {uuid}: nova's request spec. Nova does not keep its "

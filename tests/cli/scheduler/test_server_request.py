@@ -6,9 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from tests.scheduler.server_groups import create_group
+from tests.support.clouds import uuid_of
 from tests.support.loopback import serve_application
 from tests.support.nova_clouds import build_nova_object, create_sqlite_nova
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
+from tests.support.versions import LATEST_HEADERS
 
 FAILED_SERVER, RECORDED_SERVER = make_uuid(1), make_uuid(2)
 GROUP = str(UUID(int=77))
@@ -71,6 +74,26 @@ def test_request_of_a_recorded_server_comes_from_its_record(cloud, run_cli, nova
     assert "Zone, scheduler hints, root disk (local or volume) and port resources of 1" in printed
 
 
+def test_ports_of_an_adopted_server_come_from_its_allocations(cloud, run_cli, nova_conf):
+    cloud.put_json(f"/scheduler/v1/instances/{FAILED_SERVER}", {"flavor": make_flavor()})
+    agent, bandwidth = str(UUID(int=50)), "NET_BW_EGR_KILOBIT_PER_SEC"
+    placement = "/placement/resource_providers"
+    provider = {"uuid": agent, "name": "agent", "parent_provider_uuid": uuid_of("cn1")}
+    cloud.post_json(placement, provider, headers=LATEST_HEADERS)
+    inventories = {"resource_provider_generation": 0, "inventories": {bandwidth: {"total": 5000}}}
+    cloud.put_json(f"{placement}/{agent}/inventories", inventories, headers=LATEST_HEADERS)
+    claim = {
+        "allocations": {agent: {"resources": {bandwidth: 3000}}},
+        **{"project_id": "demo", "user_id": "ann"},
+        **{"consumer_generation": None, "consumer_type": "INSTANCE"},
+    }
+    cloud.put_json(f"/placement/allocations/{FAILED_SERVER}", claim, headers=LATEST_HEADERS)
+    for options, query in (((), f"{bandwidth}:3000"), (("--config-file", nova_conf), "missing")):
+        status, printed, _ = run_cli("explain", "--server", FAILED_SERVER, *options)
+        assert (status, query in printed) == (0, True)
+        assert "port resources" not in printed
+
+
 def test_request_of_a_server_is_read_from_an_api_server(cloud, run_main):
     with serve_application(cloud.app) as url:
         options = ("--url", url, "--format", "json")
@@ -93,3 +116,15 @@ def test_unknown_server_is_an_error_with_status_2(cloud, run_cli, words, message
 def test_server_excludes_other_requests(cloud, run_cli):
     status, _, error = run_cli("explain", "m1", "--server", RECORDED_SERVER)
     assert (status, "--server cannot be combined with" in error) == (2, True)
+
+
+def test_living_server_restricts_its_host_only_by_its_allocations(cloud, run_cli):
+    group = create_group(cloud)
+    record = {"flavor": make_flavor(), "host": "cn1", "node": "cn1", "server_group": group}
+    cloud.put_json(f"/scheduler/v1/instances/{FAILED_SERVER}", record)
+    status, printed, _ = run_cli("explain", "--server", FAILED_SERVER, "--format", "json")
+    document = json.loads(printed)
+    assert (status, document["outcome"]) == (0, "selected")
+    assert sorted(host["host"] for host in document["hosts"]) == ["cn1", "cn2"]
+    remark = f"Server {FAILED_SERVER} is on cn1: its own allocations count as used there"
+    assert document["remarks"][-1] == remark
