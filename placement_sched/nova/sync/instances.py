@@ -45,6 +45,8 @@ _COLUMNS_OF = {
     "image_id": ("image_id", "image"),
     _REQUEST: (_REQUEST, "image"),
 }
+#: Keys of a complete request that come from the request spec, and the key that comes from neutron.
+_SPEC_KEYS, _PORTS = {"availability_zone", "scheduler_hints"}, "requested_resources"
 _NOUN = "instances"
 #: Number of instances that are read and written at once.
 CHUNK = 1000
@@ -175,14 +177,19 @@ def _add_request(record: NewRecord, nova_request: NovaRequest) -> NewRecord:
     return record._replace(request=request, image=image)
 
 
-def _needs_request(instance: NovaInstance, recorded: InstanceRecord | None) -> bool:
+def _needs_request(
+    instance: NovaInstance, recorded: InstanceRecord | None, keys: Collection[str]
+) -> bool:
     """Return whether to read the request of an instance.
 
-    Nova changes a request only together with the host or image of an instance.
+    Nova changes a request only together with the host or image of an instance. A recorded request
+    without any of ``keys`` is incomplete: the spec was not readable, or neutron was away.
     """
     if not instance.lives:
         return False
     if recorded is None or recorded.request is None:
+        return True
+    if not orjson.loads(recorded.request).keys() >= set(keys):
         return True
     is_moved = instance.host is not None and instance.host != recorded.host
     return is_moved or find_storable_id(instance.image_ref or None) != recorded.image_id
@@ -239,6 +246,7 @@ class InstanceSync:
         self._database = cells.database
         self._flavors = Flavors()
         self._neutron = create_neutron_client(cells.settings)
+        self._keys = _SPEC_KEYS if self._neutron is None else {*_SPEC_KEYS, _PORTS}
 
     def count(self) -> int:
         """Return the number of living instances in all cells that answer."""
@@ -361,7 +369,7 @@ class InstanceSync:
                 with cell.database.read() as connection:
                     rows = readers.list_instances_by_uuids(connection, missing)
                     rows = readers.add_metadata(connection, rows)
-                    rows = _add_root_disks(connection, rows, recorded)
+                    rows = _add_root_disks(connection, rows, recorded, self._keys)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
                     complete = readers.add_flavors(connection, lacking)
                     self._flavors.read(connection, complete)
@@ -402,7 +410,7 @@ class InstanceSync:
             with cell.database.read() as connection:
                 rows = readers.list_instances_between(connection, first, last)
                 rows = readers.add_metadata(connection, rows)
-                by_cell[cell.uuid] = _add_root_disks(connection, rows, recorded)
+                by_cell[cell.uuid] = _add_root_disks(connection, rows, recorded, self._keys)
                 self._flavors.read(connection, rows)
 
         self._cells.run_for_each_cell(read, totals=totals)
@@ -499,7 +507,7 @@ class InstanceSync:
             totals.add_issue("neutron", f"port resources are not read: {failure.detail}")
             return requests
         return {
-            uuid: each._replace(request={**each.request, "requested_resources": ports[uuid]})
+            uuid: each._replace(request={**each.request, _PORTS: ports[uuid]})
             for uuid, each in requests.items()
         }
 
@@ -577,10 +585,13 @@ class InstanceSync:
 
 
 def _add_root_disks(
-    connection: Connection, rows: Sequence[NovaInstance], recorded: Mapping[str, InstanceRecord]
+    connection: Connection,
+    rows: Sequence[NovaInstance],
+    recorded: Mapping[str, InstanceRecord],
+    keys: Collection[str],
 ) -> list[NovaInstance]:
     """Add whether the root disk is a volume to instances that need a request."""
-    lacking = {row.uuid for row in rows if _needs_request(row, recorded.get(row.uuid))}
+    lacking = {row.uuid for row in rows if _needs_request(row, recorded.get(row.uuid), keys)}
     volumes = find_booted_from_volume(connection, lacking) if lacking else frozenset()
     return [
         row._replace(boots_from_volume=row.uuid in volumes) if row.uuid in lacking else row

@@ -517,7 +517,7 @@ def test_claim_keeps_the_parts_of_its_request_that_nova_does_not_store(
 ):
     uuid = str(uuid4())
     ports = [{"requester_id": str(UUID(int=9)), "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}}]
-    request = {"availability_zone": None, "requested_resources": ports}
+    request = {"availability_zone": None, "scheduler_hints": {}, "requested_resources": ports}
     follower.sync_all()
     record_claim(build_claimed_instance(uuid, request=request))
     nova.add_instance("cn1", uuid=uuid)
@@ -562,6 +562,12 @@ def test_unreadable_request_spec_is_reported(follower, nova, read_request):
     (issue,) = follower.sync_all().issues
     assert issue.reason == "its request spec in nova is not readable: it is not JSON"
     assert read_request(uuid) == {"is_bfv": False}
+    (repeated,) = follower.sync_all().issues
+    assert repeated == issue
+    nova.api.remove("request_specs", instance_uuid=uuid)
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    assert not follower.sync_all().issues
+    assert read_request(uuid) == RECORDED_REQUEST
 
 
 def test_request_specs_are_read_once(follower, nova, recorded_statements):
@@ -594,6 +600,29 @@ def test_port_resources_come_from_neutron(make_follower, nova, read_request, mon
         follower.sync_changes()
     ports = [{**group, "required_traits": []}]
     assert read_request(uuid) == {**RECORDED_REQUEST, "requested_resources": ports}
+
+
+def test_full_sync_completes_port_resources_if_neutron_is_configured_later(
+    make_follower, nova, read_request, monkeypatch, recorded_statements
+):
+    uuid = nova.add_instance("cn1")
+    nova.add_request_spec(uuid, **REQUEST_FIELDS)
+    make_follower(nova).sync_all()
+    assert read_request(uuid) == RECORDED_REQUEST
+    with run_neutron() as neutron:
+        client = build_neutron_client(neutron.url)
+        monkeypatch.setattr(instance_sync, "create_neutron_client", lambda _: client)
+        follower = make_follower(nova)
+        neutron.failure = ("503 Service Unavailable", {})
+        assert follower.sync_all().issues
+        neutron.failure = None
+        neutron.add_port("port", "net", device_id=uuid, resource_request={"resources": {"X": 5}})
+        follower.sync_all()
+        ports = [{"requester_id": "port", "resources": {"X": 5}, "required_traits": []}]
+        assert read_request(uuid) == {**RECORDED_REQUEST, "requested_resources": ports}
+        recorded_statements.clear()
+        follower.sync_all()
+        assert not [sql for sql in recorded_statements if "FROM request_specs" in sql]
 
 
 def add_provider(app, uuid, name, memory_mb):
