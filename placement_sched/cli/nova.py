@@ -26,7 +26,7 @@ from placement_sched.cli.database import (
     read_configuration,
 )
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
-from placement_sched.cli.service import add_log_options, read_service_settings
+from placement_sched.cli.service import add_log_options, read_service_settings, start_log
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
@@ -302,9 +302,8 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
     settings = read_service_settings(arguments)
     transport = service.check(settings)
+    start_log("nova-shadow")
     check_database_adopted(settings)
-    logs.setup(CONF, "placement-sched-nova-shadow")
-    logs.log_stacks_on_signal()
     announce = partial(_announce_shadow, settings, transport)
     service.serve(settings, transport, announce, provide_placement)
     return 0

@@ -15,7 +15,7 @@ from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
-from placement_sched.cli.service import add_log_options, read_service_settings
+from placement_sched.cli.service import add_log_options, read_service_settings, start_log
 from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import format_file_list
@@ -53,9 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_service_settings(arguments)
     service.check(settings)
     hooks = service.Hooks(make_policy_hint_check(settings), provide_placement)
+    start_log("nova-scheduler")
     check_database_adopted(settings)
-    logs.setup(CONF, "placement-sched-nova-scheduler")
-    logs.log_stacks_on_signal()
     log_warnings(settings)
     workers = service.count_workers(settings, arguments.workers)
     announcement = format_announcement(settings, workers)

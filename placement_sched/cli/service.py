@@ -8,12 +8,14 @@ import argparse
 import os
 import resource
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
+from placement_sched.config import logs
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Error
@@ -76,6 +78,18 @@ def apply_log_options(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, option.dest, None)
         if isinstance(value, str):
             os.environ[f"OS_DEFAULT__{option.dest.upper()}"] = value
+
+
+def start_log(command: str) -> None:
+    """Start the log of a service, and print the log file, if it is set.
+
+    A service may wait for a database or the message bus before it prints its start line.
+    """
+    logs.setup(CONF, f"placement-sched-{command}")
+    logs.log_stacks_on_signal()
+    if destination := logs.format_destination(CONF):
+        sys.stdout.write(f"placement-sched {command} starts{destination}\n")
+        sys.stdout.flush()
 
 
 def take_inherited_socket() -> socket.socket | None:

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``nova-scheduler`` with invalid configurations."""
 
+import os
+from pathlib import Path
+
 import pytest
+
+from tests.support import program
+from tests.support.servers import build_environment, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -57,3 +63,27 @@ def test_workers_option_of_nova_scheduler_must_be_positive(run_command, tmp_path
         run_command, tmp_path, SQLITE_CONF + NOVA_CONF, "--workers", number
     )
     assert f"expected a number of 1 or more, not '{number}'" in line
+
+
+@pytest.mark.parametrize("command", ["nova-scheduler", "nova-shadow"])
+def test_service_that_waits_for_a_database_names_its_log_file(tmp_path, command):
+    file, output = tmp_path / "nova.conf", tmp_path / "output"
+    file.write_text(SQLITE_CONF + NOVA_CONF.replace("[DEFAULT]", "[DEFAULT]\nlog_dir = logs"))
+    (tmp_path / "logs").mkdir()
+    with output.open("w") as stream, Path(os.devnull).open() as nothing:
+        process = program.start_program(
+            [command, "--config-file", file],
+            cwd=tmp_path,
+            env=build_environment(),
+            streams=[nothing, stream, stream],
+        )
+        log = f"logs/placement-sched-{command}.log"
+        try:
+            assert wait_until(
+                lambda: (tmp_path / log).read_text() if output.read_text() else "", 60
+            )
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    assert output.read_text() == f"placement-sched {command} starts, log {log}\n"
