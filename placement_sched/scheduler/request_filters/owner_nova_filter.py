@@ -16,7 +16,7 @@ from placement_sched.scheduler.request_filters import (
 
 _OWNER = os_traits.OWNER_NOVA
 #: In a cloud of this many nodes, a single node may lack the trait.
-_MIN_NODES = 3
+_MIN_NODES = 2
 
 
 class OwnerNovaFilter(BaseRequestFilter):
@@ -25,7 +25,7 @@ class OwnerNovaFilter(BaseRequestFilter):
     Other services, such as cyborg, also have providers in placement, with resource classes that
     nova may request. During an upgrade, the filter is not applied: the trait is required if the
     root providers of nearly all enabled compute nodes have it. A tenth of the nodes may lack it, or
-    a single node of at least three. Such nodes are rejected. With ``[filter_scheduler]
+    a single node of at least two. Such nodes are rejected. With ``[filter_scheduler]
     pci_in_placement`` the groups of PCI devices require it too. Always enabled.
     """
 

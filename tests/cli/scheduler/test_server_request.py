@@ -84,8 +84,10 @@ def test_ports_of_an_adopted_server_come_from_its_allocations(cloud, run_cli, no
     cloud.put_json(f"{placement}/{agent}/inventories", inventories, headers=LATEST_HEADERS)
     claim = {
         "allocations": {agent: {"resources": {bandwidth: 3000}}},
-        **{"project_id": "demo", "user_id": "ann"},
-        **{"consumer_generation": None, "consumer_type": "INSTANCE"},
+        "project_id": "demo",
+        "user_id": "ann",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
     }
     cloud.put_json(f"/placement/allocations/{FAILED_SERVER}", claim, headers=LATEST_HEADERS)
     for options, query in (((), f"{bandwidth}:3000"), (("--config-file", nova_conf), "missing")):

@@ -107,7 +107,15 @@ def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
 
 @pytest.mark.parametrize(
     ("lacking", "is_applied"),
-    [((1, 2), False), ((1, 3), True), ((2, 19), False), ((2, 20), True), ((21, 200), False)],
+    [
+        ((1, 1), False),
+        ((1, 2), True),
+        ((2, 3), False),
+        ((1, 3), True),
+        ((2, 19), False),
+        ((2, 20), True),
+        ((21, 200), False),
+    ],
 )
 def test_a_few_nodes_may_lack_the_owner_trait(lacking, is_applied):
     outcome = run_request_filter(OwnerNovaFilter, build_spec(), FakeCloud(lacking=lacking))
