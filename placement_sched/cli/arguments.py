@@ -68,8 +68,12 @@ class Parser(argparse.ArgumentParser):
             options = re.findall(r"--[\w-]+", self.format_help())
             suggestion = _suggest(name, options, prefix="--")
         elif _UUID.fullmatch(name):
-            options = list(dict.fromkeys(re.findall(r"(--[\w-]+) UUID", self.format_help())))
-            suggestion = f" (a uuid needs an option: {', '.join(options)})" if options else ""
+            options = {}
+            for option in re.findall(r"(--[\w-]+) UUID", self.format_help()):
+                options.setdefault(option.replace("_", "-"), option)  # of two spellings the first
+            suggestion = (
+                f" (a uuid needs an option: {', '.join(options.values())})" if options else ""
+            )
         self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
 
 

@@ -505,8 +505,8 @@ def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None)
             else f"consumer {orphan.consumer} is not a recorded instance"
         )
         yield f"{subject} and holds {resources} of {orphan.provider_name} ({orphan.provider_uuid})"
-    for consumer in sorted(set(arguments.consumer) - audit.consumers):
-        yield f"consumer {consumer} is a recorded instance, has another type or has no allocations"
+    for consumer, reason in audit.kept.items():
+        yield f"consumer {consumer} {reason}"
     yield from _format_unverified(audit, verbose=arguments.verbose)
     if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
@@ -573,11 +573,11 @@ def _add_heal(group: Commands) -> None:
     parser.add_argument("--max-count", type=parse_positive_number, metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
     parser.add_argument("--dry-run", action="store_true", help="only report the changes")
-    for option, text in (
-        ("--instance", "heal only this instance"),
-        ("--cell", "heal instances on nodes of this cell"),
+    for option, value, text in (
+        ("--instance", "UUID", "heal only this instance"),
+        ("--cell", "CELL_UUID", "heal instances on nodes of this cell"),
     ):
-        parser.add_argument(option, type=parse_uuid, metavar="UUID", help=text)
+        parser.add_argument(option, type=parse_uuid, metavar=value, help=text)
     force_help = "with --instance: recreate existing allocations"
     parser.add_argument("--force", action="store_true", help=force_help)
     add_all_recorded(parser)

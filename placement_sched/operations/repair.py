@@ -7,7 +7,7 @@ this database is only reported. Healing creates missing allocations of recorded 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -182,6 +182,8 @@ class Audit:
     deleted: int = 0
     #: Messages about policies of aggregates. They are never fixed automatically.
     policy_faults: tuple[str, ...] = ()
+    #: The listed consumers without orphaned allocations, and why they have none.
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def consumers(self) -> frozenset[str]:
@@ -221,7 +223,25 @@ class Auditor:
                 policy_faults = tuple(
                     find_faults(host_aggregates.read_snapshot(connection), self.policies)
                 )
-        return Audit(orphaned=orphaned, unverified=unverified, policy_faults=policy_faults)
+            audit = Audit(orphaned=orphaned, unverified=unverified, policy_faults=policy_faults)
+            return replace(audit, kept=self._explain_kept(connection, audit))
+
+    def _explain_kept(self, connection: Connection, audit: Audit) -> dict[str, str]:
+        kept = sorted(self.consumers - audit.consumers)
+        recorded = {instance.uuid for instance in instances.list_by_uuids(connection, kept)}
+        rows = allocations.list_by_consumers(connection, kept)
+        types = {row.consumer.uuid.lower(): row.consumer.consumer_type for row in rows}
+
+        def explain(uuid: str) -> str:
+            if uuid in recorded:
+                return "is a recorded instance"
+            if uuid not in types:
+                return "has no allocations"
+            if types[uuid] in {None, INSTANCE_TYPE}:
+                return "has no allocations from the audited providers"
+            return f"has the type {types[uuid]}"
+
+        return {uuid: explain(uuid) for uuid in kept}
 
     def _find_orphaned(
         self, connection: Connection, consumers: Sequence[str] | None = None

@@ -267,10 +267,35 @@ def test_consumer_option_rejects_the_deletion_of_a_recorded_instance(sqlite_clou
     assert f"consumer {build_consumer_uuid(1)} is a recorded instance" in printed
 
 
+def test_consumer_without_orphaned_allocations_is_listed_with_the_reason(sqlite_cloud):
+    sqlite_cloud.record(1)
+    sqlite_cloud.allocate(2, kind="MIGRATION")
+    provider = {"uuid": node_uuid(9), "name": "no node"}
+    headers = {"OpenStack-API-Version": "placement 1.38"}
+    sqlite_cloud.app.post_json("/placement/resource_providers", provider, headers=headers)
+    inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+    path = f"/placement/resource_providers/{node_uuid(9)}/inventories"
+    sqlite_cloud.app.put_json(path, inventories, headers=headers)
+    sqlite_cloud.allocate(3, {node_uuid(9): {"VCPU": 1}})
+    reasons = (
+        "is a recorded instance",
+        "has the type MIGRATION",
+        "has no allocations from the audited providers",
+        "has no allocations",
+    )
+    lines = [f"consumer {build_consumer_uuid(n)} {text}" for n, text in enumerate(reasons, 1)]
+    named = [word for n in (1, 2, 3, 4) for word in ("--consumer", build_consumer_uuid(n))]
+    status, printed, _ = sqlite_cloud.run("audit", *named)
+    assert (status, printed.splitlines()) == (0, [*lines, "no orphaned allocations"])
+
+
 def test_uuid_without_an_option_is_answered_with_the_options(sqlite_cloud):
-    status, _, error = sqlite_cloud.run("audit", "--delete", build_consumer_uuid(1))
-    assert status == 127
-    assert "(a uuid needs an option: --resource_provider, --consumer" in error
+    for command, options in (
+        ("audit", "--resource_provider, --consumer"),
+        ("heal_allocations", "--instance"),
+    ):
+        status, _, error = sqlite_cloud.run(command, build_consumer_uuid(1))
+        assert (status, f"(a uuid needs an option: {options}) (see" in error) == (127, True)
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
