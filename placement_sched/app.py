@@ -3,14 +3,13 @@
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache, partial
 from random import Random, SystemRandom
 from typing import TypeVar
 
-from oslo_log import log
 from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 from werkzeug.test import EnvironBuilder, run_wsgi_app
@@ -46,7 +45,7 @@ from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
 from placement_sched.operations.periodic import FailoverTask, OldRowDeletion, WaitingRequests
-from placement_sched.operations.plugin_check import check_enabled
+from placement_sched.operations.plugin_check import Finding, check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import report_flavor_capacities
@@ -55,8 +54,6 @@ from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import figures
-
-LOG = log.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -205,16 +202,15 @@ def make_application(services: Services) -> Application:
     return wrapped
 
 
-def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Check the configuration of all parts of the application.
+def check_parts(settings: Settings, clock: Clock = utcnow) -> Sequence[Finding]:
+    """Check all parts of the application, and return problems of plugins.
 
     Raises :class:`ConfigurationError`. A server calls this function before it starts workers,
     because the operator would not see errors of workers.
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)
-    for finding in check_enabled(settings, provide_placement):
-        LOG.warning("plugin: %s", finding)
+    return check_enabled(settings, provide_placement)
 
 
 def _check_parts(settings: Settings, clock: Clock) -> None:

@@ -46,6 +46,7 @@ from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.checks import Mismatch, check_cloud
+from placement_sched.operations.config_check import log_warnings
 from placement_sched.operations.prepare import Preparation, check_schema_revision
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.schemas import formats
@@ -304,6 +305,7 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     transport = service.check(settings)
     start_log("nova-shadow")
     check_database_adopted(settings)
+    log_warnings(settings)
     announce = partial(_announce_shadow, settings, transport)
     service.serve(settings, transport, announce, provide_placement)
     return 0

@@ -28,6 +28,7 @@ from placement_sched.model.names import find_nearest, format_suggestion
 from placement_sched.notifications import create_announcer
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.plugin import forget_logged_names
 from placement_sched.scheduler.plugins import find_class_errors, get_plugins
 from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
@@ -338,8 +339,15 @@ def list_warnings(settings: Settings) -> list[str]:
     ]
 
 
-def log_warnings(settings: Settings) -> None:
-    """Log options without effect, and PCI aliases that no request can use."""
+def log_warnings(settings: Settings, findings: Iterable[object] = ()) -> None:
+    """Log the warnings of a start, once the log is set up.
+
+    Warnings are options without effect, PCI aliases that no request can use, and ``findings`` about
+    plugins.
+    """
+    forget_logged_names()
+    for finding in findings:
+        LOG.warning("plugin: %s", finding)
     for option, reason in WITHOUT_MEANING.items():
         names, environment = [option], settings.conf.environment
         if line := sources.find_assignment(settings.sections, names, environment):

@@ -69,9 +69,21 @@ def record_missing(name: str, problem: str) -> None:
     missing = MissingName(*place, name, problem)
     for reads in _READS.get():
         reads[missing] = None
+    _log_once(missing)
+
+
+def _log_once(missing: MissingName) -> None:
     if missing not in _LOGGED:
         _LOGGED.add(missing)
-        LOG.warning("%s:%d: %s", missing.file, missing.line, problem)
+        LOG.warning("%s:%d: %s", missing.file, missing.line, missing.problem)
+
+
+def forget_logged_names() -> None:
+    """Forget the names that were logged before the log was set up.
+
+    The checks at the start of a service run plugins, and its processes inherit the names.
+    """
+    _LOGGED.clear()
 
 
 def _find_reader() -> tuple[str, int] | None:
@@ -212,6 +224,8 @@ class PluginCall(in_effect):
     def __enter__(self) -> Self:
         """Collect the missing names that the plugin reads."""
         self._reads_token = _READS.set((*_READS.get(), self._reads))
+        for missing in self._reads:
+            _log_once(missing)
         super().__enter__()
         if self._plugin._is_deferred:  # noqa: SLF001 - of this module
             try:

@@ -122,3 +122,12 @@ def test_modules_of_the_shim_record_no_missing_name():
     with plugin.collect_missing() as reads:
         spec.loader.exec_module(module_from_spec(spec))
     assert not reads
+
+
+def test_names_of_the_checks_before_the_log_are_logged_by_a_request(explain, plugin_file, caplog):
+    explain()
+    plugin.forget_logged_names()
+    with caplog.at_level(logging.WARNING):
+        explain()
+    places = {text.partition(" ")[0] for text in caplog.messages}
+    assert {f"{plugin_file}:{line}:" for line in (10, 18, 27)} <= places
