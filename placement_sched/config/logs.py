@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logging with oslo.log and its options, such as ``debug``."""
 
+import ast
 import configparser
 import faulthandler
 import logging
 import os
 import signal
 import sys
+import syslog
+from importlib.util import find_spec
+from logging.config import BaseConfigurator
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
@@ -43,8 +47,11 @@ def setup(conf: cfg.ConfigOpts, service: str = PRODUCT) -> None:
         conf.set_default("log_file", f"{service}.log")
     try:
         log.setup(conf, PRODUCT)
-    except (log.LogConfigError, OSError) as failure:
-        raise ConfigurationError(f"the log cannot be set up: {failure}") from None
+    except Exception as failure:
+        reason, file = format_one_line(failure), conf.log_config_append
+        if file and file not in reason:
+            reason = f"[DEFAULT] log_config_append: {file}: {reason}"
+        raise ConfigurationError(f"the log cannot be set up: {reason}") from failure
     drop_unhelpful()
     # A line that cannot be written, as on a full disk, is dropped without a traceback.
     logging.raiseExceptions = conf.debug
@@ -82,6 +89,17 @@ def check_destination(conf: cfg.ConfigOpts) -> str | None:
             raise ConfigurationError(
                 f"the log cannot be set up: [DEFAULT] log_file or log_dir: {target} is not writable"
             )
+    if conf.use_journal and find_spec("systemd") is None:
+        raise ConfigurationError(
+            "the log cannot be set up: [DEFAULT] use_journal: Python has no module systemd. "
+            "Install systemd-python"
+        )
+    facility = f"LOG_{conf.syslog_log_facility.upper().removeprefix('LOG_')}"
+    if (conf.use_journal or conf.use_syslog) and not getattr(syslog, facility, None):
+        raise ConfigurationError(
+            "the log cannot be set up: [DEFAULT] syslog_log_facility: there is no facility "
+            f"{conf.syslog_log_facility!r}"
+        )
     return None
 
 
@@ -94,13 +112,16 @@ def _check_logging_file(name: str) -> str | None:
             for kind in ("formatter", "handler", "logger")
         }
         handlers = {key: section["class"] for key, section in sections["handler"].items()}
+        for section in (*sections["formatter"].values(), *sections["handler"].values()):
+            _check_class(section.get("class", "Formatter"))
+            ast.parse(f"{section.get('args', '()')},{section.get('kwargs', '{}')}", mode="eval")
         loggers = {}
         for key, section in sections["logger"].items():
             logging.Handler().setLevel(section.get("level", "NOTSET"))  # checks the level
             classes = [handlers[each] for each in _split(section["handlers"])]
             loggers["" if key == "root" else section["qualname"]] = section, classes
         root = loggers[""]
-    except (KeyError, OSError, configparser.Error, ValueError) as failure:
+    except (KeyError, OSError, SyntaxError, configparser.Error, ValueError) as failure:
         is_missing = isinstance(failure, KeyError)
         problem = f"there is no section or key {failure}" if is_missing else str(failure)
         raise ConfigurationError(
@@ -116,6 +137,12 @@ def _check_logging_file(name: str) -> str | None:
         f"[DEFAULT] log_config_append: {name} drops all messages of this service, errors too. Add "
         f"a logger with qualname {PRODUCT} and a handler, or a handler to logger_root"
     )
+
+
+def _check_class(name: str) -> None:
+    """Raise ValueError if no module or part of ``logging`` has this class."""
+    is_short = hasattr(logging, name.partition(".")[0])
+    BaseConfigurator({}).resolve(f"logging.{name}" if is_short else name)
 
 
 def _split(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 
 import logging
 from errno import ENOSPC
+from importlib.util import find_spec
 from io import StringIO
 
 import pytest
@@ -75,11 +76,19 @@ def test_useless_log_messages_of_libraries_are_dropped(caplog):
     assert caplog.messages == ["Running upgrade 0001 -> 0002, Create the tables of images."]
 
 
-@pytest.mark.parametrize(("debug", "has_traceback"), [(False, False), (True, True)])
-def test_failed_log_write_shows_a_traceback_with_debug(monkeypatch, capsys, debug, has_traceback):
+@pytest.fixture
+def root(monkeypatch):
+    """Return the root logger without handlers, and restore it later."""
     root = logging.getLogger()
-    for name in ("handlers", "level"):
-        monkeypatch.setattr(root, name, [] if name == "handlers" else root.level)
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    return root
+
+
+@pytest.mark.parametrize(("debug", "has_traceback"), [(False, False), (True, True)])
+def test_failed_log_write_shows_a_traceback_with_debug(
+    root, monkeypatch, capsys, debug, has_traceback
+):
     monkeypatch.setattr(logging, "raiseExceptions", True)
     setup(build_log_conf({"debug": debug}))
     (handler,) = root.handlers
@@ -289,3 +298,44 @@ def test_log_file_that_cannot_be_written_is_an_error(tmp_path, monkeypatch, opti
         check_destination(build_log_conf(options))
     assert check_destination(build_log_conf({"log_file": "own.log"})) is None
     assert not (tmp_path / "own.log").exists()
+
+
+WORKING_LOGGING_FILE = OLD_LOGGING_FILE.format(
+    root_handler="stderr", more_loggers="", own_handler="stderr", propagate=1
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("class = StreamHandler", "class = acme.Handler", "acme"),
+        ("class = StreamHandler", "class = handlers.NoHandler", "handlers"),
+        ("oslo_log.formatters.ContextFormatter", "oslo_log.formatters.No", "No"),
+        ("args = (sys.stderr,)", "args = (sys.stderr", r"'\(' was never closed"),
+    ],
+)
+def test_class_or_arguments_of_a_logging_file_that_stop_a_start(root, tmp_path, old, new, problem):
+    (file := tmp_path / "logging.ini").write_text(WORKING_LOGGING_FILE)
+    conf = build_log_conf({"log_config_append": str(file)})
+    assert check_destination(conf) is None
+    file.write_text(WORKING_LOGGING_FILE.replace(old, new))
+    words = rf"the log cannot be set up: \[DEFAULT\] log_config_append: {file}: .*{problem}"
+    for check in (check_destination, setup):
+        with pytest.raises(ConfigurationError, match=words):
+            check(conf)
+
+
+@pytest.mark.skipif(find_spec("systemd") is not None, reason="systemd-python is installed")
+def test_journal_without_its_bindings_stops_a_start(root):
+    conf = build_log_conf({"use_journal": True})
+    with pytest.raises(ConfigurationError, match="use_journal: Python has no module systemd"):
+        check_destination(conf)
+    with pytest.raises(ConfigurationError, match="Systemd bindings do not exist"):
+        setup(conf)
+
+
+def test_unknown_syslog_facility_stops_a_start(root):
+    conf = build_log_conf({"use_syslog": True, "syslog_log_facility": "nowhere"})
+    for check in (check_destination, setup):
+        with pytest.raises(ConfigurationError, match="the log cannot be set up: .*facility"):
+            check(conf)
