@@ -200,8 +200,11 @@ class ConfigurationError(Error):
     """An option, section or configuration file is wrong.
 
     ``place`` is the file and line, or None. ``problem`` is the message without the place.
-    ``option`` is the option at fault, as ``[group] name``, or empty.
+    ``option`` is the option at fault, as ``[group] name``, or empty. ``parts`` are the errors that
+    the message joins, if there are several.
     """
+
+    parts: Sequence["ConfigurationError"] = ()
 
     def __init__(self, problem: str, *, place: Any = None, option: str = "") -> None:
         super().__init__(f"{place}: {problem}" if place else problem)

@@ -21,7 +21,7 @@ from placement_sched.clients.session import silence_library_logs
 from placement_sched.config import logs
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.services import import_oslo_messaging
-from placement_sched.config.settings import Conf, Settings
+from placement_sched.config.settings import Conf, Settings, replace_wrong_values
 from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
@@ -90,13 +90,22 @@ def run_validate(arguments: argparse.Namespace) -> int:
 
 
 def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
+    files, wrong_values = arguments.config_file, list[ConfigurationError]()
     try:
         with silence_library_logs(["oslo_config"]):  # deprecated names are reported below, by line
-            settings = read_settings(arguments.config_file, conf)
+            settings = read_settings(files, conf)
     except ConfigurationError as error:
-        return _find_problems_of_unreadable(arguments.config_file, conf, error)
+        wrong_values = replace_wrong_values(conf)
+        try:
+            settings = read_settings(files, conf)
+        except ConfigurationError:
+            return _find_problems_of_unreadable(files, conf, error)
     value_problems = config_check.check_settings(settings)  # creates the plugins
     problems = config_check.check_lines(conf, os.environ, settings)
+    places = {problem.place for problem in problems if problem.fatal}
+    problems += [
+        Problem(each.place, each.problem) for each in wrong_values if each.place not in places
+    ]
     wrong_groups = {problem.group for problem in problems if problem.fatal}
     value_problems += [*_check_keystone(settings), *_check_start(settings)]
     wrong_groups.discard("")
@@ -126,13 +135,16 @@ def _find_problems_of_unreadable(
     problems.sort(key=lambda problem: str(problem.place and problem.place.file))
     if not errors:
         with suppress(ConfigurationError):
-            problems += config_check.check_settings(Settings.from_conf(conf))
+            settings = Settings.from_conf(conf)
+            problems += config_check.check_settings(settings)
+            problems += [*_check_keystone(settings), *_check_start(settings)]
     reported = {(problem.place, problem.text) for problem in problems}
-    if (failure.place, failure.problem) in reported or failure.place in {
-        problem.place for problem in problems if problem.place and problem.fatal
-    }:
-        return problems
-    return [*problems, Problem(failure.place, failure.problem)]
+    places = {problem.place for problem in problems if problem.place and problem.fatal}
+    return problems + [
+        Problem(error.place, error.problem)
+        for error in failure.parts or [failure]
+        if (error.place, error.problem) not in reported and error.place not in places
+    ]
 
 
 def _check_start(settings: Settings) -> list[Problem]:

@@ -267,6 +267,19 @@ class _Environment(ConfigurationSource):
         return value, location
 
 
+def replace_wrong_values(conf: Conf) -> list[ConfigurationError]:
+    """Set options with a wrong value to their defaults, and return errors."""
+    errors = []
+    for group, members in conf.registered.items():
+        for name, option in members.items():
+            try:
+                _read(conf, group, name, option)
+            except ConfigurationError as error:
+                errors.append(error)
+                conf.set_override(name, option.default, None if group == "DEFAULT" else group)
+    return errors
+
+
 class Settings:
     """The immutable options in effect for a request or task.
 

@@ -122,6 +122,10 @@ def build_assignment(variable: str, group: str, name: str, value: str) -> Assign
     return Assignment(place, place, group, name, value)
 
 
+#: The section of the lines below a broken heading. These lines are not read.
+_BROKEN = "broken heading"
+
+
 def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None = None) -> Sections:
     """Map the sections of files to their assignments.
 
@@ -145,7 +149,9 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
                 is_parsed = True
             except iniparser.ParseError as wrong:
                 problems.append(ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)))
-                lines[wrong.lineno - 1] = ""
+                is_heading = lines[wrong.lineno - 1].startswith("[")
+                lines[wrong.lineno - 1] = f"[{_BROKEN}]" if is_heading else ""
+        own.pop(_BROKEN, None)
         for name, assignments in own.items():
             sections.setdefault(name, []).extend(assignments)
     if errors is not None:

@@ -388,7 +388,9 @@ def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
     items, errors = _collect(calls)
     if len(errors) > 1:
         problems = "; ".join(error.problem for error in errors)
-        raise ConfigurationError(problems, option=errors[0].option)
+        joined = ConfigurationError(problems, option=errors[0].option)
+        joined.parts = errors
+        raise joined
     for error in errors:
         raise error
     return items

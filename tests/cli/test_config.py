@@ -137,7 +137,7 @@ INVALID_CONF_TEXTS = [
         "a.conf:1: warning: unknown group [schedular]. Did you mean [scheduler]?\n",
     ),
     (
-        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  A\n[api]\nauth_strategy = x\n",
+        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  RamFilter\n[api]\nauth_strategy = x\n",
         "a.conf:6: error: [api] auth_strategy has a wrong value: Valid values are [keystone",
     ),
     (
@@ -448,3 +448,36 @@ def test_pool_options_of_nova_are_no_errors(validate_conf):
 def test_workers_of_the_api_are_ignored_in_favour_of_the_argument(validate_conf):
     status, printed = validate_conf("[api]\nworkers = 4\n")
     assert (status, "--workers of placement-sched serve" in printed) == (0, True)
+
+
+def test_wrong_value_hides_no_other_fault(validate_conf, tmp_path):
+    (tmp_path / "policy.yaml").write_text("- x\n")
+    status, printed = validate_conf(
+        "[DEFAULT]\nlog_config_append = none.ini\n"
+        "[api]\nauth_strategy = keystone\n"
+        "[filter_scheduler]\nenabled_filters = RamFiltr\n"
+        "[oslo_policy]\npolicy_file = policy.yaml\n"
+        "[scheduler]\nmax_attempts = many\n"
+    )
+    assert status == 1
+    for problem in (
+        "[scheduler] max_attempts has a wrong value",
+        "unknown filter 'RamFiltr'",
+        "[oslo_policy] policy_file",
+        "log_config_append: none.ini",
+        "[keystone_authtoken] auth_type is not set",
+    ):
+        assert printed.count(problem) == 1, printed
+
+
+def test_wrong_value_causes_no_warning_about_a_section_of_a_policy(validate_conf):
+    status, printed = validate_conf(
+        "[scheduler]\nmax_attempts = many\n[gold]\nram_weight_multiplier = 2.0\n"
+    )
+    assert (status, len(printed.splitlines())) == (1, 1), printed
+
+
+def test_lines_below_a_broken_heading_cause_no_warnings(validate_conf):
+    status, printed = validate_conf("[api]\n[scheduler\nmax_attempts = 3\nno_such = 1\n")
+    assert (status, len(printed.splitlines())) == (1, 1)
+    assert printed.startswith("a.conf:2: error: ")
