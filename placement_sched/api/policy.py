@@ -253,10 +253,21 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     enforcer = policy.Enforcer(settings.conf)
     enforcer.suppress_default_change_warnings = True
     enforcer.register_defaults([rule.build_default() for rule in rules])
-    file = enforcer.policy_file
     try:
         enforcer.load_rules()
     except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigurationError(f"[oslo_policy] policy_file {file}: {reason}") from None
+        place = _find_wrong_file(settings.conf) or f"policy_file {enforcer.policy_file}"
+        raise ConfigurationError(f"[oslo_policy] {place}: {reason}") from None
     return enforcer
+
+
+def _find_wrong_file(conf: cfg.ConfigOpts) -> str:
+    """Return option and name of the first policy file that cannot be loaded."""
+    main = conf.find_file(conf.oslo_policy.policy_file)
+    for file in filter(lambda name: not Path(name).is_dir(), _list_files(conf)):
+        try:
+            policy.Rules.load(Path(file).read_text())
+        except Exception:  # noqa: BLE001 - the caller has the reason
+            return f"{'policy_file' if file == main else 'policy_dirs'} {file}"
+    return ""

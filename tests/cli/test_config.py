@@ -137,7 +137,8 @@ INVALID_CONF_TEXTS = [
         "a.conf:1: warning: unknown group [schedular]. Did you mean [scheduler]?\n",
     ),
     (
-        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  RamFilter\n[api]\nauth_strategy = x\n",
+        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  RamFilter\n"
+        "[api]\nauth_strategy = x\n",
         "a.conf:6: error: [api] auth_strategy has a wrong value: Valid values are [keystone",
     ),
     (
@@ -420,7 +421,8 @@ handlers =
     ("name", "text", "problem"),
     [
         ("policy.yaml", "- x\n", "[oslo_policy] policy_file"),
-        ("rules/own.yaml", "- x\n", "[oslo_policy] policy_file"),
+        ("rules/own.yaml", "- x\n", "rules/own.yaml: 'list'"),
+        ("rules/own.yaml", "- x\n", "[oslo_policy] policy_dirs "),
         ("logging.ini", LOUD_LOGGING_FILE, "log_config_append: logging.ini: Unknown level: 'LOUD'"),
         ("logging.ini", "?", "[DEFAULT] log_config_append: logging.ini: File contains no section"),
     ],
