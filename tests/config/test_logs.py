@@ -337,5 +337,5 @@ def test_journal_without_its_bindings_stops_a_start(root):
 def test_unknown_syslog_facility_stops_a_start(root):
     conf = build_log_conf({"use_syslog": True, "syslog_log_facility": "nowhere"})
     for check in (check_destination, setup):
-        with pytest.raises(ConfigurationError, match="the log cannot be set up: .*facility"):
+        with pytest.raises(ConfigurationError, match=r"the log cannot be set up: .*facility"):
             check(conf)

@@ -26,14 +26,14 @@ _REPORTED = re.compile(
     r"group_policy|scheduler:.*|(resources|trait)[a-zA-Z0-9_-]{0,64}:.*", re.DOTALL
 )
 #: A text that looks like an operator, such as ``>``, ``<is>`` or the start of ``>=4``.
-_LIKE_OPERATOR = re.compile(r"<[a-z-]+>|s?[=!<>]=|s?[<>]|=")
+_LIKE_OPERATOR = re.compile(r"<[a-z-]+>|s?[=!<>]=|=[<>]|s?[<>]|=")
 
 
 def iterate_ineffective_specs(run: SchedulingRun) -> Iterator[IneffectiveKey]:
-    """Yield at most ten extra specs of the flavor that can have no effect."""
+    """Yield at most ten extra specs of a flavor without effect, or compared as text."""
     stats = {name for state in run.hosts for name in state.stats}
     reports = (
-        IneffectiveKey(key, FLAVOR, f"{key} has no effect: {reason}")
+        IneffectiveKey(key, FLAVOR, f"{key}{reason}")
         for key, value in run.filtered_request.spec.flavor.extra_specs.items()
         if not _REPORTED.fullmatch(key)
         and (reason := _find_reason(key, value, run.request.plugins, stats))
@@ -45,17 +45,18 @@ def _find_reason(key: str, value: str, plugins: Plugins, stats: set[str]) -> str
     scope, colon, _ = key.partition(":")
     if colon and (reader := _FILTERS.get(scope)):
         if not plugins.has_filter(reader):
-            return f"{reader} is not enabled"
+            return f" has no effect: {reader} is not enabled"
         return None if scope == "trust" else _find_wrong_operator(value)
     if find_validator(key) is not None:
         return None
     if colon and scope in list_namespaces():
-        return f"nova has no such extra spec{suggest_name('extra spec', key, list_plain_names())}"
+        suggestion = suggest_name("extra spec", key, list_plain_names())
+        return f" has no effect: nova has no such extra spec{suggestion}"
     if any(not type(each).__module__.startswith("placement_sched.") for each in plugins.all):
         return None  # third-party plugins may read the key
     if colon:
         suggestion = suggest_name("prefix", scope, (*list_namespaces(), *_FILTERS))
-        return f"no filter or weigher reads the prefix {scope!r}{suggestion}"
+        return f" has no effect: no filter or weigher reads the prefix {scope!r}{suggestion}"
     return _find_reason_without_prefix(key, value, plugins, stats)
 
 
@@ -66,21 +67,22 @@ def _find_reason_without_prefix(
     if plugins.has_filter(_AGGREGATES) or (is_attribute and plugins.has_filter(_CAPABILITIES)):
         return _find_wrong_operator(value)
     if is_attribute:
-        return f"{_CAPABILITIES} is not enabled"
+        return f" has no effect: {_CAPABILITIES} is not enabled"
     return (
-        "no enabled filter reads this key without a prefix. Prefix it with "
+        " has no effect: no enabled filter reads this key without a prefix. Prefix it with "
         f"aggregate_instance_extra_specs: and enable {_AGGREGATES}, or with capabilities:"
     )
 
 
 def _find_wrong_operator(value: str) -> str | None:
+    """Return the end of a sentence about a value that a filter compares in vain."""
     words = value.split()
     match = _LIKE_OPERATOR.match(words[0]) if words else None
     if match is None or (words[0] in OPERATORS and len(words) > 1):
         return None
     if words[0] in OPERATORS:
-        return f"the operator {words[0]!r} has no value"
+        return f" matches no host: the operator {words[0]!r} has no value"
     if match[0] in OPERATORS:
-        return f"{value!r} is compared as text. Set a blank after the operator {match[0]!r}"
+        return f": {value!r} is compared as text. Set a blank after the operator {match[0]!r}"
     names = ", ".join(sorted(OPERATORS))
-    return f"{match[0]!r} is not an operator, so {value!r} is compared as text. Use {names}"
+    return f": {match[0]!r} is not an operator, so {value!r} is compared as text. Use {names}"

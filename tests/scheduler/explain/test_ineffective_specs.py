@@ -38,64 +38,96 @@ def list_warnings(cloud, extra_specs, *filters, **more):
             "capabilities:vcpus_total",
             "> 4",
             BOTH_FILTERS,
-            f"'>' is not an operator, so '> 4' is compared as text. Use {OPERATORS}",
+            f": '>' is not an operator, so '> 4' is compared as text. Use {OPERATORS}",
         ),
         (
             "gpus",
             "<is> 4",
             BOTH_FILTERS[:1],
-            f"'<is>' is not an operator, so '<is> 4' is compared as text. Use {OPERATORS}",
+            f": '<is>' is not an operator, so '<is> 4' is compared as text. Use {OPERATORS}",
         ),
         (
             "aggregate_instance_extra_specs:ssd",
             ">=4",
             BOTH_FILTERS,
-            "'>=4' is compared as text. Set a blank after the operator '>='",
+            ": '>=4' is compared as text. Set a blank after the operator '>='",
         ),
-        ("capabilities:gpus", "<in>", BOTH_FILTERS, "the operator '<in>' has no value"),
-        ("capabilities:gpus", "4", BOTH_FILTERS[1:], "ComputeCapabilitiesFilter is not enabled"),
-        ("free_ram_mb", "1", [], "ComputeCapabilitiesFilter is not enabled"),
+        (
+            "capabilities:gpus",
+            "<in>",
+            BOTH_FILTERS,
+            " matches no host: the operator '<in>' has no value",
+        ),
+        (
+            "capabilities:free_ram_mb",
+            "=> 4",
+            BOTH_FILTERS,
+            f": '=>' is not an operator, so '=> 4' is compared as text. Use {OPERATORS}",
+        ),
+        (
+            "capabilities:gpus",
+            "4",
+            BOTH_FILTERS[1:],
+            " has no effect: ComputeCapabilitiesFilter is not enabled",
+        ),
+        ("free_ram_mb", "1", [], " has no effect: ComputeCapabilitiesFilter is not enabled"),
         (
             "aggregate_instance_extra_specs:ssd",
             "true",
             [],
-            "AggregateInstanceExtraSpecsFilter is not enabled",
+            " has no effect: AggregateInstanceExtraSpecsFilter is not enabled",
         ),
-        ("trust:trusted_host", "trusted", BOTH_FILTERS, "TrustedFilter is not enabled"),
+        (
+            "trust:trusted_host",
+            "trusted",
+            BOTH_FILTERS,
+            " has no effect: TrustedFilter is not enabled",
+        ),
         (
             "capabilties:gpus",
             "4",
             BOTH_FILTERS[:1],
-            "no filter or weigher reads the prefix 'capabilties'. Did you mean 'capabilities'?",
+            (
+                " has no effect: "
+                "no filter or weigher reads the prefix 'capabilties'. Did you mean 'capabilities'?"
+            ),
         ),
         (
             "resource:VCPU",
             "4",
             [],
-            "no filter or weigher reads the prefix 'resource'. Did you mean 'resources'?",
+            (
+                " has no effect: "
+                "no filter or weigher reads the prefix 'resource'. Did you mean 'resources'?"
+            ),
         ),
         (
             " trait:CUSTOM_A",
             "required",
             [],
-            "no filter or weigher reads the prefix ' trait'. Did you mean 'trait'?",
+            " has no effect: no filter or weigher reads the prefix ' trait'. Did you mean 'trait'?",
         ),
         (
             "hw:cpu_polcy",
             "dedicated",
             [],
-            "nova has no such extra spec. Did you mean 'hw:cpu_policy'?",
+            " has no effect: nova has no such extra spec. Did you mean 'hw:cpu_policy'?",
         ),
         (
             "ssd",
             "true",
             BOTH_FILTERS[:1],
-            f"no enabled filter reads this key without a prefix. Prefix it with {PREFIXES}",
+            (
+                " has no effect: "
+                f"no enabled filter reads this key without a prefix. Prefix it with {PREFIXES}"
+            ),
         ),
     ],
 )
-def test_extra_spec_that_can_have_no_effect_is_explained(cloud, key, value, filters, reason):
-    assert list_warnings(cloud, {key: value}, *filters) == [f"{key} has no effect: {reason}"]
+def test_extra_spec_without_effect_or_with_a_wrong_operator_is_explained(
+    cloud, key, value, filters, reason
+):
+    assert list_warnings(cloud, {key: value}, *filters) == [f"{key}{reason}"]
 
 
 def test_extra_specs_with_an_effect_cause_no_warning(cloud):
