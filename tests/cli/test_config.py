@@ -137,8 +137,10 @@ INVALID_CONF_TEXTS = [
         "a.conf:1: warning: unknown group [schedular]. Did you mean [scheduler]?\n",
     ),
     (
-        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  RamFilter\n"
-        "[api]\nauth_strategy = x\n",
+        (
+            "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  RamFilter\n"
+            "[api]\nauth_strategy = x\n"
+        ),
         "a.conf:6: error: [api] auth_strategy has a wrong value: Valid values are [keystone",
     ),
     (

@@ -16,9 +16,11 @@ _REASONS = {
     "nova.network": "it calls neutron with the token of a user",
     "nova.volume": "it calls cinder with the token of a user",
     "nova.image": "it calls glance with the token of a user",
-    "nova.db": "plugins have no session of nova's database",
+    "nova.db": "only the functions that the guide lists are provided, without a session",
     "nova.objects": "hosts, instances, aggregates and groups are recorded, and nothing else",
-    "SchedulerReportClient": "plugins can only read placement",
+    "nova.objects.Flavor": "plugins get only the flavor of the request",
+    "nova.objects.flavor": "plugins get only the flavor of the request",
+    "SchedulerReportClient": "plugins can only read placement, by methods that the guide lists",
 }
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
 

@@ -4,6 +4,7 @@
 import logging
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from placement_sched.model.explanation_reader import format_missing_names
 from placement_sched.operations.plugin_check import load_classes, try_classes
 from placement_sched.scheduler import plugin
 from placement_sched.scheduler.nova_shim import finder, objects
+from placement_sched.scheduler.nova_shim.missing import describe_missing
+from placement_sched.scheduler.nova_shim.report_client import SchedulerReportClient
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec
 
@@ -131,3 +134,23 @@ def test_names_of_the_checks_before_the_log_are_logged_by_a_request(explain, plu
         explain()
     places = {text.partition(" ")[0] for text in caplog.messages}
     assert {f"{plugin_file}:{line}:" for line in (10, 18, 27)} <= places
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nova.objects.Flavor.get_by_flavor_id", "plugins get only the flavor of the request"),
+        ("nova.objects.flavor.FlavorList", "plugins get only the flavor of the request"),
+        ("nova.objects.KeyPair", "hosts, instances, aggregates and groups are recorded"),
+        ("nova.db.aggregate_metadata_get_all_by_key", "only the functions that the guide lists"),
+    ],
+)
+def test_message_about_a_missing_name_has_the_true_reason(name, reason):
+    assert f"{name} is not provided here: {reason}" in describe_missing(name)
+
+
+def test_guide_lists_the_methods_of_the_placement_client_and_the_database():
+    guide = Path("doc/source/bring_your_filters.rst").read_text()
+    names = {name for name in vars(SchedulerReportClient) if "get" in name and name[:2] != "__"}
+    names |= {name for name in vars(objects) if name.startswith(("aggregate_", "instance_"))}
+    assert [name for name in sorted(names) if f"``{name}``" not in guide] == []
