@@ -238,9 +238,16 @@ def expand_targets(targets: Iterable[str]) -> list[str]:
             expanded |= dict.fromkeys(str(file.resolve()) for file in files)
         if not folders and not target.endswith(".py"):
             expanded[target] = None
-        elif not folders and not _is_no_plugin(Path(Path(target).name)):
+        elif not folders and not _find_exclusion(Path(Path(target).name)):
             expanded[str(Path(target).resolve())] = None
     return list(expanded)
+
+
+def find_left_out(targets: Iterable[str]) -> list[Finding]:
+    """List the files among the targets that :func:`expand_targets` leaves out."""
+    files = [Path(target) for target in targets if target.endswith(".py")]
+    reasons = {str(file): _find_exclusion(Path(file.name)) for file in files if not file.is_dir()}
+    return [Finding(file, 0, "left out", reason) for file, reason in reasons.items() if reason]
 
 
 def _find_package_folders(target: str) -> list[Path]:
@@ -252,7 +259,7 @@ def _find_package_folders(target: str) -> list[Path]:
 
 def _defines_plugin(file: Path, folder: Path) -> bool:
     """Return whether a file may define a plugin, from its name and classes."""
-    if _is_no_plugin(file.relative_to(folder)):
+    if _find_exclusion(file.relative_to(folder)):
         return False
     try:
         tree = ast.parse(file.read_text())
@@ -260,21 +267,24 @@ def _defines_plugin(file: Path, folder: Path) -> bool:
         return True  # the check of the file has the reason
     return any(
         isinstance(node, ast.ClassDef)
-        and node.bases
-        and any(
-            name.endswith(_BASE_NAMES) for name in (node.name, *map(_get_last_name, node.bases))
-        )
+        and (bases := [each for each in node.bases if ast.unparse(each) not in _OTHER_BASES])
+        and any(name.endswith(_BASE_NAMES) for name in (node.name, *map(_get_last_name, bases)))
         for node in ast.walk(tree)
     )
 
 
-def _is_no_plugin(path: Path) -> bool:
-    is_test = path.stem.startswith("test_") or not {"test", "tests"}.isdisjoint(path.parts)
-    return is_test or path.name in {"setup.py", "conftest.py"}
+def _find_exclusion(path: Path) -> str:
+    """Return why a file is left out, or an empty text."""
+    is_test = path.stem.startswith("test_") or path.stem.endswith("_test")
+    if is_test or path.name == "conftest.py" or not {"test", "tests"}.isdisjoint(path.parts):
+        return "a test"
+    return "a setup script" if path.name == "setup.py" else ""
 
 
 #: The ends of names of filters, weighers and their base classes.
 _BASE_NAMES = ("Filter", "Weigher", "Mixin", "Base")
+#: Bases of classes that are no plugins.
+_OTHER_BASES = {"object", "logging.Filter"}
 
 
 def load_classes(target: str) -> list[type]:

@@ -60,3 +60,9 @@ def test_plugin_list_shows_the_enabled_plugins(capsys):
     (compute,) = [row for row in rows if row["name"] == "ComputeFilter"]
     assert compute["path"] == "placement_sched.scheduler.filters.compute_filter.ComputeFilter"
     assert compute["interface"] == "placement_sched"
+
+
+def test_plugin_check_names_a_test_that_it_leaves_out(capsys, tmp_path):
+    (file := tmp_path / "gate_test.py").write_text("raise SystemExit('imported')\n")
+    assert main(["plugin", "check", str(file)]) == 1
+    assert capsys.readouterr().out == f"{file}: left out: a test\n"

@@ -270,7 +270,10 @@ def test_check_of_a_folder_imports_only_files_that_define_a_plugin(write_tree):
     ends = "raise SystemExit('imported')"
     filter_text = f"{format_filter()}\n{ends}\n"
     names = ("setup.py", "acme/setup.py", "acme/conftest.py", "acme/test_gate.py", "tests/gate.py")
+    names += ("acme/gate_test.py",)
     files = {**dict.fromkeys(names, filter_text), "acme/helper.py": ends}
+    files["acme/log.py"] = f"class LogFilter(logging.Filter):\n    pass\n{ends}\n"
+    files["acme/old.py"] = f"class OldFilter(object):\n    pass\n{ends}\n"
     folder = write_tree({**files, "acme/right.py": format_filter()})
     targets = expand_targets([str(folder), str(folder / "setup.py")])
     assert targets == [str(folder / "acme/right.py")]
