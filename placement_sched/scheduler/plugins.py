@@ -16,7 +16,6 @@ from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
@@ -198,11 +197,13 @@ def suggest_plugin(name: str, existing: Iterable[str]) -> str:
     return suggest_names("plugin", find_similar_plugins(name, names), list_if_few(names))
 
 
-def find_similar_plugins(name: str, existing: Iterable[str]) -> tuple[str, ...]:
+def find_similar_plugins(
+    name: str, existing: Iterable[str], alike: float | None = None
+) -> tuple[str, ...]:
     """Return the most similar name, without regard to a common ending."""
     ending = next(filter(name.endswith, ("Filter", "Weigher")), "")
     stems = {each.removesuffix(ending): each for each in existing}
-    near = find_nearest(name.removesuffix(ending), stems, alike=0.6 if ending else 0.4)
+    near = find_nearest(name.removesuffix(ending), stems, alike=alike or (0.6 if ending else 0.4))
     return tuple(stems[stem] for stem in near)
 
 
@@ -220,10 +221,11 @@ def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> 
         is_of_path = isinstance(missing, AttributeError) and named == path.rpartition(".")[2]
     if not is_of_path and not isinstance(missing, ValueError):
         return ""
-    matches = [
-        existing[name] for name in find_nearest(path.rpartition(".")[2], existing, alike=0.8)
-    ]
-    return format_suggestion(matches or find_nearest(path, existing.values(), alike=0.4))
+    names = find_similar_plugins(path.rpartition(".")[2], existing, alike=0.8)
+    package = path.partition(".")[0]
+    of_package = [each for each in existing.values() if each.partition(".")[0] == package]
+    matches = [existing[name] for name in names]
+    return format_suggestion(matches or find_nearest(path, of_package, alike=0.4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -669,8 +671,15 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     by_name = {cls.__name__: cls for cls in available}
     names = dict.fromkeys(options.enabled_filters)
     if unknown := [name for name in names if "." not in name and name not in by_name]:
-        near = (find_similar_plugins(name, by_name) for name in unknown)
-        suggestion = suggest_names("plugin", chain(*near), list_if_few(by_name))
+        meant: dict[str, list[str]] = {}
+        for name in unknown:
+            for near in find_similar_plugins(name, by_name):
+                meant.setdefault(near, []).append(repr(name))
+
+        def show(near: str) -> str:
+            return f"{near!r} for {join_words(meant[near])}" if unknown[1:] else repr(near)
+
+        suggestion = suggest_names("plugin", meant, list_if_few(by_name), show)
         noun = "filter" if len(unknown) == 1 else "filters"
         message = f"{enabled}: unknown {noun} {join_words(map(repr, unknown))}{suggestion}"
         raise ConfigurationError(message, option=enabled)

@@ -399,7 +399,8 @@ def test_errors_of_all_options_with_plugins_are_reported(validate_conf):
     assert status == 1
     assert (
         "error: [filter_scheduler] enabled_filters: unknown filters 'RamFiltr', 'QuantumFilter' "
-        "and 'CoreFliter'. Did you mean 'RamFilter' or 'CoreFilter'?\n"
+        "and 'CoreFliter'. Did you mean 'RamFilter' for 'RamFiltr' or 'CoreFilter' for "
+        "'CoreFliter'?\n"
     ) in printed
     assert "error: [filter_scheduler] weight_classes: 'no.Weigher' cannot be imported" in printed
     assert "error: [scheduler] driver: unknown driver 'nodriver'" in printed

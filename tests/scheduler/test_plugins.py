@@ -14,7 +14,13 @@ from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugin import get_class_path, register
-from placement_sched.scheduler.plugins import get_plugins, list_opts, make_full_conf, read_settings
+from placement_sched.scheduler.plugins import (
+    get_plugins,
+    list_opts,
+    make_full_conf,
+    read_settings,
+    suggest_path,
+)
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from placement_sched.scheduler.weights import all_weighers, run_weighers
 from tests.scheduler import third_party
@@ -506,3 +512,25 @@ def test_option_overrides_may_use_the_request_filters_of_the_configuration():
     ] == ["compute_status_filter", "acme_trait"]
     with pytest.raises(Invalid):
         with_overrides(build_settings_with_request_filters(), request)
+
+
+@pytest.mark.parametrize(
+    ("path", "suggestion"),
+    [
+        ("acme.filters.F1", ""),
+        ("acme.filters.Filter", ""),
+        ("acme.ram_filter.RamFilter", ". Did you mean 'placement_sched.filters.RamFilter'?"),
+        ("placement_sched.filter.RamF", ". Did you mean 'placement_sched.filters.RamFilter'?"),
+    ],
+)
+def test_path_is_suggested_by_more_than_a_common_ending(path, suggestion):
+    names = ("RamFilter", "DiskFilter", "IoOpsFilter")
+    existing = {name: f"placement_sched.filters.{name}" for name in names}
+    assert suggest_path(path, existing, ValueError()) == suggestion
+
+
+def test_name_that_several_unknown_filters_resemble_is_suggested_once():
+    names = ["RamFiltr", "RamFilte", "QuantumFilter"]
+    settings = build_filter_scheduler_settings(enabled_filters=names)
+    with pytest.raises(ConfigurationError, match=r"mean 'RamFilter' for 'RamFiltr' and 'RamFilte'"):
+        get_plugins(settings)
