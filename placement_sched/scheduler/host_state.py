@@ -16,7 +16,7 @@ from oslo_log import log
 
 from placement_sched.errors import Conflict
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.compute_node import ComputeNode, Metric, Service
+from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Metric, Service
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_devices import PciPools, build_devices, with_providers
@@ -45,7 +45,14 @@ _UNRECORDED: Mapping[str, Any] = {
 }
 #: The service of a host without a recorded compute service: enabled, but never up.
 NO_SERVICE: Mapping[str, Any] = MappingProxyType(
-    {"disabled": False, "disabled_reason": None, "forced_down": False, "last_seen_up": None}
+    {
+        **dict.fromkeys(Service._fields),
+        **_UNRECORDED,
+        "binary": COMPUTE_BINARY,
+        "disabled": False,
+        "forced_down": False,
+        "version": OLDEST_SERVICE_VERSION,
+    }
 )
 
 

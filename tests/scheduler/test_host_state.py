@@ -106,6 +106,8 @@ def test_service_of_a_host_has_the_keys_of_nova():
     keys += " last_seen_up report_count topic updated_at uuid version"
     assert sorted(service) == keys.split()
     assert (service["version"], service["topic"], service["report_count"]) == (66, "compute", 0)
+    assert NO_SERVICE.keys() == service.keys()
+    assert (NO_SERVICE["version"], NO_SERVICE["host"]) == (66, None)
 
 
 @pytest.mark.parametrize(("recorded", "version"), [(74, 74), (0, 0), (None, 66)])
