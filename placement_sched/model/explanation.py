@@ -604,18 +604,20 @@ class WeightReport(NamedTuple):
     """The weight that a weigher gives to a host.
 
     ``raw`` is the weight before normalization, between minval and maxval of the weigher. ``detail``
-    describes the amounts that lead to the weight, or is None.
+    describes the amounts that lead to the weight, or is None. ``added`` is the amount that a
+    weigher written for nova has added to the weight of the host by assignment.
     """
 
     raw: float
     normalized: float
     multiplier: float
     detail: str | None = None
+    added: float = 0.0
 
     def as_json(self) -> Json:
         """Return the weight as an entry of ``weights``."""
         numbers = {"raw": self.raw, "normalized": self.normalized, "multiplier": self.multiplier}
-        weight: Json = {**numbers, "weighted": self.multiplier * self.normalized}
+        weight: Json = {**numbers, "weighted": self.multiplier * self.normalized + self.added}
         return weight if self.detail is None else {**weight, "detail": self.detail}
 
 

@@ -241,7 +241,9 @@ def _render_weight(weight: Json | None) -> Text:
     if weight is None:
         return Text("-")
     factor = weight["multiplier"]
-    product = "" if factor == 1 else f"{factor:g} x {weight['normalized']:.3f} = "
+    # A weigher that assigns weights adds an amount to the product.
+    is_product = factor != 1 and factor * weight["normalized"] == weight["weighted"]
+    product = f"{factor:g} x {weight['normalized']:.3f} = " if is_product else ""
     raw = f" (raw {weight['raw']:.10g})"
     weighted = weight["weighted"] + 0.0  # -0.0 becomes 0.0
     return Text.assemble(f"{product}{weighted:.3f}", (raw, "dim"))

@@ -311,6 +311,8 @@ class WeightColumn:
     def report_at(self, position: int) -> WeightReport:
         """Return a report on the host at a position."""
         numbers = self.raw[position], self.normalized[position], self.multipliers[position]
+        if self.added and (amount := self.added[position]):
+            return WeightReport(*numbers, _ADDED.format(amount), amount)
         if not self.amounts or self.describe is None:
             return WeightReport(*numbers)
         return WeightReport(*numbers, self.describe(self.amounts[position]))
@@ -471,7 +473,7 @@ def _weigh(
             return replace(column, amounts=weights.amounts, describe=plugin.describe)
         if any(added):
             added = _to_finite(added)
-            return replace(column, added=added, amounts=added, describe=_ADDED.format)
+            return replace(column, added=added, amounts=added)
         return column
 
 

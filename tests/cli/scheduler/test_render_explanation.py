@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from placement_sched.cli.scheduler.render_explanation import render
+from placement_sched.model.explanation import WeightReport
 from placement_sched.model.explanation_reader import describe_obstacle
 from tests.support.explanations import (
     build_explanation,
@@ -268,3 +269,15 @@ def test_negative_zero_weight_is_shown_without_a_sign():
         hosts=[build_weighed_host("cn1", 0.0, **weights)],
     )
     assert "-0.000" not in render_to_text(document)
+
+
+def test_weigher_that_assigns_weights_is_not_listed_without_effect():
+    report = WeightReport(0.0, 0.0, 1.0, "added 6 to the weight of the host itself", 6.0)
+    document = build_explanation(
+        steps=[build_step("resources", "VCPU:1", 1, 1)],
+        hosts=[build_weighed_host("cn1", 6.0, AddW=report.as_json())],
+        weighers=["AddW"],
+    )
+    lines = render_to_lines(document)
+    assert "AddW 6.000 (raw 0)" in lines
+    assert not [line for line in lines if "without effect" in line]

@@ -41,9 +41,14 @@ def test_report_client_reads_allocations_and_provider_trees(report_client):
     ]
 
 
-@pytest.mark.parametrize("name", ["_get_sharing_providers", "put", "set_inventory_for_provider", "_ensure_resource_provider"])
+@pytest.mark.parametrize(
+    "name",
+    ["_get_sharing_providers", "put", "set_inventory_for_provider", "_ensure_resource_provider"],
+)
 def test_report_client_lacks_methods_that_write_and_says_what_it_has(report_client, name):
-    with pytest.raises(AttributeError, match="only read placement, by methods that the guide lists"):
+    with pytest.raises(
+        AttributeError, match="only read placement, by methods that the guide lists"
+    ):
         getattr(report_client, name)
 
 
