@@ -159,10 +159,7 @@ def _advise_inventory(
 
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
-    """Return fitting values of min_unit, max_unit and step_size.
-
-    Only fields that do not allow the requested amount are returned.
-    """
+    """Return fitting values of the unit fields that reject an amount."""
     if matches_units(inventory, requested):
         return {}
     fitting_values = {

@@ -194,3 +194,13 @@ def shorten_names(names: Sequence[str], limit: int = 5) -> str:
     """List the first ``limit`` names, and count the others."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def find_similar_plugins(
+    name: str, existing: Iterable[str], alike: float | None = None
+) -> tuple[str, ...]:
+    """Return the most similar name, without regard to a common ending."""
+    ending = next(filter(name.endswith, ("Filter", "Weigher")), "")
+    stems = {each.removesuffix(ending): each for each in existing}
+    near = find_nearest(name.removesuffix(ending), stems, alike=alike or (0.6 if ending else 0.4))
+    return tuple(stems[stem] for stem in near)

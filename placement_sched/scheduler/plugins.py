@@ -34,6 +34,7 @@ from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import (
     find_nearest,
+    find_similar_plugins,
     format_suggestion,
     join_words,
     list_if_few,
@@ -195,16 +196,6 @@ def suggest_plugin(name: str, existing: Iterable[str]) -> str:
     """Return the end of a sentence that suggests plugins with similar names."""
     names = tuple(existing)
     return suggest_names("plugin", find_similar_plugins(name, names), list_if_few(names))
-
-
-def find_similar_plugins(
-    name: str, existing: Iterable[str], alike: float | None = None
-) -> tuple[str, ...]:
-    """Return the most similar name, without regard to a common ending."""
-    ending = next(filter(name.endswith, ("Filter", "Weigher")), "")
-    stems = {each.removesuffix(ending): each for each in existing}
-    near = find_nearest(name.removesuffix(ending), stems, alike=alike or (0.6 if ending else 0.4))
-    return tuple(stems[stem] for stem in near)
 
 
 def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> str:

@@ -55,6 +55,7 @@ ONLY_PARSED_EXAMPLES = {
     f"nova-scheduler {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
     f"nova-shadow {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
     f"nova adopt {CONFIG_FILE_OPTIONS}": "nova's databases",
+    "explain --server 5f2c9a7e-3b1d-4c68-9e20-7a8d6b4f1c35 --config-file nova.conf": "as adopt",
     f"nova sync --check {CONFIG_FILE_OPTIONS}": "nova's databases",
     "db adopt --config-file /etc/placement/placement.conf": "a database of OpenStack placement",
     "db leave --config-file placement_sched.conf": "an adopted database of OpenStack placement",

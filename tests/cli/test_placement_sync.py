@@ -149,17 +149,6 @@ def test_sync_traits_prints_json(cloud, run_cli):
     [
         (("--aggregate", "nix"), "There is no host aggregate named 'nix'"),
         (("--state", "file"), "--state is only valid with a remote placement"),
-        *(
-            (words, f"{' '.join(words)}: expected an http:// or https://")
-            for words in (
-                ("--url", "controller"),
-                ("--url", "http://[bad"),
-                ("--url", "http://a..b"),
-                ("--url", "http:///placement"),
-                ("--compute-url", "http://a:99999"),
-                ("--compute-url", "x:y"),
-            )
-        ),
         (("--url", "http://a", "--token", "ü€"), "characters that are not allowed in a header"),
         (("--url", "http://a", "--token", "a\nb"), "that are not allowed in a header"),
         (("--os-cloud", "nix"), "--os-cloud nix: Cloud nix was not found"),
@@ -170,3 +159,21 @@ def test_failed_sync_traits_prints_one_line_and_exits_with_255(run_cli, argument
     assert (status, printed) == (255, "")
     (line,) = error.splitlines()
     assert words in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--url", "controller"),
+        ("--url", "http://[bad"),
+        ("--url", "http://a..b"),
+        ("--url", "http:///placement"),
+        ("--compute-url", "http://a:99999"),
+        ("--compute-url", "x:y"),
+    ],
+)
+def test_wrong_url_of_sync_traits_is_a_wrong_argument(run_cli, arguments):
+    status, printed, error = run_cli("sync_traits", *arguments)
+    assert (status, printed) == (2, "")
+    (line,) = error.splitlines()
+    assert f"{' '.join(arguments)}: expected an http:// or https://" in line

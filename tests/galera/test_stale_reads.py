@@ -48,7 +48,7 @@ def hold_back_applier(node: GaleraNode) -> Iterator[None]:
         try:
             yield
         finally:
-            timer.join()
+            timer.join(timeout=60)
 
 
 @pytest.fixture

@@ -99,7 +99,8 @@ def test_move_to_a_full_target_starts_after_the_move_that_frees_it(nova):
 def test_plan_execution_fails_if_the_last_pending_move_is_rejected(nova):
     uuids = add_servers(nova, 2)
     journal = InMemoryMoveJournal(uuids, {uuids[0]: uuids[1]})
-    assert make_execution(nova, journal).run(journal.moves()) == FAILED
+    execution = make_execution(nova, journal, stops_on_failure=True)
+    assert execution.run(journal.moves()) == FAILED
     assert journal.errors == {uuids[0]: "cn2 rejects it now: no space"}
     assert nova.list_actions() == []
     assert journal.run_states == [FAILED]

@@ -249,7 +249,7 @@ ADVICE_BY_NOVA_IMPORT = {
         "nova.api.validation.extra_specs.base is provided by the nova shim"
     ),
     "import nova.conf": "change nova.conf to placement_sched.config",
-    "from nova.objects import fields": "nova.objects.fields is not provided here: plugins",
+    "from nova.objects import fields": "nova.objects.fields is provided by the nova shim",
 }
 NOVA_SHIM_ADVICE = (
     'or set [filter_scheduler] nova_shim = true (see "Bring your filters" in the guide)'

@@ -90,7 +90,7 @@ def main() -> int:
         print("MySQL", *(server.query("SELECT VERSION()") or ()), flush=True)
         environment = {**os.environ, "PLACEMENT_SCHED_TEST_MYSQL": server.url("", "root")}
         command = [sys.executable, "-m", "pytest", *sys.argv[1:]]
-        return subprocess.run(command, env=environment, check=False).returncode
+        return subprocess.run(command, env=environment, check=False, timeout=7200).returncode
 
 
 if __name__ == "__main__":
