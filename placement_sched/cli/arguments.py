@@ -68,12 +68,10 @@ class Parser(argparse.ArgumentParser):
             options = re.findall(r"--[\w-]+", self.format_help())
             suggestion = _suggest(name, options, prefix="--")
         elif _UUID.fullmatch(name):
-            options = {}
+            names: dict[str, str] = {}
             for option in re.findall(r"(--[\w-]+) UUID", self.format_help()):
-                options.setdefault(option.replace("_", "-"), option)  # of two spellings the first
-            suggestion = (
-                f" (a uuid needs an option: {', '.join(options.values())})" if options else ""
-            )
+                names.setdefault(option.replace("_", "-"), option)  # of two spellings the first
+            suggestion = f" (a uuid needs an option: {', '.join(names.values())})" if names else ""
         self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
 
 

@@ -505,7 +505,7 @@ def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None)
             else f"consumer {orphan.consumer} is not a recorded instance"
         )
         yield f"{subject} and holds {resources} of {orphan.provider_name} ({orphan.provider_uuid})"
-    for consumer, reason in audit.kept.items():
+    for consumer, reason in audit.reasons.items():
         yield f"consumer {consumer} {reason}"
     yield from _format_unverified(audit, verbose=arguments.verbose)
     if not audit.orphaned and not audit.unverified:

@@ -183,7 +183,7 @@ class Audit:
     #: Messages about policies of aggregates. They are never fixed automatically.
     policy_faults: tuple[str, ...] = ()
     #: The listed consumers without orphaned allocations, and why they have none.
-    kept: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def consumers(self) -> frozenset[str]:
@@ -224,12 +224,12 @@ class Auditor:
                     find_faults(host_aggregates.read_snapshot(connection), self.policies)
                 )
             audit = Audit(orphaned=orphaned, unverified=unverified, policy_faults=policy_faults)
-            return replace(audit, kept=self._explain_kept(connection, audit))
+            return replace(audit, reasons=self._explain_kept(connection, audit))
 
     def _explain_kept(self, connection: Connection, audit: Audit) -> dict[str, str]:
-        kept = sorted(self.consumers - audit.consumers)
-        recorded = {instance.uuid for instance in instances.list_by_uuids(connection, kept)}
-        rows = allocations.list_by_consumers(connection, kept)
+        uuids = sorted(self.consumers - audit.consumers)
+        recorded = {instance.uuid for instance in instances.list_by_uuids(connection, uuids)}
+        rows = allocations.list_by_consumers(connection, uuids)
         types = {row.consumer.uuid.lower(): row.consumer.consumer_type for row in rows}
 
         def explain(uuid: str) -> str:
@@ -241,7 +241,7 @@ class Auditor:
                 return "has no allocations from the audited providers"
             return f"has the type {types[uuid]}"
 
-        return {uuid: explain(uuid) for uuid in kept}
+        return {uuid: explain(uuid) for uuid in uuids}
 
     def _find_orphaned(
         self, connection: Connection, consumers: Sequence[str] | None = None
