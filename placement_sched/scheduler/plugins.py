@@ -662,15 +662,19 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
     by_name = {cls.__name__: cls for cls in available}
     names = dict.fromkeys(options.enabled_filters)
     if unknown := [name for name in names if "." not in name and name not in by_name]:
-        meant: dict[str, list[str]] = {}
+        names_by_suggestion: dict[str, list[str]] = {}
         for name in unknown:
             for near in find_similar_plugins(name, by_name):
-                meant.setdefault(near, []).append(repr(name))
+                names_by_suggestion.setdefault(near, []).append(repr(name))
 
         def show(near: str) -> str:
-            return f"{near!r} for {join_words(meant[near])}" if unknown[1:] else repr(near)
+            return (
+                f"{near!r} for {join_words(names_by_suggestion[near])}"
+                if unknown[1:]
+                else repr(near)
+            )
 
-        suggestion = suggest_names("plugin", meant, list_if_few(by_name), show)
+        suggestion = suggest_names("plugin", names_by_suggestion, list_if_few(by_name), show)
         noun = "filter" if len(unknown) == 1 else "filters"
         message = f"{enabled}: unknown {noun} {join_words(map(repr, unknown))}{suggestion}"
         raise ConfigurationError(message, option=enabled)

@@ -30,7 +30,7 @@ _LIKE_OPERATOR = re.compile(r"<[a-z-]+>|s?[=!<>]=|=[<>]|s?[<>]|=")
 
 
 def iterate_ineffective_specs(run: SchedulingRun) -> Iterator[IneffectiveKey]:
-    """Yield at most ten extra specs of a flavor without effect, or compared as text."""
+    """Yield at most ten extra specs without effect or with wrong operators."""
     stats = {name for state in run.hosts for name in state.stats}
     reports = (
         IneffectiveKey(key, FLAVOR, f"{key}{reason}")
@@ -75,7 +75,7 @@ def _find_reason_without_prefix(
 
 
 def _find_wrong_operator(value: str) -> str | None:
-    """Return the end of a sentence about a value that a filter compares in vain."""
+    """Return the end of a sentence about a value with a wrong operator."""
     words = value.split()
     match = _LIKE_OPERATOR.match(words[0]) if words else None
     if match is None or (words[0] in OPERATORS and len(words) > 1):
