@@ -47,7 +47,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     _add_confirmation(parser)
     summary = "remove the tables and triggers of placement-sched from placement's database"
-    epilog = "Stop all services of placement-sched first. OpenStack's data stay."
+    epilog = "Stop all servers and services of this product first. OpenStack's data stay."
     parser = add_command(group, "leave", summary, _run_leave, epilog=epilog)
     parser.add_examples(
         "--config-file placement_sched.conf", "--print --config-file placement_sched.conf"

@@ -204,3 +204,9 @@ def find_similar_plugins(
     stems = {each.removesuffix(ending): each for each in existing}
     near = find_nearest(name.removesuffix(ending), stems, alike=alike or (0.6 if ending else 0.4))
     return tuple(stems[stem] for stem in near)
+
+
+def suggest_plugin(name: str, existing: Iterable[str]) -> str:
+    """Return the end of a sentence that suggests plugins with similar names."""
+    names = tuple(existing)
+    return suggest_names("plugin", find_similar_plugins(name, names), list_if_few(names))

@@ -39,6 +39,7 @@ from placement_sched.model.names import (
     join_words,
     list_if_few,
     suggest_names,
+    suggest_plugin,
 )
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
@@ -192,18 +193,11 @@ def list_class_names(module: ModuleType, base: type) -> list[str]:
     ]
 
 
-def suggest_plugin(name: str, existing: Iterable[str]) -> str:
-    """Return the end of a sentence that suggests plugins with similar names."""
-    names = tuple(existing)
-    return suggest_names("plugin", find_similar_plugins(name, names), list_if_few(names))
-
-
 def suggest_path(path: str, existing: Mapping[str, str], missing: Exception) -> str:
     """Return the end of a sentence that suggests similar dotted paths.
 
     ``existing`` maps class names to dotted paths. A path with a similar class name takes precedence
-    over a similar path. The text is empty if ``missing`` was raised within the module at ``path``,
-    because then the path itself is right.
+    over a similar path. The text is empty if ``missing`` was raised within the module at ``path``.
     """
     named = missing.name if isinstance(missing, (ImportError, AttributeError)) else None
     if isinstance(missing, ModuleNotFoundError):
@@ -568,9 +562,8 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
     )
     # Announced plugins may be disabled, but overrides of a request may enable them.
-    for cls in _call_all([list_announced, *_build_class_lists(settings)]):
-        register(conf, cls.options)
-    for cls in _iterate_section_plugins(settings):
+    classes = _call_all([list_announced, *_build_class_lists(settings)])
+    for cls in [*classes, *_iterate_section_plugins(settings)]:
         register(conf, cls.options)
     # Third-party modules are now imported, so the options that they register can be read.
     conf.register_missing(CONF)

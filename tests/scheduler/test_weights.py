@@ -229,8 +229,8 @@ def test_weight_that_a_weigher_assigns_to_a_host_counts_as_in_nova():
     report = run.build_host_reports()[0].weights["AssigningWeigher"]
     assert report.detail == "added 6 to the weight of the host itself"
     assert report.as_json()["weighted"] == 6.0
-    other = run.build_host_reports()[1].weights["AssigningWeigher"]
-    assert (other.detail, other.as_json()["weighted"]) == (None, 0.0)
+    unchanged = run.build_host_reports()[1].weights["AssigningWeigher"]
+    assert (unchanged.detail, unchanged.as_json()["weighted"]) == (None, 0.0)
     weighing = IncrementalWeighing(weighers)
     weighing.weigh(hosts, DEFAULT_SPEC)
     hosts[0].free_ram_mb = 0
