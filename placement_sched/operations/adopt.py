@@ -112,8 +112,8 @@ def plan_adoption(database: Database) -> Adoption:
         revision = _get_adoptable_revision(schema, ours=own_revision is not None)
         check_collations(connection)
         indexes = {
-            _TRAIN_INDEX: revision == TRAIN,
             CONSUMER_INDEX: connection.dialect.name == "postgresql",
+            _TRAIN_INDEX: revision == TRAIN,
         }
         present = {name for _, name in schema.indexes}
         return Adoption(

@@ -37,7 +37,10 @@ NO_SUCH_THREAD_ERROR = 1094
 ISOLATION_LEVEL_QUERIES = {
     "postgresql": ("SHOW transaction_isolation", "read committed"),
     # A column with the name of the variable, tx_isolation in MariaDB 10.11, precedes the value.
-    "mysql": ("SHOW VARIABLES LIKE '%_isolation'", "READ-COMMITTED"),
+    "mysql": (
+        "SHOW VARIABLES WHERE variable_name IN ('tx_isolation', 'transaction_isolation')",
+        "READ-COMMITTED",
+    ),
 }
 #: A count of more rows than a machine can count during a test, and a query of its executions.
 #: MySQL would multiply the numbers of rows if there were no condition.
