@@ -139,8 +139,8 @@ class OwnExplainApi:
         self._uuids = {name["uuid"]: aggregate["uuid"] for name, aggregate in named}
         self._uuids[SERVER_GROUP_UUID] = self._group
         for node in NODES:
-            # A single node without the trait suffices to forbid a query for it.
-            self._set_owner_trait(node.uuid, owned=cloud.owned or node is not NODES[0])
+            # nova requires the trait if all nova-computes are new.
+            self._set_owner_trait(node.uuid, owned=cloud.owned)
         self._cloud = cloud
 
     def _delete_aggregate(self, number: int) -> None:
