@@ -15,7 +15,14 @@ from tests.support.repository import PACKAGE
 PROGRAM_NAME = "placement-sched "
 CONSOLE_FOLDER = PACKAGE / "console"
 #: Words that follow the program's name in sentences and are not commands.
-WORDS_WITHOUT_COMMAND = {"from", "server", "serves", "itself", "X"}  # X: an inserted value
+WORDS_WITHOUT_COMMAND = {
+    "from",
+    "server",
+    "serves",
+    "itself",
+    "X",
+    "removed",
+}  # X: an inserted value
 #: A word of a command, without the punctuation of the sentence.
 COMMAND_WORD_PATTERN = re.compile(r"[\w./{}=*:-]*\w")
 
