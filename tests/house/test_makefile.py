@@ -61,7 +61,8 @@ def test_make_rejects_an_old_python_at_once(target, tmp_path):
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$2\"\n")
     python.chmod(0o755)
     folders = [f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}"]
-    process = run_captured(["make", target, f"PYTHON={python}", *folders], cwd=ROOT)
+    command = ["make", "--no-print-directory", target, f"PYTHON={python}", *folders]
+    process = run_captured(command, cwd=ROOT)
     assert process.returncode == 2
     assert process.stdout == ""
     reason = "is Python 3.9: set PYTHON to Python 3.11 or newer (make PYTHON=python3.11)"
