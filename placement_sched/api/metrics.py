@@ -32,7 +32,7 @@ DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 RPC = "nova-scheduler"
 
 #: Environ keys: labels of the request, and its microversion until the request is counted.
-_LABELS = "placement_sched.asked"
+_LABELS = "placement_sched.request_labels"
 _UNCOUNTED = "placement_sched.uncounted"
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -474,7 +474,7 @@ class SelectorReport:
     """
 
     name: str
-    asked: str | None = None
+    requested: str | None = None
     matched: tuple[tuple[str, str, str], ...] = ()
     outcome: str
 

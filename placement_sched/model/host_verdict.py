@@ -45,15 +45,15 @@ class RejectReason:
 class HostVerdict:
     """The verdict on a compute node that the request names.
 
-    ``asked`` is the name in the request. If the name is that of a provider without a compute node,
-    ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the position
-    among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the
-    first change of each reason, and None if this was not tested. For an unknown name,
+    ``requested`` is the name in the request. If the name is that of a provider without a compute
+    node, ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the
+    position among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes
+    after the first change of each reason, and None if this was not tested. For an unknown name,
     ``did_you_mean`` has similar names. Without similar names, ``there_are`` has all names if they
     are few.
     """
 
-    asked: str
+    requested: str
     verdict: str
     host: str | None = None
     node: str | None = None

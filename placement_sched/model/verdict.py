@@ -17,14 +17,14 @@ from placement_sched.model.document import Json
 class Rejection:
     """The reason for rejecting a host or request, for operators.
 
-    ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
-    units of ``reason``. If a rejection is all that keeps a host from fitting, ``clause`` completes
-    the sentence "the host would fit, but". ``plural_clause`` does so for several hosts.
+    ``requested`` and ``actual`` are the two values of a failed comparison, in the units of
+    ``reason``. If a rejection is all that keeps a host from fitting, ``clause`` completes the
+    sentence "the host would fit, but". ``plural_clause`` does so for several hosts.
     """
 
     reason: str
-    asked: Any = None
-    has: Any = None
+    requested: Any = None
+    actual: Any = None
     clause: str = ""
     plural_clause: str = ""
 

@@ -55,7 +55,7 @@ class Kind(StrEnum):
     FILTER_OFF = "filter_off"
     VALUE_IGNORED = "value_ignored"
     TRAIT_UNKNOWN = "trait_unknown"
-    TRAIT_UNASKED = "trait_unasked"
+    TRAIT_UNREQUESTED = "trait_unrequested"
     OPEN_TO_NOBODY = "open_to_nobody"
     TRAIT_LACKING = "trait_lacking"
     TRAIT_OUTSIDE = "trait_outside"
@@ -70,7 +70,8 @@ _DETAILS = {
     Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' is used",
     Kind.TRAIT_UNKNOWN: "trait {trait} does not exist: requests for it are rejected. sync_traits "
     "creates it if it is CUSTOM_",
-    Kind.TRAIT_UNASKED: "no stored flavor and no stored image requires {trait}, {so} use the hosts",
+    Kind.TRAIT_UNREQUESTED: "no stored flavor and no stored image requires {trait}, {so} use "
+    "the hosts",
     Kind.OPEN_TO_NOBODY: "no stored flavor, with or without an image, requires all of {all}, "
     "{so} use the hosts",
     Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there. sync_traits "
@@ -321,7 +322,7 @@ def _check_metadata(
                 yield _build_finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
         unrequired = [trait for trait in required if trait not in requirements.traits]
         yield from (
-            _build_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unrequired
+            _build_finding(Kind.TRAIT_UNREQUESTED, aggregate, trait, so=so) for trait in unrequired
         )
         if not unrequired and not requirements.can_use(aggregate):
             yield _build_finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)

@@ -96,7 +96,7 @@ def build_explanation(name: str = "cn1") -> dict:
     result["selections"] = [selections]
     result["verdicts"] = [
         {
-            "asked": name,
+            "requested": name,
             "verdict": "rejected",
             "host": name,
             "would_pass": True,
@@ -104,7 +104,13 @@ def build_explanation(name: str = "cn1") -> dict:
                 {"stage": "filters", "name": name, "reason": name, "changes": [{"words": name}]}
             ],
         },
-        {"asked": name, "verdict": "unknown", "host": None, "did_you_mean": [name], "reasons": []},
+        {
+            "requested": name,
+            "verdict": "unknown",
+            "host": None,
+            "did_you_mean": [name],
+            "reasons": [],
+        },
     ]
     return result
 

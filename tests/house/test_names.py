@@ -26,7 +26,7 @@ WORDS_WITHOUT_ACTION = frozenset((
 #: Plugins call or implement these functions, nova has the same names, or a route has the name.
 PUBLIC_NAMES = frozenset((
     *("all_drivers", "all_filters", "all_request_filters", "all_selectors", "all_weighers"),
-    *("asked", "names_all", "of_project", "of_provider", "on_json_loading_failed"),
+    *("names_all", "of_project", "of_provider", "on_json_loading_failed"),
 ))  # fmt: skip
 
 

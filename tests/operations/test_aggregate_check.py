@@ -118,7 +118,7 @@ def test_aggregate_trait_that_no_flavor_requests_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
     (finding,) = run_aggregate_check(cloud).findings
-    assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
+    assert (finding.kind, finding.trait) == (Kind.TRAIT_UNREQUESTED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
@@ -135,7 +135,7 @@ def test_aggregate_traits_never_requested_together_are_a_finding(cloud):
 
 @pytest.mark.parametrize(
     ("requested_trait", "kind"),
-    [(LICENSED_TRAIT, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
+    [(LICENSED_TRAIT, Kind.TRAIT_UNREQUESTED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
 )
 def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_trait, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})

@@ -38,4 +38,6 @@ class NightShiftFilter(BaseHostFilter):
         begins = self.settings.filter_scheduler.night_begins
         if 6 <= hour < begins:
             return None
-        return Rejection(f"it sleeps from {begins} to 6, and it is {hour}", asked=begins, has=hour)
+        return Rejection(
+            f"it sleeps from {begins} to 6, and it is {hour}", requested=begins, actual=hour
+        )

@@ -49,8 +49,8 @@ class QuietTimeFilter(BaseHostFilter):
             if 0 <= hours < quiet:
                 return Rejection(
                     f"its hall is maintained in {hours:.1f} hours, and {quiet} are to be quiet",
-                    asked=quiet,
-                    has=hours,
+                    requested=quiet,
+                    actual=hours,
                 )
         return None
 

@@ -116,7 +116,7 @@ def check_names(verdicts: Iterable[Json]) -> None:
     if not unknown:
         return
     unknown_names = [
-        f"{verdict['asked']!r}{format_suggestion(verdict['did_you_mean'])}" for verdict in unknown
+        f"{each['requested']!r}{format_suggestion(each['did_you_mean'])}" for each in unknown
     ]
     # The existing names are the same for all hosts without similar names: listed once.
     existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
@@ -127,7 +127,7 @@ def check_names(verdicts: Iterable[Json]) -> None:
 
 def _format_node_label(verdict: Json) -> str:
     """Return the name of a node, and the requested name if it differs."""
-    host, node, requested = verdict["host"], verdict["node"], verdict["asked"]
+    host, node, requested = verdict["host"], verdict["node"], verdict["requested"]
     return format_node(host, node) + (
         "" if requested in {host, node} else f", requested as {requested}"
     )

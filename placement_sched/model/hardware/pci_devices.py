@@ -203,11 +203,11 @@ def count_devices(pools: Iterable[Mapping[str, Any]]) -> int:
     return sum(pool["count"] for pool in pools)
 
 
-def _build_rejection(demand: DeviceRequest, steps: Iterable[str], has: int) -> Rejection:
+def _build_rejection(demand: DeviceRequest, steps: Iterable[str], free: int) -> Rejection:
     alias, port = demand.request.alias_name, demand.request.requester_id
     requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Rejection(f"{devices} for {requester} requested: {', '.join(steps)}", demand.count, has)
+    return Rejection(f"{devices} for {requester} requested: {', '.join(steps)}", demand.count, free)
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
@@ -455,7 +455,7 @@ class PciPools:
         reason = (
             f"none of {len(candidates)} allocation candidates fits, the first: {rejection.reason}"
         )
-        return Rejection(reason, rejection.asked, rejection.has)
+        return Rejection(reason, rejection.requested, rejection.actual)
 
     def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None

@@ -367,10 +367,9 @@ def build_verdicts(
         if not trees:
             result.append(unknown[name])
         for tree in trees:
-            uuid = tree.uuid if tree.is_node else None
-            verdict = HostVerdict(
-                asked=name, verdict=PASSED, host=tree.host, node=tree.node, compute_node_uuid=uuid
-            )
+            verdict = HostVerdict(requested=name, verdict=PASSED, host=tree.host, node=tree.node)
+            if tree.is_node:
+                verdict = replace(verdict, compute_node_uuid=tree.uuid)
             if tree.uuid in passed:
                 rank, weight = passed[tree.uuid]
                 verdict = replace(verdict, rank=rank, of=len(ordered), weight=weight)
@@ -393,7 +392,7 @@ def _explain_unknown_names(connection: Connection, hosts: TreesByName) -> dict[s
             find_nearest(name, existing, MAX_SIMILAR_NAMES) if position < MAX_COMPARED_NAMES else ()
         )
         result[name] = HostVerdict(
-            asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
+            requested=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
         )
     return result
 

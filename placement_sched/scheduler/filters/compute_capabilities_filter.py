@@ -89,7 +89,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
         value = get_item(parent, last) if names else find_value(host_state, [last])
         if value is None:
             return Rejection(
-                f"{key}: {requirement!r} requested, the host has none", asked=requirement
+                f"{key}: {requirement!r} requested, the host has none", requested=requirement
             )
         if not matches(str(value)):
             return Rejection(f"{key}: {requirement!r} requested, {value} found", requirement, value)

@@ -43,8 +43,8 @@ class ComputeFilter(BaseHostFilter):
             seconds = int((now - last).total_seconds())
             return Rejection(
                 f"no heartbeat for {format_duration(seconds)}",
-                asked=down_time,
-                has=seconds,
+                requested=down_time,
+                actual=seconds,
                 clause=f"its nova-compute last reported {format_duration(seconds)} ago",
                 plural_clause=f"their nova-compute last reported over {down_time} s ago",
             )

@@ -59,11 +59,11 @@ class TopologySpreadFilter(BaseHostFilter):
         """Suggest a larger maximum skew, or a request without the server group."""
         rejection = self.rejection(host_state, spec_obj)
         spread = spec_obj.spread
-        if rejection is not None and spread is not None and isinstance(rejection.has, int):
-            request = replace(spread.request, max_skew=rejection.has)
-            words = f"raise {MAX_SKEW} to {rejection.has}"
+        if rejection is not None and spread is not None and isinstance(rejection.actual, int):
+            request = replace(spread.request, max_skew=rejection.actual)
+            words = f"raise {MAX_SKEW} to {rejection.actual}"
             changed = replace(spec_obj, spread=replace(spread, request=request))
-            yield SuggestedChange("raise_skew", words, {MAX_SKEW: rejection.has}, spec=changed)
+            yield SuggestedChange("raise_skew", words, {MAX_SKEW: rejection.actual}, spec=changed)
         words = "request an instance outside the server group"
         changed = replace(spec_obj, instance_group=None, spread=None)
         yield SuggestedChange("leave_group", words, spec=changed)

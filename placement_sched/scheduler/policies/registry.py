@@ -416,16 +416,16 @@ def _run_selector(
 ) -> tuple[ChosenPolicy | None, SelectorReport]:
     name = selector.name or type(selector).__name__
     with PluginCall(selector):
-        criterion = selector.asked(spec)
+        criterion = selector.find_requested_value(spec)
         if criterion is None:
             return None, SelectorReport(name=name, outcome="not set in the request")
-        if selector.asks_for_default(spec):
-            report = SelectorReport(name=name, asked=criterion, outcome="chosen")
+        if selector.requests_default(spec):
+            report = SelectorReport(name=name, requested=criterion, outcome="chosen")
             return ChosenPolicy(policies.default), report
         matched = [each for each in tagged if selector.matches(spec, each)]
     report = SelectorReport(
         name=name,
-        asked=criterion,
+        requested=criterion,
         matched=tuple((each.name, each.uuid, each.policy or "") for each in matched),
         outcome="chosen",
     )

@@ -63,7 +63,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])
         reason = f"no aggregate has the availability zone {requested!r} (zones: {names})"
         hint = suggest_names("zone", nearby[:1]) if nearby or len(existing) > _MAX_NAMES else ""
-        return Rejection(f"{reason}{hint}", asked=requested)
+        return Rejection(f"{reason}{hint}", requested=requested)
 
 
 def _has_named_targets(spec: RequestSpec) -> bool:

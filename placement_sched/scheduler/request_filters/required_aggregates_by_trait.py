@@ -46,6 +46,6 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
             offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]
             if not uuids:
                 reason = f"every aggregate with trait:{trait}=required is forbidden to the request"
-                return Rejection(reason, asked=trait)
+                return Rejection(reason, requested=trait)
             spec = require_aggregates(spec, uuids).spec
         return RequestFilterResult(spec, {"aggregates_by_trait": offered}) if offered else None

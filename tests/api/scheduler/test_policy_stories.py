@@ -180,11 +180,11 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 class ByName(BasePolicySelector):
     """Selects the aggregate that a hint names."""
 
-    def asked(self, spec_obj):
+    def find_requested_value(self, spec_obj):
         return spec_obj.get_scheduler_hint("rack")
 
     def matches(self, spec_obj, aggregate):
-        return aggregate.name == self.asked(spec_obj)
+        return aggregate.name == self.find_requested_value(spec_obj)
 '''
 
 

@@ -333,7 +333,7 @@ def test_numa_rejections_have_requested_and_free_amounts():
         build_host_topology(build_cell()),
         build_instance_topology(build_instance_cell(0), build_instance_cell(1)),
     )
-    assert (rejection.asked, rejection.has) == (2, 1)
+    assert (rejection.requested, rejection.actual) == (2, 1)
     assert reject_far_devices({}, 2).reason == (
         "2 PCI requests cannot be served near NUMA nodes with enough capacity. Free devices: none "
         "at any node"

@@ -301,7 +301,7 @@ def test_rejection_has_requested_and_free_pci_devices(pools, requested, free, re
     demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
     rejection = find_shortage(PciPools.from_report(pools).current_pools, demand)
     assert rejection.reason == reason
-    assert (rejection.asked, rejection.has) == (requested.count, free)
+    assert (rejection.requested, rejection.actual) == (requested.count, free)
 
 
 def test_reported_pci_pools_are_parsed_once_and_not_changed():

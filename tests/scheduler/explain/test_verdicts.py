@@ -68,7 +68,7 @@ def test_verdict_on_a_passed_host_has_its_rank_and_weight(cloud):
     rank = order.index("cn7")
     (verdict,) = list_verdicts(cloud, "cn7", "cn7")
     assert verdict == {
-        "asked": "cn7",
+        "requested": "cn7",
         "verdict": "passed",
         "host": "cn7",
         "node": "cn7",
@@ -113,7 +113,7 @@ def test_verdict_lists_every_reason_of_every_stage(cloud):
 def test_host_of_a_verdict_may_be_named_by_host_node_or_uuid(cloud, name, nodes):
     explanation = explain_request(cloud, make_spec(), hosts=[name])
     assert [verdict["node"] for verdict in explanation["verdicts"]] == nodes
-    assert {verdict["asked"] for verdict in explanation["verdicts"]} == {name}
+    assert {verdict["requested"] for verdict in explanation["verdicts"]} == {name}
     assert sorted(host["node"] for host in explanation["hosts"]) == nodes
 
 
@@ -343,7 +343,7 @@ def test_each_spelling_of_a_host_counts_towards_the_limit_of_full_verdicts(
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
     answer = list_verdicts(cloud, *names, request=oversized_request_spec)
     assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
-    assert [entry["asked"] for entry in answer] == names
+    assert [entry["requested"] for entry in answer] == names
 
 
 def test_first_rejection_reason_does_not_depend_on_max_rejected(cloud, oversized_request_spec):

@@ -58,7 +58,7 @@ def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, r
     rejection = capacity.find_rejection(amount, "GB")
     assert (rejection and rejection.reason) == reason
     rejection = HostCapacity(8, 9, 2.0).find_rejection(8, "GB")
-    assert (rejection.asked, rejection.has) == (8, 7.0)
+    assert (rejection.requested, rejection.actual) == (8, 7.0)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_rejection_has_the_numbers_of_requested_and_free_devices():
     rejection = PciPassthroughFilter().rejection(
         build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER), build_device_request(2)
     )
-    assert (rejection.asked, rejection.has) == (2, 1)
+    assert (rejection.requested, rejection.actual) == (2, 1)
     assert (
         find_filter_rejection(
             build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER),

@@ -19,9 +19,9 @@ SKEW_REJECTION_REASON = (
 
 
 def build_spread_request(*, is_hard=True, current_hosts=None, **members):
-    asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
+    request = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
     spread = Spread(
-        asked, RACKS_BY_HOST, frozenset({"r1", "r2"}), current_hosts=current_hosts or {}
+        request, RACKS_BY_HOST, frozenset({"r1", "r2"}), current_hosts=current_hosts or {}
     )
     spec = build_spec(instance_group=SOFT_ANTI_AFFINITY_GROUP, instance_uuids=[make_uuid(1)])
     return replace(spec, spread=spread.with_members(members))

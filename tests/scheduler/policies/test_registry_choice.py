@@ -48,7 +48,7 @@ def test_policy_report_has_the_result_of_each_selector(policies):
     (zone,) = [
         selector for selector in answer["selectors"] if selector["name"] == "availability_zone"
     ]
-    assert zone["asked"] == "az1,az3"
+    assert zone["requested"] == "az1,az3"
     assert [entry["aggregate"] for entry in zone["matched"]] == ["agg1", "agg3"]
 
 
@@ -102,7 +102,7 @@ def test_policy_selection_option_accepts_every_name_of_each_selector(policies):
 
 
 class FailingSelector(BasePolicySelector):
-    def asked(self, _spec_obj):
+    def find_requested_value(self, _spec_obj):
         raise ValueError("out of order")
 
 

@@ -102,7 +102,8 @@ def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
     assert run_request_filter(
         RequiredAggregatesByTrait, request, FakeCloud.with_metadata(TRAIT_A)
     ) == Rejection(
-        "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
+        "every aggregate with trait:CUSTOM_A=required is forbidden to the request",
+        requested="CUSTOM_A",
     )
 
 

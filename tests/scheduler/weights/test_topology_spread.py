@@ -13,8 +13,8 @@ HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
 
 
 def build_spread_request(*, is_hard=False, **members):
-    asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
-    spread = Spread(asked, RACKS_BY_HOST, frozenset({"r1", "r2"})).with_members(members)
+    request = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
+    spread = Spread(request, RACKS_BY_HOST, frozenset({"r1", "r2"})).with_members(members)
     return replace(build_spec(instance_group={"policy": "soft-affinity"}), spread=spread)
 
 

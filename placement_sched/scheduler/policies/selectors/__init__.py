@@ -21,18 +21,18 @@ class BasePolicySelector(SchedulerPlugin):
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
 
-    def asked(self, spec_obj: RequestSpec) -> str | None:
+    def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
         """Return the value of the request that selects a policy, as text.
 
         Returns None if the request has no such value.
         """
-        raise NotImplementedError(f"{type(self).__name__} implements no asked()")
+        raise NotImplementedError(f"{type(self).__name__} implements no find_requested_value()")
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the request matches an aggregate with a policy."""
         raise NotImplementedError(f"{type(self).__name__} implements no matches()")
 
-    def asks_for_default(self, spec_obj: RequestSpec) -> bool:  # noqa: ARG002 - for overrides
+    def requests_default(self, spec_obj: RequestSpec) -> bool:  # noqa: ARG002 - for overrides
         """Return whether the request names the default policy itself."""
         return False
 

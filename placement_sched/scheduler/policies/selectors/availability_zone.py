@@ -16,7 +16,7 @@ class AvailabilityZoneSelector(BasePolicySelector):
     name = "availability_zone"
     aliases = ("AvailabilityZoneBasedSchedulerPolicyConfigurationSelection",)
 
-    def asked(self, spec_obj: RequestSpec) -> str | None:
+    def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
         """Return the zones of the request."""
         return spec_obj.availability_zone if parse_zones(spec_obj.availability_zone) else None
 

@@ -24,7 +24,7 @@ class ExtraSpecsSelector(BasePolicySelector):
         "ExtraSpecsBasedSchedulerPolicyConfigurationSelection",
     )
 
-    def asked(self, spec_obj: RequestSpec) -> str | None:
+    def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
         """Return the compared extra specs."""
         extra_specs = [
             f"{key}={requirement}" for key, _, requirement in iterate_extra_specs(spec_obj)

@@ -19,7 +19,7 @@ class HintSelector(BasePolicySelector):
     name = "hint"
     aliases = ("HintBasedSchedulerPolicyConfigurationSelection",)
 
-    def asked(self, spec_obj: RequestSpec) -> str | None:
+    def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
         """Return the policy in the hint."""
         return find_policy_hint(spec_obj)
 
@@ -27,6 +27,6 @@ class HintSelector(BasePolicySelector):
         """Return whether the aggregate has the policy that the hint names."""
         return aggregate.policy == find_policy_hint(spec_obj)
 
-    def asks_for_default(self, spec_obj: RequestSpec) -> bool:
+    def requests_default(self, spec_obj: RequestSpec) -> bool:
         """Return whether the hint names the default policy."""
         return find_policy_hint(spec_obj) == DEFAULT_POLICY

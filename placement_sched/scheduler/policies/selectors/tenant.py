@@ -17,7 +17,7 @@ class TenantSelector(BasePolicySelector):
     name = "tenant"
     aliases = ("TenantBasedSchedulerPolicyConfigurationSelection",)
 
-    def asked(self, spec_obj: RequestSpec) -> str | None:
+    def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
         """Return the project of the request."""
         return spec_obj.project_id or None
 
