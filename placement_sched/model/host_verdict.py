@@ -48,9 +48,8 @@ class HostVerdict:
     ``requested`` is the name in the request. If the name is that of a provider without a compute
     node, ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the
     position among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes
-    after the first change of each reason, and None if this was not tested. For an unknown name,
-    ``did_you_mean`` has similar names. Without similar names, ``there_are`` has all names if they
-    are few.
+    after the first change of each reason, and None if this was not tested. ``similar_names`` is
+    set for an unknown name. If it is empty, ``all_names`` has all existing names if they are few.
     """
 
     requested: str
@@ -63,8 +62,8 @@ class HostVerdict:
     weight: float | None = None
     reasons: tuple[RejectReason, ...] = ()
     would_pass: bool | None = None
-    did_you_mean: tuple[str, ...] = ()
-    there_are: tuple[str, ...] = ()
+    similar_names: tuple[str, ...] = ()
+    all_names: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """Return the verdict as an entry of ``verdicts``, with every key."""
@@ -72,6 +71,6 @@ class HostVerdict:
         return {
             **fields,
             "reasons": [reason.as_json() for reason in self.reasons],
-            "did_you_mean": list(self.did_you_mean),
-            "there_are": list(self.there_are),
+            "similar_names": list(self.similar_names),
+            "all_names": list(self.all_names),
         }

@@ -151,18 +151,18 @@ def list_if_few(existing: Iterable[str]) -> tuple[str, ...]:
 def suggest_names(
     noun: str,
     near: Iterable[str],
-    there_are: Iterable[str] = (),
+    all_names: Iterable[str] = (),
     shown: Callable[[str], str] = repr,
 ) -> str:
     """Return the end of a message about an unknown name.
 
     The text suggests the similar names in ``near``. If ``near`` is empty, the text lists the names
-    in ``there_are``. If both are empty, it refers to a command or route that lists all names.
+    in ``all_names``. If both are empty, it refers to a command or route that lists all names.
     """
     if suggestion := format_suggestion(near, shown):
         return suggestion
-    if all_names := ", ".join(there_are):
-        return f". There are: {all_names}"
+    if listing := ", ".join(all_names):
+        return f". There are: {listing}"
     return f". {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
 
 

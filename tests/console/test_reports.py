@@ -108,7 +108,7 @@ def build_explanation(name: str = "cn1") -> dict:
             "requested": name,
             "verdict": "unknown",
             "host": None,
-            "did_you_mean": [name],
+            "similar_names": [name],
             "reasons": [],
         },
     ]

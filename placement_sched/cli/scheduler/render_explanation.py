@@ -98,7 +98,7 @@ def _render_policy(report: Json | None) -> Iterator[RenderableType]:
     rows: list[tuple[Text, RenderableType]] = []
     for selector in report["selectors"]:
         matched = ", ".join(f"{row['aggregate']}: {row['policy']}" for row in selector["matched"])
-        value = "" if selector["requested"] is None else f"{selector['requested']}: "
+        value = f"{selector['requested']}: " if selector.get("requested") is not None else ""
         matches = (f" ({matched})" if matched else "", "dim")
         text = Text.assemble(value, selector["outcome"], matches)
         rows.append((Text(f"  {selector['name']}", style="cyan"), text))

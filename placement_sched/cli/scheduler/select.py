@@ -116,10 +116,10 @@ def check_names(verdicts: Iterable[Json]) -> None:
     if not unknown:
         return
     unknown_names = [
-        f"{each['requested']!r}{format_suggestion(each['did_you_mean'])}" for each in unknown
+        f"{each['requested']!r}{format_suggestion(each['similar_names'])}" for each in unknown
     ]
     # The existing names are the same for all hosts without similar names: listed once.
-    existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
+    existing = [each["all_names"] for each in unknown if not each["similar_names"]]
     instead = suggest_names("host", (), existing[0]) if existing else ""
     noun = "host" if len(unknown_names) == 1 else "hosts"
     raise NotFound(f"--host: unknown {noun} {', '.join(unknown_names)}{instead}")

@@ -392,7 +392,7 @@ def _explain_unknown_names(connection: Connection, hosts: TreesByName) -> dict[s
             find_nearest(name, existing, MAX_SIMILAR_NAMES) if position < MAX_COMPARED_NAMES else ()
         )
         result[name] = HostVerdict(
-            requested=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
+            requested=name, verdict=UNKNOWN, similar_names=near, all_names=() if near else listing
         )
     return result
 

@@ -78,8 +78,8 @@ def test_verdict_on_a_passed_host_has_its_rank_and_weight(cloud):
         "weight": explanation["hosts"][rank]["weight"],
         "reasons": [],
         "would_pass": None,
-        "did_you_mean": [],
-        "there_are": [],
+        "similar_names": [],
+        "all_names": [],
     }
 
 
@@ -131,10 +131,10 @@ def test_verdict_on_an_unknown_host_suggests_similar_names(cloud):
     assert [verdict["verdict"] for verdict in (first, second, third)] == [
         "unknown", "passed", "unknown",
     ]  # fmt: skip
-    assert first["did_you_mean"][0] == "cn7"
+    assert first["similar_names"][0] == "cn7"
     assert (first["host"], first["rank"], first["reasons"]) == (None, None, [])
-    assert third["did_you_mean"] == []
-    assert first["there_are"] == third["there_are"] == []  # they are too many
+    assert third["similar_names"] == []
+    assert first["all_names"] == third["all_names"] == []  # they are too many
 
 
 def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkeypatch):
@@ -150,15 +150,15 @@ def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkey
     answer = list_verdicts(cloud, *names)
     assert compared == names[:10]
     assert [entry["verdict"] for entry in answer] == ["unknown"] * 500
-    assert "cn7" in answer[9]["did_you_mean"]
-    assert answer[10]["did_you_mean"] == []
+    assert "cn7" in answer[9]["similar_names"]
+    assert answer[10]["similar_names"] == []
 
 
 def test_verdict_on_an_unknown_host_lists_the_hosts_of_a_small_cloud(sqlite_app):
     hosts = [make_report("compute-01"), make_report("ironic")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
     answer = explain_request(sqlite_app, make_spec(), hosts=["mars", "irony"])["verdicts"]
-    named = [(entry["did_you_mean"], entry["there_are"]) for entry in answer]
+    named = [(entry["similar_names"], entry["all_names"]) for entry in answer]
     assert named == [([], ["compute-01", "ironic"]), (["ironic"], [])]
 
 
