@@ -48,7 +48,7 @@ Sent = Sequence[Awaitable[None]]
 #: Bytes of a large body that must arrive in each ``MAX_BODY_WAIT``: 64 KiB a second.
 BYTES_PER_WAIT = 640 * 2**10
 #: The environ key of the :class:`RejectedBody` of a body that could not be read.
-REJECTED_BODY_KEY = "placement_sched.body_refused"
+REJECTED_BODY_KEY = "placement_sched.body_rejected"
 #: Bytes to read at once from the stream of a server.
 _READ_SIZE = 2**18
 #: A host name or an address in brackets, with an optional port, or nothing (RFC 3986). It has no

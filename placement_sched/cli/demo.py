@@ -232,12 +232,12 @@ def _build_document(
             {
                 "name": placing.request.name,
                 "title": placing.request.title,
-                "asks": placing.request.description,
+                "description": placing.request.description,
                 "look_at": placing.request.hint,
                 "request_spec": placing.request.spec,
                 "explanation": placing.explanation,
                 "claimed": list(placing.selected),
-                "refused": placing.rejection,
+                "rejection": placing.rejection,
             }
             for placing in placings
         ],

@@ -237,7 +237,7 @@ class FlavorRow:
     stops: Sequence[Json]
     stranded: Mapping[str, int]
     doubts: Sequence[str]
-    refused: str
+    rejection: str
 
 
 def index() -> flask.Response:
@@ -447,7 +447,7 @@ def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> Flavor
         stops=last["limited_by"],
         stranded=last["stranded"],
         doubts=[doubt for side in sides for doubt in side.get("inexact_because", ())],
-        refused=last.get("refused", ""),
+        rejection=last.get("rejection", ""),
     )
 
 

@@ -301,7 +301,7 @@ def build_capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
     """Build the chart of a ``POST /capacity`` response."""
     bars: list[Json] = []
     for flavor in answer.get("flavors", [answer]):
-        defaults = {"exact": True, "inexact_because": (), "refused": ""}
+        defaults = {"exact": True, "inexact_because": (), "rejection": ""}
         bars.append({**defaults, **flavor, "name": flavor.get("flavor", ""), "is_part": False})
         bars += [
             {**defaults, **part, "name": part["name"] or "-", "is_part": True}

@@ -35,7 +35,7 @@ _LABELS = {
     "moves": "Moves",
     "request_id": "Request id",
     "host": "Chosen host",
-    "refused": "Rejected host",
+    "rejected": "Rejected host",
 }
 
 

@@ -390,7 +390,7 @@ def _build_fit_row(row: Json) -> Json:
         "name": row["flavor"],
         "capacity": row["capacity"],
         "exact": row.get("exact", True),
-        "refused": row.get("refused", ""),
+        "rejection": row.get("rejection", ""),
         "zones": [(part["name"] or "-", part["capacity"]) for part in zones],
         "stop": stop,
     }

@@ -53,7 +53,7 @@ _FILTERS = (
     "stage",
     "project_id",
     "host",
-    "refused",
+    "rejected",
     "instance",
     "request_id",
     "global_request_id",
@@ -108,7 +108,7 @@ def index() -> flask.Response:
         query = _build_query(client, filters)
         document = client.get(_DECISIONS, {**query, "limit": _PAGE_SIZE, "marker": marker})
         # live.js reads new rows only.
-        if "refused" not in filters and not request.args.get("live"):
+        if "rejected" not in filters and not request.args.get("live"):
             counts = client.get(_COUNTS, query)
     except (ApiError, Invalid) as failure:
         error = build_form_error(failure)
@@ -117,18 +117,18 @@ def index() -> flask.Response:
     values = {
         "server": None if is_part else _find_server(client, query),
         "filters": filters,
-        "refusal": error,
+        "error": error,
         "kinds": KINDS,
         "ranges": _RANGES,
         "decisions": with_names(document["decisions"], names),
-        "examined": document.get("refused"),
+        "examined": document.get("rejected"),
         "warnings": document.get("warnings", ()),
         "counts": counts,
         "facets": [] if counts is None else _build_facets(filters, counts, names),
         "timeline": counts and build_timeline_picture(counts, is_whole="since" not in filters),
         "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
         "older": find_next_page_query(document["links"]),
-        "is_newest": not marker and "until" not in filters and "refused" not in filters,
+        "is_newest": not marker and "until" not in filters and "rejected" not in filters,
         "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
         "share": _build_share(filters, query),

@@ -263,13 +263,13 @@ def answer_page(
 ) -> flask.Response:
     """Render a page with the values that ``answer`` returns.
 
-    If ``answer`` raises an error of an API or form, the page gets it in the value ``refusal``.
+    If ``answer`` raises an error of an API or form, the page gets it in the value ``error``.
     """
     try:
-        return render_page(template, title, {"refusal": None, **values, **answer()})
+        return render_page(template, title, {"error": None, **values, **answer()})
     except (ApiError, Error) as failure:
         error = build_form_error(failure)
-        return render_page(template, title, {**values, "refusal": error}, status=error.status)
+        return render_page(template, title, {**values, "error": error}, status=error.status)
 
 
 def render_error_page(status: int, detail: str) -> flask.Response:

@@ -177,7 +177,7 @@ class SignInViews:
         values = {
             "share": None,
             "typed": {"domain": self._settings.console.default_domain, **fields},
-            "refusal": error,
+            "error": error,
             "keystone": self._get_keystone_url(),
         }
         return render_page("sign_in.html", "Sign in", values, status=status)

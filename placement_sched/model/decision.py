@@ -337,7 +337,7 @@ def _map_outcome(run: Json) -> _Facts:
     return {
         "outcome": run["outcome"],
         "policy": run["policy"],
-        "refusing stage": obstacle.get("reason"),
+        "rejecting stage": obstacle.get("reason"),
     }
 
 

@@ -88,7 +88,7 @@ class RequestFilterReport:
     def as_json(self) -> Json:
         """Return the report as an entry of ``request_filters``.
 
-        ``refusal`` is present only if the filter rejected the request, ``reason`` only if it was
+        ``rejection`` is present only if the filter rejected the request, ``reason`` only if it was
         not applied for a reason in the cloud.
         """
         entry: Json = {
@@ -97,7 +97,7 @@ class RequestFilterReport:
             "elapsed_ms": round(self.elapsed_ms, 3),
             "changes": dict(self.changes),
         }
-        texts = {"refusal": self.rejection, "reason": self.reason}
+        texts = {"rejection": self.rejection, "reason": self.reason}
         return entry | {key: text for key, text in texts.items() if text is not None}
 
 

@@ -88,7 +88,7 @@ class Reliability(StrEnum):
 
     EXACT = "exact"
     INEXACT = "inexact"
-    REJECTED = "refused"
+    REJECTED = "rejected"
     UNKNOWN = "unknown"
 
 

@@ -189,7 +189,7 @@ class ExpectedError(Exception):
     ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
     """
 
-    def __init__(self, failure: Exception, outcome: str = "refused") -> None:
+    def __init__(self, failure: Exception, outcome: str = "rejected") -> None:
         super().__init__(failure)
         self.failure, self.outcome = failure, outcome
 
@@ -217,7 +217,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         except ExpectedError as expected:
             failure, is_expected, outcome = expected.failure, True, expected.outcome
         except Exception as unexpected:  # noqa: BLE001 - every failure is answered
-            failure, outcome = unexpected, "refused"
+            failure, outcome = unexpected, "rejected"
         call = AnsweredCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
         self._count(call)
         if failure is None:

@@ -353,8 +353,8 @@ def derive_reason(funnel: Document) -> str:
     If a request filter rejected the request, this is its reason. If placement has no candidates,
     the result is empty.
     """
-    rejections = [row["refusal"] for row in funnel.get("request_filters", ()) if row.get("refusal")]
-    if rejections:
-        return f"Scheduling failed: {rejections[0]}"
+    for report in funnel.get("request_filters", ()):
+        if report.get("rejection"):
+            return f"Scheduling failed: {report['rejection']}"
     candidates = funnel.get("allocation_candidates") or {}
     return "" if candidates.get("hosts") == 0 and candidates.get("query") else _NOT_ENOUGH

@@ -202,7 +202,7 @@ def _find_outcome(error: errors.Error) -> str | None:
         case UnreadableObject():
             return None
         case errors.Invalid() | errors.NotFound() | errors.Forbidden():
-            return "refused"
+            return "rejected"
     return None
 
 

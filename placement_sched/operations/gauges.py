@@ -172,7 +172,7 @@ def _build_gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[Ga
             by_zone.add_metric([name, zone], instances)
     states = GaugeMetricFamily(
         f"{_PREFIX}_state",
-        "1 for the state of a flavor's capacity: exact, inexact (a lower bound), refused (every "
+        "1 for the state of a flavor's capacity: exact, inexact (a lower bound), rejected (every "
         "request for it is rejected) or unknown (the flavor does not exist).",
         labels=["flavor", "state"],
     )

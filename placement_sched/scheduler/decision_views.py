@@ -92,12 +92,12 @@ def find_unknown_names(
         "flavor": lambda: [flavor.name for flavor in flavors.list_flavors(connection)],
         "policy": lambda: [DEFAULT_POLICY, *policies.names],
         "host": lambda: {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()},
-        "refused": lambda: compute_nodes.list_names(connection),
+        "rejected": lambda: compute_nodes.list_names(connection),
     }
     for key, existing in list_names.items():
         if (name := parameters.get(key)) is None:
             continue
-        noun = "host" if key == "refused" else key
+        noun = "host" if key == "rejected" else key
         search = read_query({noun: name})
         if decisions.search(connection, search, limit=1):
             continue
@@ -195,7 +195,7 @@ def find_rejecting_decisions(
     has_more = examined < len(summaries) or len(summaries) == MAX_EXAMINED_DECISIONS
     return {
         "decisions": matches,
-        "refused": {"examined": examined, "unknown": unknown},
+        "rejected": {"examined": examined, "unknown": unknown},
         "next": summaries[examined - 1].uuid if has_more else None,
     }
 

@@ -82,7 +82,7 @@ OPTIONAL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /scheduler/v1/compute_nodes": {"host": HOSTS, **_PAGE_LIMITS},
     "GET /scheduler/v1/decisions": {
         "outcome": ["selected", "no_valid_host"],
-        "refused": HOSTS,
+        "rejected": HOSTS,
         "host": HOSTS,
         **_PAGE_LIMITS,
     },
@@ -118,7 +118,7 @@ OPTIONAL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "since": ["1h", "2026-01-01T00:00:00Z"],
         "until": ["2026-12-31"],
         "host": HOSTS,
-        "refused": HOSTS,
+        "rejected": HOSTS,
         "project_id": ["p1"],
         "policy": ["default"],
     },

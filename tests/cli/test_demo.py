@@ -197,7 +197,7 @@ def test_impossible_demo_request_fails_only_because_of_one_missing_trait(demo_js
     assert (miss["constraint"], miss["detail"]) == ("required", SEV_ES_TRAIT)
     assert miss["hosts"] > 0
     assert impossible["claimed"] == []
-    assert SEV_ES_TRAIT in impossible["refused"]
+    assert SEV_ES_TRAIT in impossible["rejection"]
 
 
 def test_each_stage_of_the_demo_begins_with_the_hosts_left_by_the_stage_before(demo_json):
@@ -217,7 +217,7 @@ def test_demo_prints_best_and_claimed_hosts_of_each_request(demo_output, demo_js
     for number, request in enumerate(demo_json["requests"], start=1):
         text = extract_output_of_request(demo_output, number)
         assert text.startswith(request["title"])
-        assert f"Request  {request['asks']}" in lines
+        assert f"Request  {request['description']}" in lines
         assert f"Look at  {request['look_at']}" in lines
         for host in [
             *list_passing_hosts(demo_json, request["name"])[:3],

@@ -90,7 +90,7 @@ def test_decision_is_found_by_its_request_id(cloud_app, browser):
 
 def test_decisions_that_rejected_a_host_are_listed_with_reasons(cloud_app, browser):
     select_hosts(cloud_app, make_spec(make_uuid(1), flavor=make_flavor(vcpus=99)), 409)
-    page = browser.get(DECISIONS_PATH, params={"refused": "cn1"})
+    page = browser.get(DECISIONS_PATH, params={"rejected": "cn1"})
     assert "99 requested" in page.html.select_one(".reasons").get_text()
     assert "1 decisions were examined" in page.text
 
@@ -294,7 +294,7 @@ def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud_app, 
         make_spec(make_uuid(1), flavor=make_flavor(vcpus=99), availability_zone="az7"),
         409,
     )
-    page = browser.get(f"{DECISIONS_PATH}?refused=cn2")
+    page = browser.get(f"{DECISIONS_PATH}?rejected=cn2")
     aggregates = browser.get("/console/api/compute/v2.1/os-aggregates").json["aggregates"]
     uuids = [item["uuid"] for item in aggregates]
     assert page.html.select(".reasons")

@@ -106,7 +106,7 @@ SAMPLES = (
     Sample("image/versions-list", "GET", "/image/v2"),
     Sample("identity/versions-list", "GET", "/identity", status=300),
     Sample("identity/versions-show", "GET", "/identity/v3"),
-    Sample("identity/versions-refuse", "GET", "/identity/v3/projects", status=403),
+    Sample("identity/versions-reject", "GET", "/identity/v3/projects", status=403),
     Sample("scheduler/root-show", "GET", f"{_SCHEDULER}"),
     # Hosts report
     Sample("scheduler/compute_nodes-report_many", "POST", f"{_SCHEDULER}/compute_nodes"),

@@ -69,7 +69,7 @@ def test_conflict_error_names_the_instances():
         # A rebuild has no candidates query.
         ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH_HOSTS_MESSAGE),
         (
-            {"request_filters": [{"name": "a"}, {"name": "z", "refusal": "there is no zone z"}]},
+            {"request_filters": [{"name": "a"}, {"name": "z", "rejection": "there is no zone z"}]},
             "Scheduling failed: there is no zone z",
         ),
         ({}, NOT_ENOUGH_HOSTS_MESSAGE),

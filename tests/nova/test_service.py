@@ -103,7 +103,7 @@ def test_no_valid_host_is_explained_to_operators_only(
         for row in shared_scheduler.service.read_log_records(part)
         if row.items() >= caller_context.items()
     ]
-    assert [row["outcome"] for row in rows] == ["no_valid_host", "refused"]
+    assert [row["outcome"] for row in rows] == ["no_valid_host", "rejected"]
     assert rows[0]["decision"]
     assert "MEMORY_MB" in rows[0]["message"]
     assert instance_uuid in rows[0]["message"]

@@ -50,8 +50,8 @@ def test_calls_are_counted_by_outcome_over_all_workers(shared_scheduler):
     samples.subtract(before)
     assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
     assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
-    assert samples["rpc_calls_total['refused', 'select_destinations']"] == 1
-    assert samples["rpc_calls_total['other', 'refused']"] == 1
+    assert samples["rpc_calls_total['rejected', 'select_destinations']"] == 1
+    assert samples["rpc_calls_total['other', 'rejected']"] == 1
     assert samples["rpc_duration_seconds_count['select_destinations']"] == 6
     assert samples["claims_total['nova-scheduler', 'won']"] == 4
     assert samples["scheduler_decisions_total['', '', 'default', 'selected']"] == 4

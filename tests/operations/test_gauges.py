@@ -109,7 +109,7 @@ def test_capacity_gauge_of_an_invalid_flavor_is_shown_as_rejected(make_app_with_
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS_PATH}/odd/os-extra_specs", extra, headers=COMPUTE_HEADERS)
     values = remove_age_gauge(scrape_capacity_gauges(app))
-    assert values["_state", "odd", "refused"] == 1
+    assert values["_state", "odd", "rejected"] == 1
     assert ("", "odd") not in values
     assert values["", "small"] == 12
 

@@ -152,8 +152,8 @@ def test_replay_that_finds_no_host_names_the_stage(cloud):
     )
     result = read_replay_differences(cloud, uuid)
     assert (result["outcome"]["then"], result["outcome"]["now"]) == ("selected", "no_valid_host")
-    assert result["refusing stage"]["then"] is None
-    assert "VCPU:16" in result["refusing stage"]["now"]
+    assert result["rejecting stage"]["then"] is None
+    assert "VCPU:16" in result["rejecting stage"]["now"]
 
 
 def test_replay_uses_current_or_recorded_settings(cloud, make_app):

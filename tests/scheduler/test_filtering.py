@@ -465,8 +465,8 @@ def test_request_filters_after_a_rejection_still_narrow_the_request():
     )
     assert run.rejection == Rejection("never")
     assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
-    refusals = [report.as_json().get("refusal") for report in run.reports]
-    assert refusals == [None, "never", None, "nor this"]
+    rejections = [report.as_json().get("rejection") for report in run.reports]
+    assert rejections == [None, "never", None, "nor this"]
     assert isinstance(run.spec, RequestSpec)
     assert run.spec.instance_uuid == "x"
 

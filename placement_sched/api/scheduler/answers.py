@@ -92,7 +92,7 @@ _STEP = _answer(
 )
 _REQUEST_FILTER = _answer(
     {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
-    {"changes": _OBJECT, **_build_texts("refusal", "reason")},
+    {"changes": _OBJECT, **_build_texts("rejection", "reason")},
 )
 _SEARCH = _answer(
     {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},
@@ -143,7 +143,7 @@ _SUMMARY: Json = {
     ),
 }
 _ENTRY = _answer(_SUMMARY, {"rejections": _OBJECTS})
-LIST_DECISIONS = build_page_schema("decisions", _ENTRY, {"refused": _OBJECT, "warnings": _OBJECTS})
+LIST_DECISIONS = build_page_schema("decisions", _ENTRY, {"rejected": _OBJECT, "warnings": _OBJECTS})
 _COUNTED = build_list_schema(_answer({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
 _BY_OUTCOME: Json = dict.fromkeys((decision.SELECTED, decision.NO_VALID_HOST), _INTEGER)
 DECISION_COUNTS = Schemas(
@@ -180,7 +180,7 @@ _PART: Json = {
 _PARTS = build_list_schema(_answer({"name": _TEXT, **_PART}))
 _COUNT = _answer(
     {**_PART, "exact": BOOLEAN},
-    {**_build_texts("policy", "refused", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
+    {**_build_texts("policy", "rejection", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
 )
 #: A count, or a list of counts if the request has flavors.
 CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": build_list_schema(_COUNT)})]})

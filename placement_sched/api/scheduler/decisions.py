@@ -30,13 +30,13 @@ _TIME: Json = {"type": "string"}
 _FILTERS: Json = {
     "outcome": {"enum": [model.NO_VALID_HOST, model.SELECTED]},
     "kind": {"enum": list(model.KINDS)},
-    **dict.fromkeys(("policy", "flavor", "stage", "project_id", "host", "refused"), NAME),
+    **dict.fromkeys(("policy", "flavor", "stage", "project_id", "host", "rejected"), NAME),
     **dict.fromkeys(("request_id", "global_request_id"), NAME),
     "instance": UUID,
     **dict.fromkeys(("since", "until"), _TIME),
 }
 COUNT = Schemas(
-    build_object_schema({name: part for name, part in _FILTERS.items() if name != "refused"})
+    build_object_schema({name: part for name, part in _FILTERS.items() if name != "rejected"})
 )
 LIST = Schemas(build_object_schema({**_FILTERS, **PAGING}))
 REPLAY = Schemas(
@@ -50,7 +50,7 @@ REPLAY = Schemas(
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
-    With ``refused``, a page may have fewer entries than the limit although another page follows.
+    With ``rejected``, a page may have fewer entries than the limit although another page follows.
     """
     body = list_decisions(call.services.scheduler, dict(call.query))
     return with_next_link(call, _DECISIONS, body)
@@ -85,13 +85,13 @@ def replay(call: ApiCall, uuid: str) -> ApiResponse:
 def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     """List a page of decisions, newest first.
 
-    ``next`` is the marker of the next page, or None. With ``refused``, only decisions that rejected
-    this host are listed. If none matches, ``warnings`` names the filter values that do not exist.
+    ``next`` is the marker of the next page, or None. ``rejected`` selects decisions that rejected
+    this host. If none matches, ``warnings`` names the filter values that do not exist.
     """
     filters = decision_views.read_query(query)
     limit, marker = parse_page(query)
     with scheduler.database.read() as connection:
-        if (host := query.get("refused")) is not None:
+        if (host := query.get("rejected")) is not None:
             page = decision_views.find_rejecting_decisions(
                 connection, filters, host, marker=marker, limit=limit
             )

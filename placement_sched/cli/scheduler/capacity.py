@@ -155,7 +155,7 @@ def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
             _add_part(table, f"  {part['name'] or '-'}", part)
     console.print(table if table.row_count else "No flavor is stored.")
     for flavor in flavors:
-        if not flavor["exact"] or "refused" in flavor:
+        if not flavor["exact"] or "rejection" in flavor:
             console.print(Text(f"{flavor['flavor']}:"))
             _print_doubts(flavor, console)
 
@@ -181,8 +181,8 @@ def _format_limits(part: Json) -> str:
 def _print_doubts(answer: Json, console: Console) -> None:
     for doubt in answer.get("inexact_because", ()):
         console.print(Text(f"Not exact: {doubt}"), soft_wrap=True)
-    if refused := answer.get("refused"):
-        console.print(Text(f"The request is rejected: {refused}"), soft_wrap=True)
+    if rejection := answer.get("rejection"):
+        console.print(Text(f"The request is rejected: {rejection}"), soft_wrap=True)
 
 
 def _format_reason(limit: Json) -> str:

@@ -65,7 +65,7 @@ from placement_sched.scheduler.decision_views import read_query
 _MAX_INSTANCES = 3
 
 
-def render_list(page: Json, console: Console, refused: str | None, place: str) -> None:
+def render_list(page: Json, console: Console, rejected: str | None, place: str) -> None:
     """Print a page of decisions, and the option that shows a further page.
 
     For an empty page, ``place`` names the server or the database, which may be wrong.
@@ -73,13 +73,13 @@ def render_list(page: Json, console: Console, refused: str | None, place: str) -
     decisions = page["decisions"]
     if not decisions:
         console.print(Text(f"no decision matches in {place}"), soft_wrap=True)
-    elif refused is None:
+    elif rejected is None:
         console.print(build_table(_COLUMNS, decisions))
     else:
         _render_rejections(decisions, console)
-    if counts := page.get("refused"):
+    if counts := page.get("rejected"):
         unknown = f"For {counts['unknown']} of them, the recorded funnel does not show whether "
-        details = f" {unknown}{refused} was rejected" if counts["unknown"] else ""
+        details = f" {unknown}{rejected} was rejected" if counts["unknown"] else ""
         console.print(f"{counts['examined']} decisions examined.{details}", soft_wrap=True)
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
@@ -233,7 +233,7 @@ _FILTERS = {
     "request_id": ("REQ", "only decisions on this request: its own id, or nova's (req-...)"),
     "since": ("TIME", f"only decisions since {_TIMES}"),
     "until": ("TIME", f"only decisions before {_TIMES}"),
-    "refused": (
+    "rejected": (
         "HOST",
         "only decisions that rejected this host or node, with the rejecting stages",
     ),
@@ -256,7 +256,7 @@ def register(commands: Commands) -> None:
     summary = "list recorded decisions, newest first"
     parser = add_command(group, "list", summary, run_list)
     parser.add_examples(
-        "--outcome no_valid_host --since 2h", "--refused cn1 --since 1d", "--stage ComputeFilter"
+        "--outcome no_valid_host --since 2h", "--rejected cn1 --since 1d", "--stage ComputeFilter"
     )
     _add_common_filters(parser)
     for name, (metavar, text) in _FILTERS.items():
@@ -374,7 +374,7 @@ def run_list(arguments: argparse.Namespace) -> int:
             return 0
         page = _list_decisions(scheduler, query, arguments.limit, arguments.marker)
 
-        report = partial(render_list, page, refused=arguments.refused, place=scheduler.place)
+        report = partial(render_list, page, rejected=arguments.rejected, place=scheduler.place)
         print_output(arguments, Output(page, _COLUMNS, page["decisions"], report))
         _reject_unknown(page)
     return 0
@@ -539,7 +539,7 @@ def _list_decisions(
 ) -> Json:
     """Return up to ``limit`` decisions, from several pages if necessary.
 
-    With ``refused`` in the query, a single page is read. Its marker continues the list.
+    With ``rejected`` in the query, a single page is read. Its marker continues the list.
     """
     decisions: list[Json] = []
     while True:
@@ -549,7 +549,7 @@ def _list_decisions(
         )
         decisions += page["decisions"]
         marker = page["next"]
-        if marker is None or len(decisions) >= limit or "refused" in query:
+        if marker is None or len(decisions) >= limit or "rejected" in query:
             return {**page, "decisions": decisions}
 
 

@@ -125,8 +125,8 @@ def _render_request_filters(reports: Sequence[Json]) -> RenderableType:
             )
             for name, value in report["changes"].items()
         ] or [Text("changed nothing", style="dim")]
-        if report.get("refusal"):
-            lines.append(Text(f"rejected: {report['refusal']}", style="red"))
+        if report.get("rejection"):
+            lines.append(Text(f"rejected: {report['rejection']}", style="red"))
         rows.append((Text(f"  {report['name']}", style="cyan"), Group(*lines)))
     return Group(heading, _make_labelled_table(*rows))
 

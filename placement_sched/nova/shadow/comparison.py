@@ -142,7 +142,7 @@ class EvaluationRecord:
         return {
             "steps": [step.as_json() for step in self.steps],
             "passed": [[*name, weight] for name, weight in self.passed.items()],
-            "refused": [
+            "rejected": [
                 [*name, rejection.stage, rejection.name, rejection.reason]
                 for name, rejection in self.rejected.items()
             ],
@@ -153,7 +153,7 @@ class EvaluationRecord:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read a record from JSON."""
-        rejected = document["refused"]
+        rejected = document["rejected"]
         return cls(
             steps=tuple(map(InstanceStep.read, document["steps"])),
             passed={HostName(host, node): weight for host, node, weight in document["passed"]},

@@ -65,7 +65,7 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
         "exact": not result.inexact_reasons,
         **({"policy": chosen.policy.name} if chosen else {}),
         **({"inexact_because": list(result.inexact_reasons)} if result.inexact_reasons else {}),
-        **({"refused": rejection.reason} if rejection else {}),
+        **({"rejection": rejection.reason} if rejection else {}),
         **part,
         **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
     }
@@ -300,7 +300,7 @@ def report_flavor_capacities(
 
 
 def _build_figure(answer: Json) -> FlavorCapacity:
-    if "refused" in answer:
+    if "rejection" in answer:
         return FlavorCapacity(Reliability.REJECTED)
     zones = {zone["name"]: zone["capacity"] for zone in answer["per"]}
     state = Reliability.EXACT if answer["exact"] else Reliability.INEXACT
@@ -369,12 +369,12 @@ class _CapacityEvaluation:
         """Report the capacity for a request.
 
         ``last`` is true for the last request of the report. The error of an invalid request, such
-        as a request for an unknown zone, is reported under ``refused``, or raised if ``is_strict``
-        of the query is true. Raises :class:`NotFound` for an unknown host, and :class:`Unavailable`
-        if the time limit of the simulation has passed.
+        as an unknown zone, is reported under ``rejection``, or raised if the query's
+        ``is_strict`` is true. Raises :class:`NotFound` for an unknown host, and
+        :class:`Unavailable` if the time limit of the simulation has passed.
         """
         if isinstance(request, Invalid):
-            return NOTHING | {"refused": request.detail}
+            return NOTHING | {"rejection": request.detail}
         self.scheduler.source.check()
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
         remaining = budget - (0.0 if self.capacity_query.has_budget_per_flavor else self.spent)
@@ -390,7 +390,7 @@ class _CapacityEvaluation:
         except Invalid as error:
             if self.capacity_query.is_strict:
                 raise
-            return NOTHING | {"refused": error.detail}
+            return NOTHING | {"rejection": error.detail}
         finally:
             self.spent += monotonic() - began
 

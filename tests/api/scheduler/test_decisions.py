@@ -265,17 +265,20 @@ def test_unknown_decision_is_404(cloud_app):
 def test_decisions_that_rejected_a_host_are_listed_with_reasons_by_page(app_with_three_decisions):
     """The third request found no host, so its search counted the rejections of each host."""
     app, uuids = app_with_three_decisions
-    body = app.get(f"{DECISIONS_PATH}?refused=cn1").json
+    body = app.get(f"{DECISIONS_PATH}?rejected=cn1").json
     assert [one["uuid"] for one in body["decisions"]] == [uuids[2]]
     (rejection,) = body["decisions"][0]["rejections"]
     assert (rejection["stage"], rejection["name"]) == ("allocation_candidates", "resources VCPU:99")
     # The first decision selected the host. The second may have rejected it.
-    assert body["refused"] == {"examined": 3, "unknown": 1}
-    assert app.get(f"{DECISIONS_PATH}?refused=cn7").json["refused"] == {"examined": 3, "unknown": 2}
-    page = app.get(f"{DECISIONS_PATH}?refused=cn1&limit=1").json
+    assert body["rejected"] == {"examined": 3, "unknown": 1}
+    assert app.get(f"{DECISIONS_PATH}?rejected=cn7").json["rejected"] == {
+        "examined": 3,
+        "unknown": 2,
+    }
+    page = app.get(f"{DECISIONS_PATH}?rejected=cn1&limit=1").json
     assert [one["uuid"] for one in page["decisions"]] == [uuids[2]]
     rest = app.get(page["links"][0]["href"]).json
-    assert (rest["decisions"], rest["refused"]) == ([], {"examined": 2, "unknown": 1})
+    assert (rest["decisions"], rest["rejected"]) == ([], {"examined": 2, "unknown": 1})
 
 
 def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud_app):
@@ -291,8 +294,8 @@ def test_host_that_a_truncated_funnel_does_not_list_counts_as_unknown(cloud_app)
     others = {"cn1", "cn2", *(f"m{number}" for number in range(150))} - listed
     assert len(listed) == 100
     for name, shown in ((min(listed), (1, 0)), (min(others), (0, 1)), ("mars", (0, 1))):
-        body = cloud_app.get(f"{DECISIONS_PATH}?refused={name}").json
-        assert (len(body["decisions"]), body["refused"]["unknown"]) == shown, name
+        body = cloud_app.get(f"{DECISIONS_PATH}?rejected={name}").json
+        assert (len(body["decisions"]), body["rejected"]["unknown"]) == shown, name
 
 
 @pytest.mark.all_databases
@@ -395,7 +398,7 @@ def test_intervals_of_decision_counts_are_longer_for_longer_time_ranges(cloud_ap
 
 
 def test_invalid_query_parameter_of_decisions_is_400_with_its_name(cloud_app):
-    assert "refused" in cloud_app.get(f"{DECISION_COUNTS_PATH}?refused=cn1", status=400).text
+    assert "rejected" in cloud_app.get(f"{DECISION_COUNTS_PATH}?rejected=cn1", status=400).text
     for query in (
         *("outcome=maybe", "kind=Select", "flavor=", "instance=cn1", "since=yesterday"),
         *("limit=0", "marker=x", "nonsense=1", "request_id="),

@@ -176,7 +176,7 @@ def build_large_explain_requests() -> Iterator[LargeRequest]:
     required = make_flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
     yield _build_explain_request(
-        "all refusals of all hosts", make_spec(flavor=required), hosts=hosts
+        "all rejections of all hosts", make_spec(flavor=required), hosts=hosts
     )
     capabilities = _build_flavor_with_extra_specs("capabilities:cpu_info:x{}", either, 495)
     yield _build_explain_request(

@@ -83,7 +83,7 @@ def list_instances(run_cli, *arguments):
         (["--until", "1h"], []),
         (["--until", "2999-01-01"], [3, 2, 1]),
         (["--limit", "2"], [3, 2]),
-        (["--refused", "cn3"], [3, 1]),
+        (["--rejected", "cn3"], [3, 1]),
     ],
 )
 def test_decision_list_applies_filters(run_cli, arguments, expected):
@@ -117,17 +117,17 @@ def test_decision_list_shows_outcome_request_and_hosts(run_cli):
 
 def test_decision_list_by_rejected_host_shows_reasons_and_counts_truncated_funnels(run_cli):
     """Decisions with a host recorded no rejections of the candidate search."""
-    status, printed, _ = run_cli("list", "--refused", "cn2")
+    status, printed, _ = run_cli("list", "--rejected", "cn2")
     words = " ".join(printed.split())
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
     assert words.endswith("3 decisions examined.")
-    status, printed, error = run_cli("list", "--refused", "cn9")
+    status, printed, error = run_cli("list", "--rejected", "cn9")
     words = " ".join(printed.split())
     assert words.startswith("no decision matches in sqlite:///")
     assert "3 decisions examined. For 2 of them, the recorded funnel does not show" in words
     assert (status, error.count("\n")) == (1, 1)
-    assert error.startswith("placement-sched: --refused: there is no host 'cn9'. Did you mean 'cn")
+    assert error.startswith("placement-sched: --rejected: there is no host 'cn9'. Did you mean 'cn")
 
 
 @pytest.mark.parametrize(

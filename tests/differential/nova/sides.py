@@ -109,7 +109,9 @@ class OwnExplainApi:
         stage = funnel["allocation_candidates"]
         query = self._replace_uuids_by_names(stage["query"])
         fallback = self._replace_uuids_by_names(stage.get("fallback", {}).get("query", ""))
-        rejections = [item["refusal"] for item in funnel["request_filters"] if "refusal" in item]
+        rejections = [
+            item["rejection"] for item in funnel["request_filters"] if "rejection" in item
+        ]
         if rejections:
             return QueryAnswer("no host", query, rejections[0])
         return QueryAnswer("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)

@@ -175,7 +175,7 @@ def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
     for zone, hint in hints.items():
         answer = explain_request(cloud, make_spec(availability_zone=zone))
         assert answer.hosts == []
-        reason = answer.get_request_filter_report("map_az_to_placement_aggregate")["refusal"]
+        reason = answer.get_request_filter_report("map_az_to_placement_aggregate")["rejection"]
         zones = "(zones: az1, az2, nova)"
         assert reason == f"no aggregate has the availability zone {zone!r} {zones}{hint}"
         assert answer.answer["funnel"]["obstacle"] == {
