@@ -399,7 +399,7 @@ def check_noauth2(settings: Settings, host: str) -> None:
         return
     if not all(ip_address(address).is_loopback for address in resolve(host)):
         raise ConfigurationError(
-            f"refusing to listen on {host} with noauth2, which accepts every client: configure "
+            f"{host} is not a loopback address, and noauth2 accepts every client: configure "
             "keystone, or set [api] auth_strategy = noauth2 in a configuration file"
         )
 

@@ -138,7 +138,7 @@ class DiskFiller:
                 or not self.data_server.is_alive()
             ):
                 return
-        raise AssertionError(f"{MAX_WRITES_PER_ROUND} writes were not refused for a full disk")
+        raise AssertionError(f"{MAX_WRITES_PER_ROUND} writes were not rejected for a full disk")
 
     def _restart_stopped_database(self) -> None:
         """Restart a database that stopped by itself, as a service manager does."""

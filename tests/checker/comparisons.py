@@ -190,7 +190,7 @@ def _compare_effect_of_first_advice(
         passes = case.explain_request([host], request)["verdicts"][0]["verdict"] == "passed"
         yield "advice", f"{subject}; promised {would_pass}", passes == would_pass
     except UnexpectedStatusError as error:
-        yield "advice", f"{subject}; refused: {error}", False
+        yield "advice", f"{subject}; rejected: {error}", False
     finally:
         case.restore_cloud()
 
@@ -203,7 +203,7 @@ def _compare_effect_of_change(
         request = carry_out_advice(case.api, case.cloud, case.request, rejection, change)
         verdict = case.explain_request([rejection.host], request)["verdicts"][0]
     except UnexpectedStatusError as error:
-        return "change", f"{subject}; refused: {error}", False
+        return "change", f"{subject}; rejected: {error}", False
     finally:
         case.restore_cloud()
     remaining = [

@@ -392,7 +392,7 @@ VIOLATIONS_BY_CHANGE = {
     ),
     "decision without a host": (
         [build_decision_update(outcome="no_valid_host")],
-        {Fault.REFUSED_DECISION},
+        {Fault.REJECTED_DECISION},
         "outcome no_valid_host",
     ),
     "claim without VCPUs": (

@@ -46,7 +46,7 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
         Fault.NO_DECISION: select(_PLACES.instance_uuid, _PLACES.decision_uuid)
         .outerjoin(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_DECISIONS.id.is_(None)),
-        Fault.REFUSED_DECISION: placed_by.join(
+        Fault.REJECTED_DECISION: placed_by.join(
             decisions, _INSTANCES.decision_uuid == _DECISIONS.uuid
         ).where(sa.or_(~IS_CLAIM, ~placed)),
     }

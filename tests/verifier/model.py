@@ -32,7 +32,7 @@ class Fault(StrEnum):
     DECISION_WITHOUT_PLACE = "decision_without_place"
     INSTANCE_OF_EARLIER_DECISION = "instance_of_earlier_decision"
     CLAIM_BEFORE_DECISION = "claim_before_decision"
-    REFUSED_DECISION = "instance_of_refused_decision"
+    REJECTED_DECISION = "instance_of_rejected_decision"
     DECISION_UNREADABLE = "decision_unreadable"
     LOST_ACKNOWLEDGED_WRITE = "acknowledged_write_lost"
     NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"

@@ -44,8 +44,8 @@ class Asks(Generated):
             parameters, ignored = parameters_of(line, settings)
             added = [f"{name}={value}" for name, value in parameters if (name, value) not in plain]
             shown = _listed(added) + "; ".join(map(_plain, ignored))
-        except Invalid as refused:
-            shown = f"400: {_plain(refused.detail)}"
+        except Invalid as rejected:
+            shown = f"400: {_plain(rejected.detail)}"
         return _listed(by_flavor.split()), _listed(by_image.split()), shown
 
 

@@ -70,7 +70,7 @@ def _sides_report_different_faults_first(pair: AnswerPair, differences: Differen
 _CONFLICT_ERROR_TEXTS = ("Unable to allocate inventory: ", "that does not exist.")
 
 
-@register_explanation("a refused claim names class, provider and amounts")
+@register_explanation("a rejected claim names class, provider and amounts")
 def _sides_report_different_conflicts_first(pair: AnswerPair, differences: Differences) -> set[str]:
     equal = any(
         words in pair.ours.detail and words in pair.theirs.detail for words in _CONFLICT_ERROR_TEXTS
@@ -92,8 +92,8 @@ def _peer_fails_on_bad_request(pair: AnswerPair, differences: Differences) -> se
 @register_explanation("the first limit must be at least 1")
 def _first_of_repeated_limits_is_used(pair: AnswerPair, differences: Differences) -> set[str]:
     limits = [value for key, value in parse_qsl(pair.request.query) if key == "limit"]
-    refused = (pair.ours.status, pair.theirs.status) == (400, 200) and limits[1:]
-    return set(differences) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
+    rejected = (pair.ours.status, pair.theirs.status) == (400, 200) and limits[1:]
+    return set(differences) if rejected and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
 @register_explanation("usages by consumer type work on PostgreSQL")
@@ -117,8 +117,8 @@ _OWNER_FIELDS = {"project_id", "user_id"}
 @register_explanation("NUL characters and bytes that are not UTF-8 are 400")
 def _nul_character_is_rejected(pair: AnswerPair, differences: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
-    refused = pair.ours.status == 400 and any(word in pair.ours.detail for word in words)
-    return set(differences) if refused else set()
+    rejected = pair.ours.status == 400 and any(word in pair.ours.detail for word in words)
+    return set(differences) if rejected else set()
 
 
 _INVENTORY_NAME_PATTERN = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")

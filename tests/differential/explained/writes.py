@@ -41,8 +41,8 @@ def _peer_rejects_double_slash_path(pair: AnswerPair, differences: Differences) 
 @register_explanation("a media type may be written in capitals")
 def _peer_rejects_uppercase_content_type(pair: AnswerPair, differences: Differences) -> set[str]:
     kind = pair.request.headers.get("Content-Type") or ""
-    refused = pair.theirs.status == 415 and pair.ours.status != 415
-    return set(differences) if refused and kind.lower() == "application/json" != kind else set()
+    rejected = pair.theirs.status == 415 and pair.ours.status != 415
+    return set(differences) if rejected and kind.lower() == "application/json" != kind else set()
 
 
 @register_explanation("on MariaDB an allocation ratio has six digits")

@@ -48,7 +48,7 @@ def _list_properties_of_answer(case: PciCase, theirs: PciAnswer) -> list[str]:
     properties = {
         "failed": bool(theirs.failed),
         "supported": theirs.supports,
-        "refused": not theirs.supports,
+        "rejected": not theirs.supports,
         "several requests supported": theirs.supports and len(case.requests) > 1,
         "of providers": theirs.supports and any(map(bool, _list_suffixes_of_groups(case))),
         "near": theirs.supports and bool(case.numa_cells),
