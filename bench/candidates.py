@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares GET /allocation_candidates and other reads with openstack-placement.
 
-``make bench``, or ``python bench/candidates.py --help``. Every answer is compared with the peer's
-answer. If an answer differs, the difference is printed and the exit status is 1.
+``make bench``, or ``python bench/candidates.py --help``. Every response is compared with the peer's
+response. If a response differs, the difference is printed and the exit status is 1.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from typing import NamedTuple
 import harness
 import queries
 import services
-from answers import ExpectedCandidates, read_answer, require_equal
-from harness import Databases, Finding, Target, Times, WrongAnswer
+from harness import Databases, Finding, Target, Times, WrongResponse
 from one_cloud import measure_calls, send_get
 from queries import Query
+from responses import ExpectedCandidates, read_response, require_equal
 from selections import CALLS
 from services import Request, Server
 from worlds import ALWAYS_UP, FlatWorld, NestedWorld, SharedWorld, World
@@ -78,21 +78,21 @@ class Run:
 
 
 class Checker:
-    """Checks of the answers of both services. Without a peer there is nothing to compare."""
+    """Checks of the responses of both services, if there is a peer."""
 
     def __init__(self, peer: Server | None) -> None:
         self._peer = peer
         self._wholes: dict[str, ExpectedCandidates] = {}
-        self._answers: dict[Request, object] = {}
+        self._responses: dict[Request, object] = {}
 
     def check(self, server: str, query: Query, request: Request, body: bytes) -> int | None:
-        """Return the number of candidates. Raises :class:`WrongAnswer`."""
+        """Return the number of candidates. Raises :class:`WrongResponse`."""
         if self._peer is None:
             return None
         if not query.whole:
-            answer = read_answer(body)
-            expected = self._answers.setdefault(request, answer)
-            require_equal(f"{server}, {request.path}", answer, expected)
+            response = read_response(body)
+            expected = self._responses.setdefault(request, response)
+            require_equal(f"{server}, {request.path}", response, expected)
             return None
         if query.whole not in self._wholes:
             _, reply = self._peer.address.measure(Request("GET", query.whole))
@@ -113,7 +113,7 @@ def _compare(run: Run, scenario: str, world: World) -> None:
             harness.report_progress(f"{scenario}, {query.name}")
             try:
                 rows.append(_compare_query(run, scenario, query, servers, checker))
-            except WrongAnswer as difference:
+            except WrongResponse as difference:
                 run.differences.append(str(difference))
     title = f"{scenario}, {type(world).__name__} of {world.size:,}"
     run.show(title, harness.build_table(COLUMNS, rows))
@@ -228,7 +228,7 @@ def main() -> int:
         OUT.mkdir(exist_ok=True)
         (OUT / "report.md").write_text("\n".join(report) + "\n")
         if run.differences:
-            raise WrongAnswer("\n".join(run.differences))
+            raise WrongResponse("\n".join(run.differences))
 
     status = harness.run_on_databases(options, measure)
     print("\nwritten to bench/out: report.md")

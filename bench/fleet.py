@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import harness
 import services
-from answers import read_answer, require_equal
-from harness import Databases, WrongAnswer, percentile
+from harness import Databases, WrongResponse, percentile
+from responses import read_response, require_equal
 from selections import (
     PLACED,
     Flavor,
@@ -71,7 +71,7 @@ def _report(address: Address, hosts: Sequence[int], seconds: float, pace: float 
     def send(request: Request, *statuses: int) -> Any:
         milliseconds, reply = address.measure(request, *statuses)
         ms.append(milliseconds)
-        return read_answer(reply.body) if reply.status == 200 else None
+        return read_response(reply.body) if reply.status == 200 else None
 
     while (now := time.monotonic()) < start + seconds:
         if pace is not None and (due := start + turn / pace) > now:
@@ -86,9 +86,9 @@ def _report(address: Address, hosts: Sequence[int], seconds: float, pace: float 
                 inventories = held
         if number % WRITES == 0:
             path = f"/resource_providers/{root}/inventories"
-            answer = send(Request("PUT", path, _change(inventories)), 200, 409)
-            if answer is not None:
-                written[root] = answer["inventories"]
+            response = send(Request("PUT", path, _change(inventories)), 200, 409)
+            if response is not None:
+                written[root] = response["inventories"]
     return Reports(ms, time.monotonic() - start, written)
 
 
@@ -197,7 +197,7 @@ def main() -> int:
         ):
             rows = _compare(servers, options, clients)
         if excess := find_overallocations(url.render_as_string(hide_password=False)):
-            raise WrongAnswer(f"over-allocated: {excess[:5]}")
+            raise WrongResponse(f"over-allocated: {excess[:5]}")
         table = harness.build_table(columns, rows)
         title = f"{kind}: {options.hosts} nova-computes, {options.world}"
         print(harness.build_section(title, table), flush=True)

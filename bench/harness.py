@@ -31,8 +31,8 @@ KINDS = {"postgresql": "postgresql", "mariadb": "mysql", "sqlite": "sqlite", "ga
 TARGET_DATABASES = ("postgresql", "mariadb")
 
 
-class WrongAnswer(Exception):
-    """An answer differs from the peer's, or from the acknowledged requests."""
+class WrongResponse(Exception):
+    """A response differs from the peer's, or from the acknowledged requests."""
 
 
 class Databases:
@@ -136,8 +136,8 @@ def run_on_databases(options: argparse.Namespace, measure: Callable[[str, Databa
         with Databases(kind) as databases:
             try:
                 measure(kind, databases)
-            except WrongAnswer as difference:
-                print(f"WRONG ANSWER on {kind}: {difference}", flush=True)
+            except WrongResponse as difference:
+                print(f"WRONG response on {kind}: {difference}", flush=True)
                 wrong = True
     return int(wrong)
 

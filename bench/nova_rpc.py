@@ -130,7 +130,7 @@ class Scheduler:
         """Select a host for an instance, and return milliseconds."""
         data = {**primitive["nova_object.data"], "instance_uuid": instance}
         cpu, start = self.cpu_seconds(), time.perf_counter()
-        answer = self.conductor.call(
+        response = self.conductor.call(
             "select_destinations",
             spec_obj={**primitive, "nova_object.data": data},
             instance_uuids=[instance],
@@ -139,7 +139,7 @@ class Scheduler:
         )
         ms = (time.perf_counter() - start) * 1000
         self.selection_cpu_seconds += self.cpu_seconds() - cpu
-        self.hosts.append(answer[0][0]["nova_object.data"]["service_host"])
+        self.hosts.append(response[0][0]["nova_object.data"]["service_host"])
         return ms
 
     def announce(self, instances: dict[str, list[str]]) -> None:

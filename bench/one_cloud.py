@@ -61,7 +61,7 @@ def _wait_for_cache(server: Server) -> float:
         return 0.0
     while time.monotonic() < start + MAX_WAIT:
         server.address.get("/allocation_candidates?resources=VCPU:1&limit=1")
-        metrics = server.address.get_answer(Request("GET", "/metrics")).body.decode()
+        metrics = server.address.get_response(Request("GET", "/metrics")).body.decode()
         name = "placement_sched_provider_cache_providers"
         lines = [line for line in metrics.splitlines() if line.startswith(name)]
         if any(float(line.rpartition(" ")[2]) for line in lines):

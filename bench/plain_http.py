@@ -13,14 +13,14 @@ _NO_BODY = {204, 304}
 
 
 class Broken(Exception):
-    """The server did not send a complete HTTP answer."""
+    """The server did not send a complete HTTP response."""
 
 
 class Client:
     """Sends requests to a local server.
 
     It reuses its connection, as the sessions of nova and the ``openstack`` client do. uwsgi closes
-    connections after each answer, so ``reuse`` is false for it.
+    connections after each response, so ``reuse`` is false for it.
     """
 
     def __init__(self, port: int, *, reuse: bool = True) -> None:
@@ -32,20 +32,20 @@ class Client:
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         return f"{head}\r\nHost: 127.0.0.1:{self._port}\r\n{length}\r\n".encode() + body
 
-    def get_answer(self, message: bytes) -> tuple[int, bytes]:
+    def get_response(self, message: bytes) -> tuple[int, bytes]:
         """Send a request, and return status and body."""
         if self._connection is None or _is_closed(self._connection):
             self.close()
             self._connection = socket.create_connection(("127.0.0.1", self._port), _TIMEOUT)
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            answer = _send(self._connection, message)
+            response = _send(self._connection, message)
         except BaseException:
             self.close()
             raise
         if not self._reuse:
             self.close()
-        return answer
+        return response
 
     def close(self) -> None:
         """Close the connection. The next request opens another."""

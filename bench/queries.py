@@ -28,7 +28,7 @@ Terms = Sequence[tuple[str, str]]
 #: A name, the terms of a query, and its target.
 Row = tuple[str, Terms, float]
 
-#: Requests of a round. A short answer alone would be slow after a long answer of the peer.
+#: Requests of a round. A short response alone would be slow after a long response of the peer.
 CANDIDATES_PER_ROUND, READS_PER_ROUND = 3, 20
 #: The number of providers that are read, from every part of the cloud.
 PROVIDERS = 400
@@ -192,8 +192,8 @@ def reads_of_providers(world: World) -> list[Query]:
 
 def reads_of_consumers(world: World, get: Callable[[str], Any]) -> list[Query]:
     """Return reads of all providers, projects and consumers, which ``get`` reads."""
-    answers = [get(f"/resource_providers/{uuid}/allocations") for uuid in _providers(world)]
-    consumers = [uuid for each in answers for uuid in sorted(each["allocations"])[:2]]
+    responses = [get(f"/resource_providers/{uuid}/allocations") for uuid in _providers(world)]
+    consumers = [uuid for each in responses for uuid in sorted(each["allocations"])[:2]]
     large_project, *others = [
         f"/usages?project_id={uuid_of('project', number)}" for number in range(PROJECTS)
     ]

@@ -87,8 +87,8 @@ def _run(place: Place, claimants: int, rounds: int) -> list[object]:
     used = [_send(side, "GET", path)[1]["usages"]["VCPU"] for path in paths]
     side.close()
     excess, unclaimed = sum(amount > CAPACITY for amount in used), used.count(0)
-    answers = ", ".join(f"{number} x {status}" for status, number in statuses.most_common())
-    return [place.level, claimants, place.service, rounds, excess, unclaimed, max(used), answers]
+    responses = ", ".join(f"{number} x {status}" for status, number in statuses.most_common())
+    return [place.level, claimants, place.service, rounds, excess, unclaimed, max(used), responses]
 
 
 def main() -> int:
@@ -98,7 +98,7 @@ def main() -> int:
     options = parser.parse()
     columns = (
         *("isolation level", "claimants", "service", "rounds", "over-allocated", "no claim won"),
-        *(f"most used of {CAPACITY}", "answers"),
+        *(f"most used of {CAPACITY}", "responses"),
     )
 
     def measure(kind: str, databases: harness.Databases) -> None:
@@ -111,7 +111,7 @@ def main() -> int:
                     rows.append(_run(place, claimants, options.rounds))
         print(harness.build_section(kind, harness.build_table(columns, rows)), flush=True)
         if any(row[2] == OURS and (row[4] or row[5]) for row in rows):
-            raise harness.WrongAnswer("a claim of placement_sched was wrong")
+            raise harness.WrongResponse("a claim of placement_sched was wrong")
 
     return harness.run_on_databases(options, measure)
 

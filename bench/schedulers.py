@@ -15,7 +15,7 @@ from functools import partial
 
 import harness
 import services
-from harness import Databases, Finding, Target, WrongAnswer, percentile
+from harness import Databases, Finding, Target, WrongResponse, percentile
 from selections import (
     GAVE_UP,
     NONE_FITS,
@@ -121,7 +121,7 @@ def main() -> int:
         targets = harness.build_target_table(findings, kind, applies=options.hosts == HOSTS)
         print(harness.build_section(f"{kind}: {options.hosts} hosts", table, targets), flush=True)
         if excess := [line for *_, each in results["ours"] for line in each]:
-            raise WrongAnswer(f"over-allocated: {excess}")
+            raise WrongResponse(f"over-allocated: {excess}")
 
     return harness.run_on_databases(options, measure)
 

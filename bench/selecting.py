@@ -2,7 +2,7 @@
 """Compares selections with openstack-placement and nova's filters and weighers.
 
 ``make bench WHAT=selecting``, or ``python bench/selecting.py --help``. OpenStack's time is the sum
-of placement's answer to our candidates query, and of nova's handlers for the hosts of that answer.
+of placement's response to our candidates query, and of nova's handlers for its hosts.
 """
 
 import json
@@ -18,7 +18,7 @@ from random import Random
 import harness
 import orjson
 import services
-from harness import Databases, Finding, Target, Times, WrongAnswer
+from harness import Databases, Finding, Target, Times, WrongResponse
 from selections import Flavor, selection_body
 from services import Request
 from sqlalchemy.engine import URL
@@ -106,7 +106,7 @@ def _time_nova_handlers(hosts: Sequence[HostState], rounds: int) -> list[float]:
     results = json.loads(process.stdout)
     if any(each["passed"] != len(hosts) for each in results):
         number = results[0]["passed"]
-        raise WrongAnswer(f"nova's filters let {number} of {len(hosts)} hosts pass")
+        raise WrongResponse(f"nova's filters let {number} of {len(hosts)} hosts pass")
     return [each["ms"] for each in results]
 
 

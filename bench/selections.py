@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
-from harness import WrongAnswer
+from harness import WrongResponse
 from load import open_database
 from os_resource_classes import STANDARDS
 from prometheus_client.parser import text_string_to_metric_families
@@ -84,7 +84,7 @@ def select_host(
         return Selection(consumer, PLACED, ms)
     code = orjson.loads(reply.body)["errors"][0].get("code")
     if code is None:
-        raise WrongAnswer(f"ours, select_destinations: {reply.body[:500]!r}")
+        raise WrongResponse(f"ours, select_destinations: {reply.body[:500]!r}")
     return Selection(consumer, NONE_FITS if code == "scheduler.no_valid_host" else GAVE_UP, ms)
 
 
@@ -115,7 +115,7 @@ def _select_with_placement(address: Address, flavor: Flavor, consumer: str) -> S
     start = time.perf_counter()
     reply = address.send(message)
     if reply.status != 200:
-        raise WrongAnswer(f"peer, candidates: {reply.status} {reply.body[:500]!r}")
+        raise WrongResponse(f"peer, candidates: {reply.status} {reply.body[:500]!r}")
     candidates = orjson.loads(reply.body)["allocation_requests"]
     Random(consumer).shuffle(candidates)
     outcome, lost = NONE_FITS, 0
@@ -131,16 +131,16 @@ def _select_with_placement(address: Address, flavor: Flavor, consumer: str) -> S
 def release(address: Address, selections: Iterable[Selection]) -> None:
     """Delete the claims of selections."""
     for each in selections:
-        reply = address.get_answer(Request("DELETE", f"/allocations/{each.consumer}"))
+        reply = address.get_response(Request("DELETE", f"/allocations/{each.consumer}"))
         if each.outcome == PLACED and reply.status != 204:
-            raise WrongAnswer(f"{address.name}: a claim is missing: {reply.status}")
+            raise WrongResponse(f"{address.name}: a claim is missing: {reply.status}")
 
 
 def _time_selection(server: Server, number: int, *, claim: bool) -> float:
     consumer = uuid_of(f"selection {claim}", number)
     selection = select_host(server.address, Flavor(), consumer, claim=claim)
     if selection.outcome != PLACED:
-        raise WrongAnswer(f"{server.name}: {selection.outcome} although hosts have capacity")
+        raise WrongResponse(f"{server.name}: {selection.outcome} although hosts have capacity")
     if claim:
         release(server.address, [selection])
     return selection.ms
@@ -151,7 +151,7 @@ def _time_claim(server: Server, number: int) -> float:
     _, reply = server.address.measure(candidates_request(Flavor(), 1))
     (candidate,) = orjson.loads(reply.body)["allocation_requests"]
     ms, _ = server.address.measure(claim_request(consumer, candidate["allocations"]), 204)
-    server.address.get_answer(Request("DELETE", f"/allocations/{consumer}"))
+    server.address.get_response(Request("DELETE", f"/allocations/{consumer}"))
     return ms
 
 
@@ -170,7 +170,7 @@ def count_claims(servers: Iterable[Server]) -> Counter[str]:
     values: Counter[str] = Counter()
     for server in servers:
         if server.name == "ours":
-            metrics = server.address.get_answer(Request("GET", "/metrics")).body.decode()
+            metrics = server.address.get_response(Request("GET", "/metrics")).body.decode()
             for family in text_string_to_metric_families(metrics):
                 for sample in family.samples:
                     labels = sample.labels

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 import plain_http
 import psutil
-from harness import WrongAnswer
+from harness import WrongResponse
 from sqlalchemy.engine import URL
 
 from tests.differential.comparison import PEER_PYTHON
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The status and body of an answer."""
+    """The status and body of a response."""
 
     status: int
     body: bytes
@@ -72,10 +72,10 @@ class Address(NamedTuple):
 
     def send(self, message: bytes) -> Reply:
         """Send a request of :meth:`message` on this process's connection to the server."""
-        return Reply(*_client(self.port, self.reuse).get_answer(message))
+        return Reply(*_client(self.port, self.reuse).get_response(message))
 
-    def get_answer(self, request: Request) -> Reply:
-        """Send a request, and return the answer."""
+    def get_response(self, request: Request) -> Reply:
+        """Send a request, and return the response."""
         return self.send(self.message(request))
 
     def close(self) -> None:
@@ -83,14 +83,14 @@ class Address(NamedTuple):
         _client(self.port, self.reuse).close()
 
     def measure(self, request: Request, *statuses: int) -> tuple[float, Reply]:
-        """Return the milliseconds of a request, and its answer, which must have a given status."""
+        """Return the milliseconds and the response, which must have a given status."""
         message = self.message(request)
         start = time.perf_counter()
         reply = self.send(message)
         ms = (time.perf_counter() - start) * 1000
         if reply.status not in (statuses or (200,)):
             text = f"{reply.status} {reply.body[:500]!r}"
-            raise WrongAnswer(f"{self.name}, {request.method} {request.path}: {text}")
+            raise WrongResponse(f"{self.name}, {request.method} {request.path}: {text}")
         return ms, reply
 
     def get(self, path: str) -> Any:
@@ -184,7 +184,7 @@ def _running(program: Program, address: Address) -> Iterator[Server]:
         if program.process is None or program.process.poll() is not None:
             raise RuntimeError(f"{program.name} ended\n{program.read_log_tail(30)}")
         try:
-            return address.get_answer(Request("GET", "/")).status == 200
+            return address.get_response(Request("GET", "/")).status == 200
         except OSError:
             return False
 

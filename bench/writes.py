@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares writes with openstack-placement on the same database.
 
-``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked. After each
-line, both servers must show everything that was acknowledged. Otherwise the exit status is 1.
+``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each response is checked. After
+each line, both servers must show everything that was acknowledged. Otherwise the exit status is 1.
 
 With ``--triggers`` both are openstack-placement, on two databases of equal content. Only the first
 has the triggers of placement-sched, so the ratio shows their cost.
@@ -21,9 +21,9 @@ from typing import Any
 
 import harness
 import services
-from answers import read_answer, require_equal
-from harness import Databases, Times, WrongAnswer
+from harness import Databases, Times, WrongResponse
 from load import open_database
+from responses import read_response, require_equal
 from selections import claim_request
 from services import Address, Reply, Request, Server
 from worlds import CUSTOM_TRAITS, PROJECTS, USERS, FlatWorld, random_uuid, uuid_of
@@ -113,12 +113,12 @@ class Changes:
         return {**held, "inventories": {**held["inventories"], "MEMORY_MB": memory}}
 
     def check(self, pairs: Pairs) -> None:
-        """Compare each answer with the request. The generation must increase by 1."""
+        """Compare each response with the request. The generation must increase by 1."""
         for request, reply in pairs:
             _require(request, reply, 200)
             generation = request.body["resource_provider_generation"] + 1
             expected = {**request.body, "resource_provider_generation": generation}
-            require_equal(request.path, read_answer(reply.body), expected)
+            require_equal(request.path, read_response(reply.body), expected)
             self._held[request.path] = expected
 
     def check_state(self, server: Server) -> None:
@@ -141,7 +141,7 @@ def _usages(server: Server, host: str) -> Any:
 def _require(request: Request, reply: Reply, status: int) -> None:
     if reply.status != status:
         text = f"{reply.status} {reply.body[:500]!r}"
-        raise WrongAnswer(f"{request.method} {request.path}: {text}")
+        raise WrongResponse(f"{request.method} {request.path}: {text}")
 
 
 def _build_batches(world: FlatWorld, server: Server, share: float) -> Iterator[Batch]:
@@ -161,7 +161,7 @@ def _build_batches(world: FlatWorld, server: Server, share: float) -> Iterator[B
 
 
 def _send(clients: Executor, address: Address, requests: Sequence[Request]) -> tuple[float, Pairs]:
-    """Send requests from all clients, and return the seconds and the answers."""
+    """Send requests from all clients, and return seconds and responses."""
     parts = [requests[first::CLIENTS] for first in range(CLIENTS)]
     results = list(clients.map(_send_part, [address] * CLIENTS, parts))
     pairs = [
@@ -184,7 +184,7 @@ def _send_part(address: Address, requests: Sequence[Request]) -> tuple[float, fl
 def _measure_batches(
     batches: Sequence[Batch], servers: Sequence[Server], rounds: int, clients: Executor
 ) -> dict[str, Times]:
-    """Send the batches of both servers in turns, and check the answers."""
+    """Send the batches of both servers in turns, and check the responses."""
 
     def send(server: Server, batch: Batch, number: int) -> float:
         requests = batch.requests(number)

@@ -13,11 +13,11 @@ MAX_JSON_BYTES = 2**20
 MAX_JSON_VALUES = 250_000
 #: Nesting depth of a JSON body. Python's functions fail at some hundreds.
 MAX_JSON_DEPTH = 100
-#: Seconds for a body, or for its next 640 KiB, to arrive. After that the answer is 408.
+#: Seconds for a body, or for its next 640 KiB, to arrive. After X.
 MAX_BODY_WAIT = 10.0
-#: Bytes of a body over ``max_request_body_size`` that are read before the answer 413.
+#: Bytes of a body over ``max_request_body_size`` that are read before the response 413.
 MAX_DISCARDED_BYTES = 256 * 2**20
-#: Seconds to read a body over ``max_request_body_size`` before the answer 413.
+#: Seconds to read a body over ``max_request_body_size`` before the response 413.
 MAX_DISCARD_SECONDS = 30.0
 #: Bytes of a small body, which does not count towards the memory of all bodies.
 MAX_UNCOUNTED_BYTES = 64 * 2**10
@@ -71,10 +71,10 @@ MAX_AGGREGATES_PER_SET = 250
 MAX_FORBIDDEN_AGGREGATES = 5_000
 #: Hosts, nodes, group members, or instances in a scheduler hint, of a request.
 MAX_NAMES = 10_000
-#: Unknown hosts, nodes or zones of a request that an answer lists with similar names. A comparison
+#: Unknown hosts, nodes or zones of a request that a result lists with similar names. A comparison
 #: with all names of the cloud takes milliseconds.
 MAX_COMPARED_NAMES = 10
-#: Similar names that an answer lists for an unknown name.
+#: Similar names that a result lists for an unknown name.
 MAX_SIMILAR_NAMES = 3
 #: Networks of a request. Each may cost a request to neutron.
 MAX_NETWORKS = 100
@@ -114,7 +114,7 @@ MAX_REBALANCE_RUNS = 2_000
 MAX_HOST_FAILURES = 10
 #: Sets of hosts that could fail together, each examined. For more sets, a bound is reported.
 MAX_FAILURE_SETS = 2_000
-#: Hosts, or domains, in an answer whose failure is not covered, each with its instances.
+#: Hosts, or domains, in a result whose failure is not covered, each with its instances.
 MAX_REPORTED_FAILURES = 100
 #: Flavors whose further instances are counted, as long as no failure gets worse.
 MAX_FAILOVER_FLAVORS = 50

@@ -41,8 +41,8 @@ class Placement:
             "OpenStack-API-Version": f"placement {self.version}",
         }
         request = Request(self.url + path, headers=headers)  # noqa: S310 - the operator's own address
-        with urlopen(request, timeout=120, context=self._tls) as answer:  # noqa: S310 - as above
-            return json.load(answer)
+        with urlopen(request, timeout=120, context=self._tls) as response:  # noqa: S310 - as above
+            return json.load(response)
 
     def read_parts(self) -> Iterator[tuple[str, object]]:
         """Yield each provider, consumer, trait and class, with a name."""
@@ -53,9 +53,9 @@ class Placement:
             provider.pop("links")
             yield path, provider
             for noun in PROVIDER_PARTS:
-                answer = self.get(f"{path}/{noun}")
-                yield f"{path}/{noun}", plain(answer)
-            consumers |= set(answer["allocations"])
+                response = self.get(f"{path}/{noun}")
+                yield f"{path}/{noun}", plain(response)
+            consumers |= set(response["allocations"])
         for consumer in consumers:
             yield f"/allocations/{consumer}", self.get(f"/allocations/{consumer}")
         yield "custom traits", plain(self.get("/traits?name=startswith:CUSTOM_"))
@@ -66,9 +66,9 @@ class Placement:
         )
 
 
-def plain(answer: dict) -> dict:
+def plain(response: dict) -> dict:
     """Return the response with sorted lists, whose order has no meaning."""
-    return {k: sorted(v) if isinstance(v, list) else v for k, v in answer.items()}
+    return {k: sorted(v) if isinstance(v, list) else v for k, v in response.items()}
 
 
 def main(old: str, new: str) -> int:
@@ -100,4 +100,4 @@ if __name__ == "__main__":
     except HTTPError as failure:
         sys.exit(f"{failure.url}: {failure} {failure.read().decode(errors='replace')[:500]}")
     except URLError as failure:
-        sys.exit(f"no answer: {failure.reason}")
+        sys.exit(f"no response: {failure.reason}")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP APIs: parsing of requests, calls of operations, and answers."""
+"""HTTP APIs: parsing of requests, calls of operations, and responses."""

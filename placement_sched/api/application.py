@@ -252,7 +252,7 @@ class Application(flask.Flask):
             raise NotFound("This path is not served at the requested microversion.")
         _, route = routes[0]
         request.check_content_type(route)
-        # As in OpenStack placement, Accept matters only for answers with a document.
+        # As in OpenStack placement, Accept matters only for responses with a document.
         has_document = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
         if api.conventions.rejects_other_types and has_document:
             accept = request.headers.get("Accept") or JSON
@@ -269,7 +269,7 @@ class Application(flask.Flask):
         raise Invalid(f"There is no such action: {action}")
 
     def make_response(self, rv: Any) -> flask.Response:
-        """Build the response from an answer, or from the value of a Flask view."""
+        """Build the response from an ApiResponse, or a Flask view's value."""
         if not isinstance(rv, ApiResponse):
             return super().make_response(rv)
         request = _get_request()
@@ -331,22 +331,22 @@ class Application(flask.Flask):
             if detail == NOT_FOUND:
                 apis = ", ".join(filter(None, self._apis))
                 detail = f"Nothing is served at this path. APIs: {apis}"
-            answer = ApiResponse(
+            response = ApiResponse(
                 status=status, body=build_plain_error(request.environ, status, detail)
             )
         else:
             context = ErrorContext(
                 request.ids, request.version, request.headers.get("Accept") or ""
             )
-            answer = request.api.conventions.render_error(
+            response = request.api.conventions.render_error(
                 error, int(status), STATUS_PHRASES[status], context
             )
-        headers = dict(answer.headers)
+        headers = dict(response.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)
         if isinstance(error, MethodNotAllowed) and error.allowed:
             headers["Allow"] = ", ".join(error.allowed)
-        return self.make_response(replace(answer, headers=headers))
+        return self.make_response(replace(response, headers=headers))
 
     def close(self) -> None:
         """Send the remaining notifications and close the database connections."""

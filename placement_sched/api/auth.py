@@ -38,7 +38,7 @@ _OTHER_CREDENTIALS = (
     ("X-Service-Project-Domain-Id", "service_project_domain_id"),
 )
 #: Errors if the identity service does not answer, as opposed to an invalid token.
-_NO_ANSWER = (
+_NO_RESPONSE = (
     keystoneauth.ConnectionError,
     keystoneauth.DiscoveryFailure,
     keystoneauth.RequestTimeout,
@@ -249,10 +249,10 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         except auth_token.InvalidToken as error:
             # With delay_auth_decision, keystonemiddleware reports an invalid token even if the
             # identity service does not answer.
-            if isinstance(error.__context__, _NO_ANSWER):
+            if isinstance(error.__context__, _NO_RESPONSE):
                 raise _Silent from error
             raise
-        except (*_NO_ANSWER, HTTPServiceUnavailable) as failure:
+        except (*_NO_RESPONSE, HTTPServiceUnavailable) as failure:
             self.log.critical("Tokens cannot be checked: %s", failure)
             raise _Silent from failure
 

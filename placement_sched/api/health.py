@@ -46,8 +46,8 @@ def make_blueprint(
 ) -> flask.Blueprint:
     """Build the routes outside of the APIs.
 
-    ``/`` is served only if ``apis`` has entries. ``home`` returns the answer of ``/`` to a browser,
-    or None to list the APIs.
+    ``/`` is served only if ``apis`` has entries. ``home`` returns the response of ``/`` to a
+    browser, or None to list the APIs.
     """
     monitoring = flask.Blueprint("monitoring", __name__)
 

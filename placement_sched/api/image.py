@@ -492,7 +492,7 @@ class ImageConventions(ApiConventions):
     """Conventions of the image API: errors in glance's formats.
 
     Clients that request JSON get ``{"message": ..., "code": "404 Not Found", "title": "Not
-    Found"}``. As in glance, the answer to ``*/*`` is HTML: glance's client sends ``*/*``, and can
+    Found"}``. As in glance, the response to ``*/*`` is HTML: glance's client sends ``*/*``, and can
     parse the HTML, but not the JSON.
     """
 

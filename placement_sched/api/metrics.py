@@ -128,7 +128,7 @@ class Metrics:
         )
         call_seconds = histogram(
             "rpc_duration_seconds",
-            "Time from receiving an RPC call to its answer.",
+            "Time from receiving an RPC call to its reply.",
             ("method",),
             buckets=_SECONDS,
         )

@@ -94,7 +94,7 @@ class AccessLog:
     """A WSGI application that logs each request to ``inner``.
 
     The line is the common log format of Apache httpd (host, ident, user, time, request line,
-    status, bytes), then the request id and the milliseconds until the answer was ready.
+    status, bytes), then the request id and the milliseconds until the response was ready.
     """
 
     def __init__(self, inner: WSGI) -> None:
@@ -103,7 +103,7 @@ class AccessLog:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """Call the wrapped application and log its answer."""
+        """Call the wrapped application and log its response."""
         if not LOG.isEnabledFor(logging.INFO):
             return self._inner(environ, start_response)
         began = time.perf_counter()
@@ -122,7 +122,7 @@ class AccessLog:
         body = self._inner(environ, start)
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
 
-        def log() -> None:  # after the client has its answer (PEP 3333)
+        def log() -> None:  # after the client has its response (PEP 3333)
             context, labels = find_context(environ), find_labels(environ)
             # From a header if there is a proxy: it may be any text.
             client = _escape_word(environ.get("REMOTE_ADDR") or "")
@@ -180,9 +180,9 @@ def _escape(text: str) -> str:
 def observe_requests(application: WSGI, metrics: Metrics, slow_seconds: float) -> WSGI:
     """Wrap ``application`` to count requests and to log slow requests.
 
-    Requests without labels are not counted. A request is slow if its answer takes ``slow_seconds``
-    or more. With 0, no request is logged. The CORS middleware must be inside of this wrapper,
-    because it may replace an answer and its status.
+    Requests without labels are not counted. A request is slow if its response takes
+    ``slow_seconds`` or more. With 0, no request is logged. The CORS middleware must be
+    inside of this wrapper, because it may replace a response and its status.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -2,7 +2,7 @@
 """OpenAPI 3.1 documents of an API's routes.
 
 A document describes a single microversion: its routes and their schemas (JSON Schema 2020-12, as in
-OpenAPI 3.1). It also lists the answers that every route may give.
+OpenAPI 3.1). It also lists the responses that every route may give.
 
 Source: OpenAPI Specification 3.1. ``x-openstack`` is defined by OpenStack's codegenerator.
 """
@@ -176,7 +176,7 @@ def _build_response(
     }
     if status >= HTTPStatus.BAD_REQUEST:
         response["content"] = {kind: _ERRORS[kind] for kind in described.error_types}
-    elif route.answer and (schema := route.answer.find_schema(version)) is not None:
+    elif route.response and (schema := route.response.find_schema(version)) is not None:
         response["content"] = {JSON: {"schema": schema.definition}}
     return response
 
@@ -199,7 +199,7 @@ _HEADERS: Mapping[str, Any] = {
     "Last-Modified": _build_header(
         "Time of the last change (now if unknown). Absent without content."
     ),
-    "Cache-Control": _build_header("Caches must validate the answer before reuse.", required=True),
+    "Cache-Control": _build_header("Caches validate the response before reuse.", required=True),
     "WWW-Authenticate": _build_header("The address of keystone, with auth_strategy = keystone."),
     "Retry-After": _build_header(
         "Seconds after which to retry.", required=True, pattern="^[0-9]+$"

@@ -170,7 +170,7 @@ class _LoadedRules:
     def __init__(self, enforcer: policy.Enforcer) -> None:
         self.enforcer = enforcer
         self._verdicts: dict[tuple[object, ...], bool] = {}
-        # Third-party checks may depend on a server, whose answer changes (http:, https:).
+        # Third-party checks may depend on a server, whose response changes (http:, https:).
         self._can_cache = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
 
     def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:

@@ -37,7 +37,7 @@ TEXT = "text/plain"
 
 #: Characters of URLs that are not encoded: the reserved characters, and the percent sign.
 _URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
-#: Statuses whose answers have no body and no Content-Length (RFC 9110).
+#: Statuses whose responses have no body and no Content-Length (RFC 9110).
 _BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
 #: Phrases of statuses. Python 3.13 has the new phrases of RFC 9110 for four of them.
 STATUS_PHRASES = {int(status): status.phrase for status in HTTPStatus} | {
@@ -104,27 +104,27 @@ class Response(flask.Response):
 
     default_mimetype = None
 
-    def __init__(self, answer: ApiResponse, version_headers: Mapping[str, str]) -> None:
-        """Encode ``answer``.
+    def __init__(self, response: ApiResponse, version_headers: Mapping[str, str]) -> None:
+        """Encode ``response``.
 
-        ``version_headers`` are the headers that each answer of the API has.
+        ``version_headers`` are the headers that each response of the API has.
         """
-        body = answer.body
+        body = response.body
         headers: dict[str, str] = {}
         if body is not None:
             headers["Content-Type"] = JSON
-        if answer.last_modified is not None:
-            headers["Last-Modified"] = http_date(answer.last_modified)
+        if response.last_modified is not None:
+            headers["Last-Modified"] = http_date(response.last_modified)
             headers["Cache-Control"] = "no-cache"
-        headers.update(answer.headers)
+        headers.update(response.headers)
         headers.update(version_headers)
         if "Location" in headers:
             headers["Location"] = quote(headers["Location"], safe=_URL_SAFE)
         content: bytes | None = None
-        if answer.status not in _BODILESS:
+        if response.status not in _BODILESS:
             is_encoded = body is None or isinstance(body, bytes)
             content = (body or b"") if is_encoded else encode(body)
-        super().__init__(content, _STATUS_LINES[answer.status], list(headers.items()))
+        super().__init__(content, _STATUS_LINES[response.status], list(headers.items()))
 
     def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:  # noqa: ARG002 - werkzeug's
         """Return the headers unchanged, since werkzeug would copy and check them."""
@@ -229,7 +229,7 @@ class Request(flask.Request):
 
     @property
     def base(self) -> str:
-        """Return the prefix of links in answers (``/placement``)."""
+        """Return the prefix of links in responses (``/placement``)."""
         return f"{self.root_path.rstrip('/')}{self.prefix}"
 
     @cached_property

@@ -66,7 +66,7 @@ class ApiCall:
 
     ``query`` are the names and values of the query string in order. ``body`` is the decoded JSON or
     None. For a route with ``data`` set, ``body`` is the number of bytes. ``base`` is the prefix of
-    links in answers (``/placement``), and ``url`` is ``base`` with scheme and host.
+    links in responses (``/placement``), and ``url`` is ``base`` with scheme and host.
     """
 
     services: Services
@@ -141,7 +141,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """The answer of a handler.
+    """The response of a handler.
 
     ``body`` is encoded as JSON unless it is bytes or None (no body).
     """
@@ -193,14 +193,14 @@ class Route:
     * ``changes`` is the kind of objects that the route changes. The route answers 409 if this
       service reads objects of this kind from nova's databases.
     * ``subject`` is called as ``subject(services, **arguments)`` if the body is invalid. It raises
-      :class:`NotFound` if the object in the path does not exist: the answer is 404, not 400.
+      :class:`NotFound` if the object in the path does not exist: the response is 404, not 400.
     * ``query`` has the schemas of the query string.
-    * ``success`` are the statuses of successful answers.
+    * ``success`` are the statuses of successful responses.
     * ``errors`` are the statuses of errors that do not follow from the other fields.
-    * ``located``: a successful answer has the header Location.
-    * ``has_last_modified``: a successful answer has the header Last-Modified. None: only if
-      ``answer`` is set.
-    * ``answer`` has the schemas of a successful answer. None: it is empty, or not documented.
+    * ``located``: a successful response has the header Location.
+    * ``has_last_modified``: a successful response has the header Last-Modified. None: only if
+      ``response`` is set.
+    * ``response`` has the schemas of a successful response. None: it is empty, or not documented.
     """
 
     method: str
@@ -224,7 +224,7 @@ class Route:
     errors: tuple[int, ...] = ()
     located: bool = False
     has_last_modified: bool | None = None
-    answer: Schemas | None = None
+    response: Schemas | None = None
 
     def serves(self, version: Version) -> bool:
         """Return whether this route exists for a request of ``version``."""
@@ -237,8 +237,9 @@ class Route:
 
     @property
     def is_dated(self) -> bool:
-        """Return whether a successful answer has Last-Modified."""
-        return self.answer is not None if self.has_last_modified is None else self.has_last_modified
+        """Return whether a successful response has Last-Modified."""
+        declared = self.has_last_modified
+        return self.response is not None if declared is None else declared
 
     @property
     def statuses(self) -> frozenset[int]:
@@ -283,7 +284,7 @@ class Blueprint(flask.Blueprint):
         self._shared_fields = fields
         self._shared_write_fields = {**fields, "changes": changes}
 
-    def route(  # type: ignore[override] # handlers return an Answer
+    def route(  # type: ignore[override] # handlers return an ApiResponse
         self, rule: str, *, methods: Iterable[str], **fields: Any
     ) -> Callable[[H], H]:
         """Declare a handler for several methods."""
@@ -324,7 +325,7 @@ class RouteRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """The parts of a request that its error answer depends on.
+    """The parts of a request that its error response depends on.
 
     ``version`` is None before it is negotiated. ``accept`` is the header Accept.
     """
@@ -346,12 +347,12 @@ class ApiConventions(Protocol):
         """Return the version that the headers request."""
 
     def build_version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the headers that report the version of an answer."""
+        """Return the headers that report the version of a response."""
 
     def render_error(
         self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
-        """Return the answer that reports ``error`` in the format of the API."""
+        """Return the response that reports ``error`` in the format of the API."""
 
 
 class Api(flask.Blueprint):

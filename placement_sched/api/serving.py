@@ -318,7 +318,7 @@ class AsgiToWsgi:
 
     ``limit`` is the maximum size of a body in bytes. ``queue_timeout`` is the maximum wait for a
     thread in seconds (0: no maximum). ``stopping`` returns true shortly before the server stops.
-    Then the server reports that it is not ready, and each answer closes its connection, so that a
+    Then the server reports that it is not ready, and each response closes its connection, so that a
     proxy sends its next request to another server.
     """
 
@@ -353,13 +353,13 @@ class AsgiToWsgi:
         respond = partial(self._respond, environ, send, closes)
         try:
             disconnect = receive if body.is_complete else None
-            sent = await self._answer(environ, rejection or body.rejection, respond, disconnect)
+            sent = await self._dispatch(environ, rejection or body.rejection, respond, disconnect)
             for message in sent:
                 await message
         finally:
             self._bodies.release(body)
 
-    async def _answer(
+    async def _dispatch(
         self,
         environ: dict[str, Any],
         rejection: RejectedBody | None,
@@ -417,7 +417,7 @@ class AsgiToWsgi:
         try:
             close()
         except Exception:
-            LOG.exception("the application failed after its answer to %s", environ["PATH_INFO"])
+            LOG.exception("the application failed after its response to %s", environ["PATH_INFO"])
         return sent
 
 
@@ -469,7 +469,7 @@ def _run_on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Sent] = loop.create_future()
 
-    def answer() -> None:
+    def run() -> None:
         sent = respond()
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
             loop.call_soon_threadsafe(set_result, sent)
@@ -478,7 +478,7 @@ def _run_on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
         if not future.done():
             future.set_result(sent)
 
-    Thread(target=answer, name="readiness", daemon=True).start()
+    Thread(target=run, name="readiness", daemon=True).start()
     return future
 
 

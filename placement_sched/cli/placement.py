@@ -72,7 +72,7 @@ _SYNC_CODES = """exit status, {as_nova}:
   4    a host of an aggregate has no service and no compute node
   5    a host has a service, but no compute node
   6    a host has no resource provider
-{last}  255  any other failure, such as no answer from the compute API or the database
+{last}  255  any other failure, such as no response from the compute API or the database
 """
 _SEVERAL = "  1    a host has several compute nodes\n"
 _REJECTED_CODES = (

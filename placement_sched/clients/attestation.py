@@ -81,9 +81,9 @@ class Attestation:
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
         """Return the trust levels of hosts, or raise :class:`ServiceFailed`."""
         body = {"count": len(hosts), "hosts": list(hosts)}
-        answer = self._service.get_json("POST", _PATH, body=body, accepted_statuses=_SUCCESS)
+        response = self._service.get_json("POST", _PATH, body=body, accepted_statuses=_SUCCESS)
         with self._service.translate_shape_errors(_PATH, "POST"):
-            return dict(map(_parse_level, answer.document["hosts"]))
+            return dict(map(_parse_level, response.document["hosts"]))
 
 
 def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:

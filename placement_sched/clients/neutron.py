@@ -111,18 +111,18 @@ class Neutron:
         return tuple(dict.fromkeys(segments))
 
     def _show(self, path: str, key: str) -> Mapping[str, Any] | None:
-        answer = self._get(path, {}, accepted_statuses=(200, 404))
-        if answer.status == 404:
+        response = self._get(path, {}, accepted_statuses=(200, 404))
+        if response.status == 404:
             # Only neutron's own 404, not a proxy's, means that the resource does not exist.
-            document = answer.document
+            document = response.document
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.build_failure(
-                f"{self._service.url} answered {answer.text} to GET {path}. Check that it is "
+                f"{self._service.url} answered {response.text} to GET {path}. Check that it is "
                 "the address of neutron"
             )
         with self._service.translate_shape_errors(path):
-            resource: Mapping[str, Any] = answer.document[key]
+            resource: Mapping[str, Any] = response.document[key]
             if not isinstance(resource, dict):
                 raise TypeError
         return resource
@@ -131,9 +131,9 @@ class Neutron:
         items: list[Any] = []
         marker: dict[str, str] = {}
         while True:
-            answer = self._get(path, {**params, **marker})
+            response = self._get(path, {**params, **marker})
             with self._service.translate_shape_errors(path):
-                document = answer.document
+                document = response.document
                 page = list(document[key])
                 items += page
                 has_more = any(link["rel"] == "next" for link in document.get(f"{key}_links") or ())

@@ -75,7 +75,7 @@ class Nova:
     def list_servers_on(self, host: str) -> list[NovaServer]:
         """Return the instances on a host, of all projects.
 
-        Only the first page of nova's answer is read.
+        Only the first page of nova's response is read.
         """
         path = "/servers/detail"
         servers = self._service.read_list(path, "servers", _read_server, all_tenants=1, host=host)

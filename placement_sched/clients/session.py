@@ -310,10 +310,10 @@ def send_webhook(address: str, body: Json) -> None:
     """Send a JSON body to a webhook address.
 
     Raises :class:`ServiceFailed` unless the server answers with a status 2xx in time. Redirects are
-    not followed, and the body of the answer is not read.
+    not followed, and the body of the response is not read.
     """
     try:
-        answer = make_session(timeout=WEBHOOK_TIMEOUT).request(
+        response = make_session(timeout=WEBHOOK_TIMEOUT).request(
             address,
             "POST",
             json=body,
@@ -331,8 +331,8 @@ def send_webhook(address: str, body: Json) -> None:
         raise ServiceFailed(
             f"{format_address(address)} does not answer: {reason}", service="webhook"
         ) from None
-    answer.close()
-    if not 200 <= answer.status_code < 300:
+    response.close()
+    if not 200 <= response.status_code < 300:
         raise ServiceFailed(
-            f"{format_address(address)} answered {answer.status_code}", service="webhook"
+            f"{format_address(address)} answered {response.status_code}", service="webhook"
         )

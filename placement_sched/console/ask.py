@@ -11,12 +11,12 @@ from placement_sched.console.charts import BEST, StagePicture, compare_weights
 from placement_sched.console.client import ApiClient
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
-    answer_page,
     build_heading,
     build_share,
     download,
     get_api_client,
     redirect_without_empty_fields,
+    render_result_page,
 )
 from placement_sched.console.reports import (
     build_explanation_view,
@@ -47,14 +47,14 @@ _NONE = "-"
 _Row = tuple[str, str, str, str]
 
 
-def compare(answers: Sequence[Json], names: tuple[str, str]) -> Json:
+def compare(results: Sequence[Json], names: tuple[str, str]) -> Json:
     """Compare two explanations by conclusions, stages and best hosts.
 
     ``names`` are the titles to show for the two explanations.
     """
-    first, second = answers
+    first, second = results
     conclusions = [_describe_conclusion(first), _describe_conclusion(second)]
-    stages = [_compare_stage(name, *reports) for name, reports in compare_stages(answers)]
+    stages = [_compare_stage(name, *reports) for name, reports in compare_stages(results)]
     hosts = list(_compare_ranks(first["hosts"], second["hosts"]))
     has_different_row = any(difference for *_, difference in [*stages, *hosts])
     return {
@@ -66,11 +66,11 @@ def compare(answers: Sequence[Json], names: tuple[str, str]) -> Json:
     }
 
 
-def _describe_conclusion(answer: Json) -> tuple[bool, str]:
-    if answer["outcome"] != SELECTED:
-        return False, describe_obstacle(answer)
-    best = answer["hosts"][0]
-    text = f"{count_passed(answer):,} passed, the best is {format_node(best['host'], best['node'])}"
+def _describe_conclusion(result: Json) -> tuple[bool, str]:
+    if result["outcome"] != SELECTED:
+        return False, describe_obstacle(result)
+    best = result["hosts"][0]
+    text = f"{count_passed(result):,} passed, the best is {format_node(best['host'], best['node'])}"
     return True, text
 
 
@@ -195,14 +195,14 @@ def index() -> flask.Response:
     }
     if form_request.is_filled and links.requested_host and args.get("part") == "host":
         against = args.get("against", "").split("\n")
-        return answer_page(
+        return render_result_page(
             "ask_host.html",
             "Ask",
             values,
             lambda: _build_host_values(client, links, against, client.map_aggregate_names()),
         )
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         if form_request.is_filled:
             simulation = _describe_simulation(form_request, values["multipliers"])
             return {**_explain(client, links, args), "what_if": simulation}
@@ -210,7 +210,7 @@ def index() -> flask.Response:
             raise Invalid(_EMPTY_FORM)
         return {}
 
-    return answer_page("ask.html", "Ask", values, answer)
+    return render_result_page("ask.html", "Ask", values, build_values)
 
 
 def report() -> flask.Response:
@@ -254,7 +254,7 @@ def _list_choices(client: ApiClient, form_request: FormRequest) -> dict[str, Any
             for item in flavors
         ],
         "images": client.list_visible("/image/v2/images", "images"),
-        # With an answer, the script takes the zones from the hosts, which are read for the map.
+        # With a result, the script takes the zones from the hosts, which are read for the map.
         "zones": [] if form_request.is_filled else client.list_zone_names(),
         "policies": [policy["name"] for policy in policies],
         "multipliers": _list_multipliers(policies, form_request),
@@ -338,12 +338,12 @@ def _compare_policies(
     other = {**body, "policy": policy}
     if args.get("beside_as_configured"):
         other.pop("overrides", None)
-    answers = [explanation, client.post(_EXPLAIN, other)]
-    first, second = (answer["policy"] for answer in answers)
+    results = [explanation, client.post(_EXPLAIN, other)]
+    first, second = (result["policy"] for result in results)
     if body.get("overrides"):
         source = "requested" if "overrides" in other else "configured"
         first, second = f"{first}, options as requested", f"{second}, options as {source}"
-    return compare(with_names(answers, names), (first, second))
+    return compare(with_names(results, names), (first, second))
 
 
 def _build_map_data(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
@@ -407,7 +407,7 @@ def _build_stage_values(stages: Sequence[StagePicture], name: str, number: str) 
     """
     stage = next((item for item in stages if item.name == name), None)
     if stage is None:
-        raise NotFound(f"No host reached a stage {name!r} in this answer")
+        raise NotFound(f"No host reached a stage {name!r} in this result")
     pages = max(-(-len(stage.rejected) // _PAGE), 1)
     page_number = int(number) if number.isdecimal() else 1
     if not 1 <= page_number <= pages:

@@ -20,7 +20,6 @@ from werkzeug.datastructures import MultiDict
 from placement_sched.console.client import ApiClient, join_path
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest, split_lines
 from placement_sched.console.page import (
-    answer_page,
     build_heading,
     build_share,
     download,
@@ -28,6 +27,7 @@ from placement_sched.console.page import (
     get_api_client,
     redirect_without_empty_fields,
     render_page,
+    render_result_page,
     send_csv,
 )
 from placement_sched.console.reports import list_request_parts, render_capacity_report
@@ -268,20 +268,20 @@ def index() -> flask.Response:
         **choices,
     }
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         if query.is_filled:
-            return _answer(query, [flavor["name"] for flavor in choices["flavors"]])
+            return _build_result_values(query, [flavor["name"] for flavor in choices["flavors"]])
         if any(name in FIELDS for name in request.args):
             raise Invalid(_EMPTY_FORM)
         return {}
 
-    return answer_page("capacity.html", "Capacity", values, answer)
+    return render_result_page("capacity.html", "Capacity", values, build_values)
 
 
 def row() -> flask.Response:
     """Show the capacity rows of a flavor, which the page loads separately."""
     query = CapacityForm(request.args)
-    return answer_page(
+    return render_result_page(
         "capacity_row.html", "Capacity", {}, lambda: _count_flavors(get_api_client(), query)
     )
 
@@ -289,7 +289,7 @@ def row() -> flask.Response:
 def plan() -> flask.Response:
     """Show the moves that the changes require, as a part of the page."""
     query = CapacityForm(request.args)
-    return answer_page(
+    return render_result_page(
         "capacity_plan.html",
         "Capacity",
         {"capacity_form": query},
@@ -297,8 +297,8 @@ def plan() -> flask.Response:
     )
 
 
-def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
-    """Build the template values of the answer, or of parts that load later."""
+def _build_result_values(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
+    """Build the template values of the result, or of parts that load later."""
     body, client = query.body, get_api_client()
     changes = expand_changes(client, query.changes)
     sent = body | ({"changes": changes} if changes else {})
@@ -414,13 +414,13 @@ def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
     """Count the instances of each flavor, before and after any changes."""
     changes, body = expand_changes(client, query.changes), query.body
     names = client.map_aggregate_names()
-    answers = [client.post(_CAPACITY, body)]
+    results = [client.post(_CAPACITY, body)]
     if changes:
-        answers.append(client.post(_CAPACITY, body | {"changes": changes}))
+        results.append(client.post(_CAPACITY, body | {"changes": changes}))
     zones = _list_zone_columns(client, query)
     sides = [
-        {flavor.get("flavor", ""): flavor for flavor in answer.get("flavors", [answer])}
-        for answer in with_names(answers, names)
+        {flavor.get("flavor", ""): flavor for flavor in result.get("flavors", [result])}
+        for result in with_names(results, names)
     ]
     rows = [_build_row(name, [side[name] for side in sides], zones) for name in sides[0]]
     single = query.flavors[0] if len(query.flavors) == 1 and not query.all_flavors else ""
@@ -461,9 +461,9 @@ def report() -> flask.Response:
     changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})
     extra = _count_flavors(client, query) | {"plan": _plan(client, query)} if changes else {}
-    answer = client.post(_CAPACITY, body)
+    result = client.post(_CAPACITY, body)
     report_heading = build_heading("Capacity", *[("change", line) for line in query.changes_typed])
-    html = render_capacity_report(answer, body, report_heading, client.map_aggregate_names(), extra)
+    html = render_capacity_report(result, body, report_heading, client.map_aggregate_names(), extra)
     return download("capacity.html", html)
 
 
@@ -487,7 +487,7 @@ def moves() -> flask.Response:
     args = request.args
     values = {"fields": args, "goals": _GOALS, "advice": None, **_list_choices()}
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         if not (goal := args.get("goal", "")):
             return {}
         body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
@@ -497,7 +497,7 @@ def moves() -> flask.Response:
             body["request_spec"] = {key: text for key, text in spec.items() if text}
         return {"advice": get_api_client().post(_REBALANCE, body)}
 
-    return answer_page("moves.html", "Advice on moves", values, answer)
+    return render_result_page("moves.html", "Advice on moves", values, build_values)
 
 
 def failover() -> flask.Response:
@@ -506,7 +506,7 @@ def failover() -> flask.Response:
         return redirect
     args, client = request.args, get_api_client()
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         if not args.keys() & {"host_failures", "within"}:
             return {}
         number = _parse_integer(args.get("host_failures", "1"), "Failures")
@@ -515,10 +515,10 @@ def failover() -> flask.Response:
         command += [f"--within={args['within']}"] if body["within"] else []
         result = with_names(client.post(_FAILOVER, body), client.map_aggregate_names())
         result["unknown_facts"] = describe_unknown_facts(result.get("unknown", {}))
-        return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
+        return {"result": result, "share": build_share(_FAILOVER, body=body, command=command)}
 
-    values = {"fields": args, "answer": None, "keys": _list_failover_keys()}
-    return answer_page("failover.html", "If hosts fail", values, answer)
+    values = {"fields": args, "result": None, "keys": _list_failover_keys()}
+    return render_result_page("failover.html", "If hosts fail", values, build_values)
 
 
 def _list_failover_keys() -> list[str]:

@@ -297,10 +297,10 @@ class CapacityPicture:
     bars: tuple[Json, ...]
 
 
-def build_capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
+def build_capacity_picture(result: Json, per: str | None) -> CapacityPicture:
     """Build the chart of a ``POST /capacity`` response."""
     bars: list[Json] = []
-    for flavor in answer.get("flavors", [answer]):
+    for flavor in result.get("flavors", [result]):
         defaults = {"exact": True, "inexact_because": (), "rejection": ""}
         bars.append({**defaults, **flavor, "name": flavor.get("flavor", ""), "is_part": False})
         bars += [
@@ -310,5 +310,5 @@ def build_capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
     largest = max((bar["capacity"] for bar in bars), default=0)
     for bar in bars:
         bar["width"] = _WIDTH * bar["capacity"] / max(largest, 1)
-    titles = [*(["Flavor"] if "flavors" in answer else []), *([per.capitalize()] if per else [])]
+    titles = [*(["Flavor"] if "flavors" in result else []), *([per.capitalize()] if per else [])]
     return CapacityPicture(", ".join(titles) or "Where", tuple(bars))

@@ -16,11 +16,11 @@ from flask import request
 from placement_sched.console.charts import build_timeline_picture
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.page import (
-    answer_page,
     build_share,
     get_api_client,
     redirect,
     render_page,
+    render_result_page,
     send_csv,
 )
 from placement_sched.console.units import format_share, format_used
@@ -357,17 +357,17 @@ def show_findings() -> flask.Response:
     The page loads them later, because their check takes as long as the remaining page.
     """
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         all_findings = get_api_client().get(_CHECK)["findings"]
         first_findings = [with_words(finding) for finding in all_findings[:3]]
         return {"findings": first_findings, "number": len(all_findings)}
 
-    return answer_page("findings.html", "Findings", {}, answer)
+    return render_result_page("findings.html", "Findings", {}, build_values)
 
 
 def show_remaining_capacity() -> flask.Response:
     """Show the flavors with the least capacity, as a part of the overview."""
-    return answer_page("fits.html", "Remaining capacity", {"flavors": []}, _count_fits)
+    return render_result_page("fits.html", "Remaining capacity", {"flavors": []}, _count_fits)
 
 
 def _count_fits() -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from placement_sched.console.client import ApiClient, ApiError, join_path
 from placement_sched.console.forms import build_form_query
 from placement_sched.console.page import (
     Share,
-    answer_page,
     build_form_error,
     build_heading,
     build_share,
@@ -23,6 +22,7 @@ from placement_sched.console.page import (
     find_next_page_query,
     get_api_client,
     render_page,
+    render_result_page,
     send_csv,
 )
 from placement_sched.console.reports import (
@@ -265,13 +265,13 @@ def _find_fit(decision: Json) -> Json | None:
     if decision["outcome"] == model.SELECTED:
         return None
     try:
-        answer = get_api_client().post(
+        result = get_api_client().post(
             f"{_build_api_path(decision['uuid'])}/replay", {"max_rejected": 0}
         )
     except ApiError:
         return None
-    obstacle = answer["now"]["funnel"].get("obstacle") or {}
-    hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
+    obstacle = result["now"]["funnel"].get("obstacle") or {}
+    hosts = [best["service_host"] for best, *_ in result["now"]["selections"]]
     return {"hosts": list(dict.fromkeys(hosts)), "reason": obstacle.get("reason")}
 
 
@@ -290,7 +290,7 @@ def replay(uuid: str) -> flask.Response:
     settings = request.args.get("settings") or "now"
     values = {**_build_decision_values(decision), "settings": settings, "choices": _SETTINGS}
 
-    def answer() -> Mapping[str, Any]:
+    def build_values() -> Mapping[str, Any]:
         runs = get_api_client().post(f"{path}/replay", {"settings": settings})
         names = get_api_client().map_aggregate_names()
         return {
@@ -302,7 +302,7 @@ def replay(uuid: str) -> flask.Response:
             "now": build_explanation_view(runs["now"], names),
         }
 
-    return answer_page("replay.html", "Evaluate again", values, answer)
+    return render_result_page("replay.html", "Evaluate again", values, build_values)
 
 
 def _build_api_path(uuid: str) -> str:

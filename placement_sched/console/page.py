@@ -61,7 +61,7 @@ def add_security_headers(application: WSGI) -> WSGI:
     methods, which occur before any page is called.
     """
 
-    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+    def wrapper(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         path: str = environ.get("PATH_INFO", "")
         if path != "/console" and not path.startswith("/console/"):
             return application(environ, start_response)
@@ -78,7 +78,7 @@ def add_security_headers(application: WSGI) -> WSGI:
 
         return application(environ, start)
 
-    return answer
+    return wrapper
 
 
 def is_shown(request: flask.Request, settings: Settings) -> bool:
@@ -184,7 +184,7 @@ def build_share(
     report: str | None = None,
     csv: str | None = None,
 ) -> Share:
-    """Build the Share menu for a page that shows the answer of an API.
+    """Build the Share menu for a page that shows the response of an API.
 
     ``api`` and ``query`` are the path and the query string of the API, and ``body`` is the body of
     the request to it, or None. ``command`` is without the address of the server. ``report`` and
@@ -258,15 +258,15 @@ def build_form_error(failure: ApiError | Error) -> FormError:
     return FormError(int(failure.status), failure.detail)
 
 
-def answer_page(
-    template: str, title: str, values: Mapping[str, Any], answer: Callable[[], Mapping[str, Any]]
+def render_result_page(
+    template: str, title: str, values: Mapping[str, Any], build: Callable[[], Mapping[str, Any]]
 ) -> flask.Response:
-    """Render a page with the values that ``answer`` returns.
+    """Render a page with the values that ``build`` returns.
 
-    If ``answer`` raises an error of an API or form, the page gets it in the value ``error``.
+    If ``build`` raises an error of an API or form, the page gets it in the value ``error``.
     """
     try:
-        return render_page(template, title, {"error": None, **values, **answer()})
+        return render_page(template, title, {"error": None, **values, **build()})
     except (ApiError, Error) as failure:
         error = build_form_error(failure)
         return render_page(template, title, {**values, "error": error}, status=error.status)

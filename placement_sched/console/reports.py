@@ -160,7 +160,7 @@ def render_decision_report(decision: Json, heading: Heading, names: Mapping[str,
 
 
 def render_capacity_report(
-    answer: Json,
+    result: Json,
     request_body: Mapping[str, Any],
     heading: Heading,
     names: Mapping[str, str],
@@ -177,7 +177,7 @@ def render_capacity_report(
         | dict(comparison or {})
         | {
             "request_rows": list_request_parts(request_body.get("request_spec", {})),
-            "capacity": build_capacity_picture(with_names(answer, names), request_body.get("per")),
+            "capacity": build_capacity_picture(with_names(result, names), request_body.get("per")),
         }
     )
     return render("capacity_report.html", values)

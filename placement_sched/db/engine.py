@@ -153,7 +153,7 @@ def limit_connection_silence(connection: Connection, within: float | None) -> It
 def drop_faulty_connections(engine: Engine) -> None:
     """Drop connections to a faulty Galera node.
 
-    A node is faulty if it has no quorum, or if it sends the end of an answer twice, as it may do
+    A node is faulty if it has no quorum, or if it sends the end of a response twice, as it may do
     when a change through another node aborts a statement.
     """
 

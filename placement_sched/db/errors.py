@@ -129,7 +129,7 @@ _CONNECTION_ERRORS: tuple[tuple[set[object], tuple[str, ...], str], ...] = (
 # PyMySQL's codes of an unreachable server or a lost connection.
 _UNREACHABLE = {2002, 2003, 2005, 2006, 2013}
 # Parts of PostgreSQL's messages, and of libpq's messages about PostgreSQL's responses.
-_ANSWERED = ("FATAL:", "channel binding", "hot standby", "session is ", "invalid ")
+_RESPONDED = ("FATAL:", "channel binding", "hot standby", "session is ", "invalid ")
 # A statement that is too large for the database.
 _TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
 _TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
@@ -317,7 +317,7 @@ def _describe_connection_error(failure: DBAPIError) -> str:
             return sentence
     if (message := _describe_error(failure)) is not None:
         return message
-    has_words = any(words in text for words in _ANSWERED)
+    has_words = any(words in text for words in _RESPONDED)
     if code not in _UNREACHABLE if isinstance(code, int) else has_words:
         # Without the server's address.
         return f"{_NO_CONNECTION}: {_get_driver_message(failure).rpartition(' failed: ')[2]}"

@@ -265,7 +265,7 @@ instances = define_uuid_table(
     # The ids of flavor and image, for filters of server lists.
     *make_text_columns("flavorid", "image_id", nullable=True),
     Column("server_group", String(36)),
-    # The decision that placed the instance, so that a repeated request returns the same answer.
+    # The decision that placed the instance, so that a repeated request returns the same result.
     Column("decision_uuid", String(36)),
     # The row of sched_embedded_flavors if ``flavor`` is null.
     Column("flavor_digest", make_exact_text(64)),

@@ -114,7 +114,7 @@ _Read = Callable[[], AbstractContextManager[Connection]]
 MAX_WRITERS = 2
 #: Minimum seconds between two closures of the read connections to a read-only database.
 PAUSE = 1.0
-#: Maximum seconds for the answer to a ping.
+#: Maximum seconds for the response to a ping.
 MAX_PING_WAIT = 10.0
 #: Maximum seconds that a writer waits at the gate, much longer than usual writes take.
 MAX_GATE_WAIT = 3.0
@@ -354,7 +354,7 @@ class Database:
         After a deadlock, a lost connection or :class:`Overtaken`, ``work`` is repeated in a *new*
         transaction after a short random pause, at most ``[placement]
         allocation_conflict_retry_count`` times. Any other exception rolls back and is raised. If
-        only the answer to COMMIT is lost, the commit mark of the transaction is read. Raises
+        only the response to COMMIT is lost, the commit mark of the transaction is read. Raises
         :class:`Unavailable` if the database remains locked or does not answer, and
         :class:`CommitUnknown` if the result of COMMIT cannot be determined.
 
@@ -426,7 +426,7 @@ class Database:
             self.reader.dispose()
             is_committed = is_done(self.read, mark)
             LOG.warning(
-                "the answer to COMMIT was lost. The transaction was %s",
+                "the response to COMMIT was lost. The transaction was %s",
                 "committed" if is_committed else "not committed",
             )
             if not is_committed:
@@ -452,7 +452,7 @@ class Database:
 
     def enable_commit_marks(self) -> None:
         """Enable commit marks, after the schema revision was checked."""
-        # SQLite is a file: the answer to COMMIT cannot be lost.
+        # SQLite is a file: the response to COMMIT cannot be lost.
         self.marks_commits = self.url.get_backend_name() != "sqlite"
 
     def claim(self, work: Callable[[Connection], T]) -> T:

@@ -111,7 +111,7 @@ class Notice:
 class DecisionSummary:
     """The fields of a decision that lists of decisions show.
 
-    ``instances`` are in the order of the selections in the answer. If a request was sent
+    ``instances`` are in the order of the selections in the result. If a request was sent
     repeatedly, ``request_ids`` are the ids of the request that was answered first. ``kind`` is in
     :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
     ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
@@ -133,7 +133,7 @@ class DecisionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(DecisionSummary):
-    """A recorded answer of ``select_destinations``, or a recorded explanation.
+    """A recorded result of ``select_destinations``, or a recorded explanation.
 
     ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best``
     has the passing hosts with the highest weights, as entries of ``hosts`` in an explanation.
@@ -142,7 +142,7 @@ class Decision(DecisionSummary):
 
     digest: str
     request: Mapping[str, Any]
-    answer: Mapping[str, Any]
+    result: Mapping[str, Any]
     funnel: Mapping[str, Any] | None = None
     best: Sequence[Mapping[str, Any]] = ()
     conditions: Conditions | None = None
@@ -155,7 +155,7 @@ class Decision(DecisionSummary):
         Yields ``((instance, provider, class), amount)``, with uuids of instance and provider.
         ``uuids`` are the instances in the order of the request.
         """
-        for uuid, (best, *_) in zip(uuids, self.answer["selections"], strict=True):
+        for uuid, (best, *_) in zip(uuids, self.result["selections"], strict=True):
             for provider, part in best["allocation_request"]["allocations"].items():
                 for name, amount in part["resources"].items():
                     yield (uuid, provider, name), amount
@@ -209,7 +209,7 @@ def compute_digest(request: Mapping[str, Any]) -> str:
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-#: The microversion of ``allocation_request`` in recorded answers. It stays fixed when
+#: The microversion of ``allocation_request`` in recorded results. It stays fixed when
 #: the API supports newer microversions, because it describes the stored form (allocations and
 #: mappings, unchanged since 1.34).
 _ALLOCATION_REQUEST_VERSION = "1.39"
@@ -273,13 +273,13 @@ class DecisionLabels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchedulingResult:
-    """The answer to a request, its new decision, and its labels in metrics.
+    """The result of a request, its new decision, and its labels in metrics.
 
     ``decision`` is None for a repeated request, and for an explanation that is not recorded.
     ``funnel`` has the counts of each stage. ``labels`` is None if metrics do not count the result.
     """
 
-    answer: Json
+    result: Json
     decision: Decision | None = None
     funnel: Mapping[str, Any] | None = None
     labels: DecisionLabels | None = None

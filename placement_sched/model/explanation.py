@@ -31,7 +31,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """The hosts that the lists in an answer show.
+    """The hosts that the lists in a result show.
 
     ``hosts`` are the names of the shown hosts or nodes (None: all). ``max_rejected`` is the maximum
     length of each list of rejected hosts (0: unlimited).

@@ -183,16 +183,16 @@ class Allowance:
 class FailoverResult:
     """The latest failover report, its time, and allowances by flavor name."""
 
-    answer: Json
+    report: Json
     computed_at: datetime
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
 
     @classmethod
-    def from_answer(cls, answer: Json) -> Self:
+    def from_report(cls, report: Json) -> Self:
         """Read the result from the JSON object of a failover report."""
-        entries = map(Allowance.from_json, answer["remaining"])
+        entries = map(Allowance.from_json, report["remaining"])
         allowances = {allowance.flavor: allowance for allowance in entries}
-        return cls(answer, datetime.fromisoformat(answer["computed_at"]), allowances)
+        return cls(report, datetime.fromisoformat(report["computed_at"]), allowances)
 
     def compute_age(self, now: datetime) -> float:
         """Return the age in seconds, at least 0."""
@@ -214,8 +214,8 @@ class FailoverResult:
     @property
     def noun(self) -> str:
         """Return the noun for a failure domain, such as ``host`` or ``host set``."""
-        within = self.answer["within"]
-        if self.answer["host_failures"] > 1:
+        within = self.report["within"]
+        if self.report["host_failures"] > 1:
             return f"{within or 'host'} set"
         return within or "host"
 

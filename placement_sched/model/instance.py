@@ -249,7 +249,7 @@ CELL0 = "00000000-0000-0000-0000-000000000000"
 class NovaCell:
     """A recorded cell, with times in naive UTC.
 
-    ``read_at`` is the time of the last answer of the cell's database. ``away_since`` is the start
+    ``read_at`` is the time of the last response of the cell's database. ``away_since`` is the start
     of the current outage, or None. ``failure`` is the error message of the database driver.
     """
 

@@ -2,7 +2,7 @@
 """RPC servers on nova's message bus that lose no request.
 
 oslo.messaging acknowledges a request on arrival. If its process is killed then, the client waits
-until its timeout. This module acknowledges a request after its answer is sent. Until then RabbitMQ
+until its timeout. This module acknowledges a request after its reply is sent. Until then RabbitMQ
 keeps the request, and delivers it to another process if this process dies. All uses of private
 parts of oslo.messaging are in this module (see doc/decisions/0006).
 
@@ -120,7 +120,7 @@ def describe_bus(settings: Settings) -> str:
     return f"{url.transport}://{hosts}/{url.virtual_host or ''}"
 
 
-class AnsweredCall(NamedTuple):
+class FinishedCall(NamedTuple):
     """An answered call, with its duration in seconds and nova's context."""
 
     method: str
@@ -130,7 +130,7 @@ class AnsweredCall(NamedTuple):
 
 
 #: A function that is called with each answered call.
-CountCall = Callable[[AnsweredCall], None]
+CountCall = Callable[[FinishedCall], None]
 
 
 def create_server(
@@ -186,7 +186,7 @@ class UnsupportedCall(Exception):
 class ExpectedError(Exception):
     """Wrapper for an exception that is sent to the caller but not logged.
 
-    ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
+    ``outcome`` is the outcome in the :class:`FinishedCall`, and so in the metrics.
     """
 
     def __init__(self, failure: Exception, outcome: str = "rejected") -> None:
@@ -204,32 +204,32 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
     def dispatch(self, incoming: Any) -> Any:
         """Call the method that a message names, and return its result.
 
-        For every failure, raises oslo.messaging's ``ExpectedException``, which has the answer.
+        For every failure, raises oslo.messaging's ``ExpectedException``, which has the reply.
         """
         failure: Exception | None = None
-        answer, is_expected = None, False
+        result, is_expected = None, False
         method, outcome, began = UNKNOWN, "answered", time.perf_counter()
         try:
             method = self._check_method(incoming.message)
-            answer = super().dispatch(incoming)
+            result = super().dispatch(incoming)
         except UnsupportedCall:  # which the library would log with a traceback
             raise oslo_messaging.ExpectedException from None
         except ExpectedError as expected:
             failure, is_expected, outcome = expected.failure, True, expected.outcome
         except Exception as unexpected:  # noqa: BLE001 - every failure is answered
             failure, outcome = unexpected, "rejected"
-        call = AnsweredCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
+        call = FinishedCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
         self._count(call)
         if failure is None:
-            return answer
+            return result
         if not is_expected:  # logged outside the handler, or the line would repeat the exception
             self._log(incoming.message, call, failure)
         try:
             raise failure  # noqa: TRY301 - the library answers with the exception being handled
-        except Exception:  # noqa: BLE001 - it is the answer
+        except Exception:  # noqa: BLE001 - it is the reply
             raise oslo_messaging.ExpectedException from None
 
-    def _log(self, message: Mapping[str, Any], call: AnsweredCall, failure: Exception) -> None:
+    def _log(self, message: Mapping[str, Any], call: FinishedCall, failure: Exception) -> None:
         LOG.error(
             "nova's call %s %s (request %s) is rejected: %s",
             message.get("method"),
@@ -245,7 +245,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
     def _check_method(self, message: Mapping[str, Any]) -> str:
         """Return the method of a call, or raise if no endpoint has it.
 
-        The exception is the answer to the caller. oslo.messaging also detects an unknown method,
+        The exception is the reply to the caller. oslo.messaging also detects an unknown method,
         but reports to the caller forever that the call is running.
         """
         method, version = str(message.get("method")), message.get("version", "1.0")
@@ -270,7 +270,7 @@ def _accepts(target: Any, namespace: str | None, version: Any) -> bool:
 
 
 class Server(RPCServer):  # type: ignore[misc] # the library has no types
-    """An RPC server that acknowledges each message after its answer."""
+    """An RPC server that acknowledges each message after its reply."""
 
     def _create_listener(self) -> Any:
         """Create a listener that does not acknowledge messages on arrival."""
@@ -300,7 +300,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
 
 
 class _DeferredMessage:
-    """A message for oslo.messaging, acknowledged after its answer is sent."""
+    """A message for oslo.messaging, acknowledged after its reply is sent."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -316,9 +316,9 @@ class _DeferredMessage:
         """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the answer.
+        """Send the reply.
 
-        If the bus does not accept the answer, the request is delivered again, unless the bus has
+        If the bus does not accept the reply, the request is delivered again, unless the bus has
         lost the request.
         """
         if failure and issubclass(failure[0], UnsupportedCall):
@@ -327,13 +327,13 @@ class _DeferredMessage:
         reason = ""
         try:
             self._message.reply(reply, failure)
-        except (TypeError, ValueError):  # the answer is not JSON, and a retry would not help
+        except (TypeError, ValueError):  # the reply is not JSON, and a retry would not help
             self._message.reply(failure=sys.exc_info())
             raise
         except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
             self.is_settled, reason = False, format_one_line(away)
         if not self.is_settled:  # logged outside the handler, or the line repeats the exception
-            LOG.warning("an answer cannot be sent: %s", reason)
+            LOG.warning("a reply cannot be sent: %s", reason)
 
     def fail(self) -> None:
         """Answer with the current exception, else have the message redelivered."""
@@ -347,7 +347,7 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
     def __call__(self, message: Any) -> None:
         """Queue a message, or acknowledge it if it was answered already.
 
-        RabbitMQ delivers a message again if the connection breaks after the answer.
+        RabbitMQ delivers a message again if the connection breaks after the reply.
         """
         count_before = len(self.incoming)
         super().__call__(message)
@@ -384,9 +384,9 @@ def build_log_fields(context: Context, method: str, outcome: str, seconds: float
     }
 
 
-def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
+def log_selection(document: Json, result: Json, fields: dict[str, Any]) -> None:
     """Log the selected hosts and the project of a request spec ``document``."""
-    hosts = [best["service_host"] for best, *_ in answer["selections"]]
+    hosts = [best["service_host"] for best, *_ in result["selections"]]
     project = document.get("project_id")
     log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
     extra_count = len(set(hosts)) - 1

@@ -37,7 +37,7 @@ _CLIENT_TIMEOUT = 10
 _JSON = "application/json"
 #: Seconds for which the length of RabbitMQ's queue is cached.
 QUEUE_LENGTH_LIFETIME = 5
-#: Maximum number of seconds to connect to RabbitMQ, and to wait for its answer.
+#: Maximum number of seconds to connect to RabbitMQ, and to wait for its reply.
 _BROKER_TIMEOUT = 3
 _AWAY: tuple[type[Exception], ...] = (
     *pyamqp.Transport.connection_errors,
@@ -91,7 +91,7 @@ class Monitor:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
+    def respond(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
         """Return status, content type and body for ``GET path``."""
         match path.rstrip("/"):
             case "/metrics":
@@ -117,7 +117,7 @@ def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
     """Create a server that listens on a unix socket path or an address."""
 
     class Handler(_Handler):
-        answer = staticmethod(monitor.answer)
+        respond = staticmethod(monitor.respond)
 
     try:
         if listen.startswith("/"):
@@ -181,17 +181,17 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_TIMEOUT
     server_version, sys_version = "placement_sched", ""
-    answer: Callable[[str, str], tuple[HTTPStatus, str, bytes]]
+    respond: Callable[[str, str], tuple[HTTPStatus, str, bytes]]
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
+        self._send(with_body=True)
 
     def do_HEAD(self) -> None:
-        self._answer(with_body=False)
+        self._send(with_body=False)
 
-    def _answer(self, *, with_body: bool) -> None:
+    def _send(self, *, with_body: bool) -> None:
         accept = self.headers.get("Accept", "")
-        status, content_type, body = self.answer(urlsplit(self.path).path, accept)
+        status, content_type, body = self.respond(urlsplit(self.path).path, accept)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

@@ -74,7 +74,7 @@ _INSTANCES = make_list_object_reader(
 class SchedulerRpc:
     """The methods of nova's scheduler, thread-safe.
 
-    An announcement is a call without an answer that nova sends to every worker of every scheduler,
+    An announcement is a call without a reply that nova sends to every worker of every scheduler,
     such as ``update_aggregates``. It is ignored without ``handles_announcements``.
     ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give the hint
     ``sched_policy``. ``wait_until_ready`` waits until nova's databases have been read, and raises
@@ -138,14 +138,14 @@ class SchedulerRpc:
             self._follower.read_instances(document.get("instance_uuids") or ())
             document = drop_invalid_rebuild(self._scheduler.database, document)
         set_caller(lambda: context)
-        result = self._scheduler.select_destinations(
+        scheduled = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=get_request_ids(context)
         )
-        get_request_stats().result = result
-        answer = result.answer
+        get_request_stats().result = scheduled
+        result = scheduled.result
         seconds = time.perf_counter() - began
-        log_selection(document, answer, build_log_fields(context, _SELECTS, "answered", seconds))
-        return build_primitives(answer) if as_objects else build_dictionaries(answer)
+        log_selection(document, result, build_log_fields(context, _SELECTS, "answered", seconds))
+        return build_primitives(result) if as_objects else build_dictionaries(result)
 
     @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
@@ -221,18 +221,18 @@ class BaseRpc:
         """Return None, because there is no backdoor."""
 
 
-def build_primitives(answer: Document) -> list[list[Json]]:
-    """Convert an answer to Selection primitives for each instance.
+def build_primitives(result: Document) -> list[list[Json]]:
+    """Convert a result to Selection primitives for each instance.
 
-    The first Selection of an instance is the chosen host, followed by alternates. ``answer`` is the
-    answer of :meth:`Scheduler.select_destinations`.
+    The first Selection of an instance is the chosen host, followed by alternates. ``result`` is the
+    result of :meth:`Scheduler.select_destinations`.
     """
-    return [[_build_selection(selection) for selection in group] for group in answer["selections"]]
+    return [[_build_selection(selection) for selection in group] for group in result["selections"]]
 
 
-def build_dictionaries(answer: Document) -> list[Json]:
+def build_dictionaries(result: Document) -> list[Json]:
     """Return a list of dictionaries with the chosen host of each instance."""
-    return [_build_dictionary(best) for best, *_ in answer["selections"]]
+    return [_build_dictionary(best) for best, *_ in result["selections"]]
 
 
 def _build_selection(selection: Document) -> Json:

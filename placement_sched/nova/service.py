@@ -342,7 +342,7 @@ class Worker(cotyledon.Service):
         super().__init__(worker_id)
         settings = shared.live.configured
         self._shared, self._settings = shared, settings
-        self._stopping, self._listening, self._can_answer = Event(), Event(), Event()
+        self._stopping, self._listening, self._is_ready = Event(), Event(), Event()
         self._database = Database(settings)
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
@@ -400,7 +400,7 @@ class Worker(cotyledon.Service):
         if not repeat_steps(steps, self._stopping, _NOT_YET):
             return
         freeze_loaded_objects()
-        self._can_answer.set()
+        self._is_ready.set()
         self._shared.listening[self.worker_id] = True
 
     def _wait_until_ready(self) -> None:
@@ -408,7 +408,7 @@ class Worker(cotyledon.Service):
 
         Raises :class:`UnsupportedCall` if the process stops before then.
         """
-        while not self._can_answer.wait(0.1):
+        while not self._is_ready.wait(0.1):
             if self._stopping.is_set():
                 raise messaging.UnsupportedCall
 
@@ -430,7 +430,7 @@ class Worker(cotyledon.Service):
         self._database.dispose()
 
 
-def _count(call_metrics: CallMetrics | None, slow: float, call: messaging.AnsweredCall) -> None:
+def _count(call_metrics: CallMetrics | None, slow: float, call: messaging.FinishedCall) -> None:
     """Count a call, log it if it is slow, and reset its statistics.
 
     A call is slow if it takes ``slow`` seconds or more. With 0, no call is logged.

@@ -375,12 +375,12 @@ class Demo:
 
     def place(self, request: SampleRequest) -> DemoPlacement:
         """Explain a request, then place it, on the same state of the cloud."""
-        explanation = self.scheduler.explain(request.spec, view=EVERYTHING).answer
+        explanation = self.scheduler.explain(request.spec, view=EVERYTHING).result
         try:
-            answer = self.scheduler.select_destinations(request.spec).answer
+            result = self.scheduler.select_destinations(request.spec).result
         except NoValidHost as error:
             return DemoPlacement(request, explanation, rejection=error.detail)
-        pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
+        pairs = zip(request.spec["instance_uuids"], result["selections"], strict=True)
         selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
         return DemoPlacement(request, explanation, selected)
 

@@ -264,7 +264,7 @@ def build_failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeM
         labels=["state"],
     )
     for state in ("covered", "uncovered", "undetermined"):
-        failures.add_metric([state], result.answer[state])
+        failures.add_metric([state], result.report[state])
     remaining = GaugeMetricFamily(
         f"{prefix}_remaining",
         "Further instances of a flavor that do not reduce failover capacity (a lower bound).",

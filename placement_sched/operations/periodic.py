@@ -243,9 +243,9 @@ def store_result(scheduler: Scheduler) -> Json:
         within=options.failover_within or None,
         seconds=options.failover_budget,
     )
-    answer = report_failover_capacity(scheduler, query)
-    scheduler.database.write(lambda connection: figures.replace_failover_result(connection, answer))
-    return answer
+    report = report_failover_capacity(scheduler, query)
+    scheduler.database.write(lambda connection: figures.replace_failover_result(connection, report))
+    return report
 
 
 class WaitingRequests(PeriodicTask):

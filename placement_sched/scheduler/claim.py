@@ -98,13 +98,13 @@ class Claims:
             return None
         if claiming is ClaimMode.ADDED:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
-            return SchedulingResult(dict(earlier.answer)) if earlier else None
+            return SchedulingResult(dict(earlier.result)) if earlier else None
         allocated = {allocation.consumer.uuid for allocation in existing}
         by_uuid = {decision.uuid: decision for decision in recorded.values()}
         if len(by_uuid) == 1 and recorded.keys() == allocated == set(spec.instance_uuids):
             (decision,) = by_uuid.values()
             if decision.digest == digest and _is_held(decision, spec.instance_uuids, existing):
-                return SchedulingResult(dict(decision.answer))
+                return SchedulingResult(dict(decision.result))
         raise errors.Conflict(
             f"instance {min(allocated)} already has allocations from another request",
             code="scheduler.instance_placed",

@@ -115,7 +115,7 @@ def build_decision_view(decision: Decision) -> Json:
         "request": decision.request,
         "funnel": decision.funnel,
         "best": decision.best,
-        "selections": decision.answer["selections"],
+        "selections": decision.result["selections"],
         "conditions": None if conditions is None else conditions.as_json(),
     }
 

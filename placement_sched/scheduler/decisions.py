@@ -90,13 +90,13 @@ def make_decision(
     """
     uuid, spec, body = run.seed.decision, run.request.spec, run.request.document
     policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
-    answer: Json = {
+    result: Json = {
         "decision": uuid,
         "policy": policy,
         "selections": [[item.as_json() for item in row] for row in run.selections],
     }
     if not body.get("instance_uuids"):  # report the generated uuids to the caller
-        answer["instance_uuids"] = list(spec.instance_uuids)
+        result["instance_uuids"] = list(spec.instance_uuids)
     chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
     hosts = chosen or [None] * len(spec.instance_uuids)
     return Decision(
@@ -105,7 +105,7 @@ def make_decision(
         project_id=spec.project_id,
         digest=run.request.digest,
         request=body,
-        answer=answer,
+        result=result,
         instances=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=limit_size(funnel),
         best=_list_best_hosts(run),
@@ -163,7 +163,7 @@ def build_result(decision: Decision, obstacle: Obstacle | None = None) -> Schedu
     """Build the result of a decision, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
-    return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
+    return SchedulingResult(dict(decision.result), decision, decision.funnel, labels)
 
 
 def build_no_valid_host(

@@ -453,10 +453,10 @@ def plan_drain(
             ],
         }
 
-    answer = scheduler.simulate(draining, run)
-    uuids = [entry["instance"] for entry in (*answer["moves"], *answer["stuck"])]
+    result = scheduler.simulate(draining, run)
+    uuids = [entry["instance"] for entry in (*result["moves"], *result["stuck"])]
     with scheduler.source.read() as connection:
-        return {**answer, "unknown": map_unknown_facts(connection, uuids)}
+        return {**result, "unknown": map_unknown_facts(connection, uuids)}
 
 
 def _count_capacities(

@@ -472,8 +472,8 @@ class Scheduler:
                     return SchedulingResult(explanation, funnel=explanation["funnel"])
                 funnel = build_funnel(run, connection)
             decision = make_decision(run, funnel, EXPLAIN, recorded_for, changes)
-            answer = {"decision": decision.uuid, **explanation}
-            return SchedulingResult(answer, decision, decision.funnel)
+            explanation = {"decision": decision.uuid, **explanation}
+            return SchedulingResult(explanation, decision, decision.funnel)
 
         parsed = self.read_changes(changes)
         if parsed:

@@ -89,7 +89,7 @@ def parse_uuid(value: Any) -> str:
 def normalize_uuid(text: str) -> str:
     """Convert a UUID to the stored spelling, and keep any other text.
 
-    A text in a path that is not a UUID equals no stored UUID, so that the answer is 404.
+    A text in a path that is not a UUID equals no stored UUID, so that the response is 404.
     """
     return read_uuid(text) or text
 

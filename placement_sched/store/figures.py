@@ -194,11 +194,11 @@ def _sum_by_zone(
     }
 
 
-def replace_failover_result(connection: Connection, answer: Json) -> None:
+def replace_failover_result(connection: Connection, report: Json) -> None:
     """Replace the result of the last failover computation."""
     change_counters.bump(connection, FAILOVER_SUBJECT)
-    moment = FailoverResult.from_answer(answer).computed_at
-    text = orjson.dumps(answer).decode()
+    moment = FailoverResult.from_report(report).computed_at
+    text = orjson.dumps(report).decode()
     connection.execute(delete(failover_results))
     connection.execute(
         insert(failover_results).values(id=_FAILOVER_ID, result=text, computed_at=moment)
@@ -208,4 +208,4 @@ def replace_failover_result(connection: Connection, answer: Json) -> None:
 def read_failover_result(connection: Connection) -> FailoverResult | None:
     """Return the last failover result, or None before the first."""
     text: Any = connection.scalar(select(failover_results.c.result))
-    return None if text is None else FailoverResult.from_answer(orjson.loads(text))
+    return None if text is None else FailoverResult.from_report(orjson.loads(text))

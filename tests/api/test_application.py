@@ -66,10 +66,10 @@ def test_accept_header_matters_only_for_documents_of_placement(sqlite_app):
     for path in ["/placement/", "/placement/traits/HW_CPU_X86_AVX"]:
         assert sqlite_app.get(path, headers=PLAIN_TEXT_HEADERS).status_int in {200, 204}, path
     for kind in ["text/html", "application/xml", "text/plain, */*;q=0"]:
-        answer = sqlite_app.get(
+        response = sqlite_app.get(
             "/compute/v2.1/os-aggregates", headers={**PLAIN_TEXT_HEADERS, "Accept": kind}
         )
-        assert answer.json == {"aggregates": []}, kind
+        assert response.json == {"aggregates": []}, kind
 
 
 LONG_TEXT = "x" * 100_000
@@ -86,9 +86,9 @@ def test_rejected_values_are_shortened_in_error_messages(sqlite_app):
         ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG_TEXT: 1}}),
         ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG_TEXT}}),
     ]:
-        answer = sqlite_app.post_json(api_path, body, headers=LATEST_HEADERS, status="4*")
-        assert len(answer.body) < 3000, api_path
-        assert "x" * 20 in answer.text, api_path
+        response = sqlite_app.post_json(api_path, body, headers=LATEST_HEADERS, status="4*")
+        assert len(response.body) < 3000, api_path
+        assert "x" * 20 in response.text, api_path
 
 
 def test_invalid_values_appear_as_json_in_error_messages(sqlite_app):
@@ -96,11 +96,11 @@ def test_invalid_values_appear_as_json_in_error_messages(sqlite_app):
     for value, shown in [
         *((None, "null"), (True, "true"), ({"a": [None, False]}, '{"a": [null, false]}'))
     ]:
-        answer = sqlite_app.post_json(
+        response = sqlite_app.post_json(
             "/placement/resource_providers", {"name": value}, headers=LATEST_HEADERS, status=400
         )
         expected = f"JSON does not validate: {shown} is not of type 'string' {phrase}"
-        assert answer.json["errors"][0]["detail"] == expected
+        assert response.json["errors"][0]["detail"] == expected
 
 
 @pytest.fixture
@@ -114,12 +114,12 @@ def use_server_log_format(caplog):
 def test_unavailable_database_is_logged_in_one_line(tmp_path, caplog):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     headers = {"X-Auth-Token": "admin"}
-    answer = TestApp(application).get("/placement/traits", headers=headers, status=503)
+    response = TestApp(application).get("/placement/traits", headers=headers, status=503)
     application.close()
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.exc_info is None
     assert "\n" not in record.getMessage()
-    assert caplog.text.count(answer.headers["X-Openstack-Request-Id"]) == 1
+    assert caplog.text.count(response.headers["X-Openstack-Request-Id"]) == 1
     assert "unable to open database file" in record.getMessage()
 
 
@@ -134,9 +134,9 @@ def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_
     services = make_services(sqlite_settings)
     api = Api("broken", PlacementConventions(VERSIONING), [blueprint])
     application = Application(services, {"": api}, make_blueprint(services))
-    answer = TestApp(set_request_context(application)).get("/", status=500)
+    response = TestApp(set_request_context(application)).get("/", status=500)
     services.database.dispose()
-    assert "geheim" not in answer.text
+    assert "geheim" not in response.text
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.exc_info[0] is ZeroDivisionError
-    assert caplog.text.count(answer.headers["X-Openstack-Request-Id"]) == 1
+    assert caplog.text.count(response.headers["X-Openstack-Request-Id"]) == 1

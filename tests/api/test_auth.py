@@ -56,10 +56,10 @@ def build_headers(token: str, **more: str) -> dict[str, str]:
 
 def send_rejected_request_and_get_detail(app: TestApp, headers: dict[str, str]) -> str:
     """Return the error of a request that the Placement API rejects."""
-    answer = app.get(PROVIDERS_PATH, headers=headers, status=401)
-    assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
-    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
-    (error,) = answer.json["errors"]
+    response = app.get(PROVIDERS_PATH, headers=headers, status=401)
+    assert response.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
+    assert response.headers["X-Openstack-Request-Id"].startswith("req-")
+    (error,) = response.json["errors"]
     assert (error["status"], error["title"]) == (401, "Unauthorized")
     return error["detail"]
 
@@ -171,15 +171,15 @@ def test_error_of_a_rejected_token_has_the_format_of_each_api(keystone_app):
         ("/compute/v2.1/os-aggregates", "unauthorized"),
         ("/scheduler/v1/compute_nodes", "errors"),
     ]:
-        answer = keystone_app.get(path, status=401)
-        assert list(answer.json) == [key], (path, key)
-        assert "WWW-Authenticate" in answer.headers, (path, key)
+        response = keystone_app.get(path, status=401)
+        assert list(response.json) == [key], (path, key)
+        assert "WWW-Authenticate" in response.headers, (path, key)
 
 
 def test_unavailable_keystone_is_503_and_not_401(start_app):
     app = start_app("http://127.0.0.1:1")
-    answer = app.get(PROVIDERS_PATH, headers=build_headers("any"), status=503)
-    (error,) = answer.json["errors"]
+    response = app.get(PROVIDERS_PATH, headers=build_headers("any"), status=503)
+    (error,) = response.json["errors"]
     assert "identity service" in error["detail"]
     assert app.get("/placement/", headers=build_headers("any")).status_int == 200
     assert "No X-Auth-Token" in send_rejected_request_and_get_detail(app, LATEST_HEADERS)

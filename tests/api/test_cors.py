@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[cors]``: browsers of the configured origins may read answers, on every API."""
+"""``[cors]``: browsers of the configured origins may read responses, on every API."""
 
 from collections import Counter
 
@@ -41,20 +41,20 @@ def read_request_counts_by_status(app, method):
 
 def test_preflight_request_needs_no_token(cors_app):
     for path in API_PATHS:
-        answer = send_preflight_request(cors_app, path)
-        assert answer.status_int == 200, path
-        assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
-        assert answer.headers["Access-Control-Allow-Methods"] == "PUT", path
-        assert answer.headers["Access-Control-Allow-Credentials"] == "true", path
-        assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), path
+        response = send_preflight_request(cors_app, path)
+        assert response.status_int == 200, path
+        assert response.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
+        assert response.headers["Access-Control-Allow-Methods"] == "PUT", path
+        assert response.headers["Access-Control-Allow-Credentials"] == "true", path
+        assert response.headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
 def test_preflight_response_allows_the_headers_of_openstack(cors_app):
     names = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
-    answer = send_preflight_request(
+    response = send_preflight_request(
         cors_app, API_PATHS[0], **{"Access-Control-Request-Headers": names}
     )
-    assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
+    assert response.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
 def test_preflight_response_for_a_forbidden_origin_method_or_header_allows_no_origin(cors_app):
@@ -63,15 +63,15 @@ def test_preflight_response_for_a_forbidden_origin_method_or_header_allows_no_or
         {"Access-Control-Request-Method": "TRACE"},
         {"Access-Control-Request-Headers": "X-Colour"},
     ]:
-        answer = send_preflight_request(cors_app, API_PATHS[0], **wrong)
-        assert "Access-Control-Allow-Origin" not in answer.headers, wrong
+        response = send_preflight_request(cors_app, API_PATHS[0], **wrong)
+        assert "Access-Control-Allow-Origin" not in response.headers, wrong
 
 
 def test_allowed_origin_can_read_responses_and_errors(cors_app):
     for path in API_PATHS:
-        answer = cors_app.get(path, headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
-        assert answer.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
-        assert "Origin" in answer.headers["Vary"], path
+        response = cors_app.get(path, headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN})
+        assert response.headers["Access-Control-Allow-Origin"] == ALLOWED_ORIGIN, path
+        assert "Origin" in response.headers["Vary"], path
     exposed = cors_app.get(API_PATHS[0], headers={**ADMIN_TOKEN, "Origin": ALLOWED_ORIGIN}).headers
     names = exposed["Access-Control-Expose-Headers"].split(",")
     assert {"OpenStack-API-Version", "X-Openstack-Request-Id"} <= set(names)
@@ -121,5 +121,5 @@ def test_cors_headers_have_the_configured_values(make_configured_app):
 
 def test_options_method_is_405_without_cors(sqlite_app):
     headers = {"Origin": ALLOWED_ORIGIN, "Access-Control-Request-Method": "GET"}
-    answer = sqlite_app.options(API_PATHS[0], headers=headers, status=405)
-    assert "Access-Control-Allow-Origin" not in answer.headers
+    response = sqlite_app.options(API_PATHS[0], headers=headers, status=405)
+    assert "Access-Control-Allow-Origin" not in response.headers

@@ -92,10 +92,10 @@ class CleanupClient:
 
     def request_json(self, method: str, path: str, body: dict | None = None) -> dict:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": f"placement {LATEST}"}
-        answer = requests.request(
+        response = requests.request(
             method, f"{self._url}/{path}", headers=headers, json=body, timeout=60
         )
-        return answer.json() if answer.ok and answer.content else {}
+        return response.json() if response.ok and response.content else {}
 
     def list_object_names(self, noun: str) -> frozenset[str]:
         """Return the last path segments of the objects of a list."""

@@ -21,8 +21,8 @@ from tests.support.servers import wait_until
 
 def test_liveness_paths_are_200_with_status_live(sqlite_app):
     for path in ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"]:
-        answer = TestApp(sqlite_app.app).get(path)
-        assert answer.json == {"status": "live"}, path
+        response = TestApp(sqlite_app.app).get(path)
+        assert response.json == {"status": "live"}, path
 
 
 def test_process_with_a_prepared_database_is_ready_without_a_token(app):
@@ -34,10 +34,10 @@ def test_process_with_an_unavailable_database_is_live_but_not_ready(tmp_path):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     client = TestApp(application)
     assert client.get("/healthz").json == {"status": "live"}
-    answer = client.get("/healthz/ready", status=503)
-    assert answer.json["status"] == "not ready"
-    assert "database" in answer.json["reason"]
-    assert answer.headers["Retry-After"] == "1"
+    response = client.get("/healthz/ready", status=503)
+    assert response.json["status"] == "not ready"
+    assert "database" in response.json["reason"]
+    assert response.headers["Retry-After"] == "1"
     (tmp_path / "none").mkdir()
     application.close()
 
@@ -65,8 +65,8 @@ def test_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
 
 
 def test_response_to_head_of_a_health_path_has_no_body(sqlite_app):
-    answer = TestApp(sqlite_app.app).head("/healthz")
-    assert answer.body == b""
+    response = TestApp(sqlite_app.app).head("/healthz")
+    assert response.body == b""
 
 
 def test_unknown_methods_and_paths_of_health_are_rejected(sqlite_app):
@@ -89,8 +89,8 @@ def test_process_is_live_while_its_database_is_locked(tmp_path):
         assert wait_until(lambda: not application.services.ready._slots._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}
-        answer = client.get("/healthz/ready", status=503)
-        assert "being prepared" in answer.json["reason"]
+        response = client.get("/healthz/ready", status=503)
+        assert "being prepared" in response.json["reason"]
         rejection = send_traits_request(application)
         assert rejection.status_int == 503
         assert rejection.headers["Retry-After"] == "1"
@@ -115,9 +115,9 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
     app = make_app(novas)
 
     def read_nova_sync_status():
-        answer = TestApp(app.app).get("/healthz/ready").json
-        assert answer["status"] == "ready"
-        return answer["nova"]
+        response = TestApp(app.app).get("/healthz/ready").json
+        assert response["status"] == "ready"
+        return response["nova"]
 
     assert read_nova_sync_status() == {"read_seconds_ago": None, "cells_away": []}
     services = app.app.services

@@ -13,8 +13,8 @@ def test_identity_version_document_is_shown_without_a_token(sqlite_app):
 
 def test_identity_root_is_300_with_the_version_document(sqlite_app):
     for path in ["/identity", "/identity/"]:
-        answer = TestApp(sqlite_app.app).get(path, status=300)
-        assert [value["id"] for value in answer.json["versions"]["values"]] == ["v3.14"], path
+        response = TestApp(sqlite_app.app).get(path, status=300)
+        assert [value["id"] for value in response.json["versions"]["values"]] == ["v3.14"], path
 
 
 def test_every_path_below_the_identity_version_is_403(sqlite_app):

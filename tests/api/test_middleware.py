@@ -119,13 +119,13 @@ PATHS_WITH_ERRORS = [
 
 def test_error_has_its_request_id_and_the_global_id_that_the_client_sent(sqlite_app):
     for path in PATHS_WITH_ERRORS:
-        answer = sqlite_app.get(
+        response = sqlite_app.get(
             path, headers={"X-Openstack-Request-Id": GLOBAL_REQUEST_ID}, status=404
         )
-        (error,) = answer.json["errors"]
+        (error,) = response.json["errors"]
         assert error["global_request_id"] == GLOBAL_REQUEST_ID, path
         assert (
-            error["request_id"] == answer.headers["X-Openstack-Request-Id"] != GLOBAL_REQUEST_ID
+            error["request_id"] == response.headers["X-Openstack-Request-Id"] != GLOBAL_REQUEST_ID
         ), path
         for headers in ({}, {"X-Openstack-Request-Id": "nonsense"}):
             (error,) = sqlite_app.get(path, headers=headers, status=404).json["errors"]

@@ -34,11 +34,11 @@ def test_operation_ids_of_the_openapi_document_are_unique():
 def test_every_success_response_of_the_openapi_document_describes_its_body():
     """Only the status 200, and 201 of an inventory, have a body."""
     for route in API.routes:
-        with_body = 200 in route.success or route.answer is not None
-        assert with_body == (route.answer is not None), route
-        if route.answer is not None:
+        with_body = 200 in route.success or route.response is not None
+        assert with_body == (route.response is not None), route
+        if route.response is not None:
             first = max(route.since, VERSIONING.oldest)
-            assert route.answer.find_schema(first) is not None, route
+            assert route.response.find_schema(first) is not None, route
 
 
 def test_documented_error_statuses_depend_on_policy_and_body_of_the_route():
@@ -185,10 +185,10 @@ def test_location_header_of_created_responses_is_documented(
     responses = OpenApiDocument(Version(1, minor)).operation(method, path)["responses"]
     for status in statuses:
         sent = b"" if body is None else orjson.dumps(body)
-        answer = sqlite_app.request(
+        response = sqlite_app.request(
             f"/placement{path}", method=method, headers=headers, body=sent, status=status
         )
-        assert answer.headers["Location"] == f"http://localhost/placement{path}{below}"
+        assert response.headers["Location"] == f"http://localhost/placement{path}{below}"
     located = {int(status) for status, each in responses.items() if "Location" in each["headers"]}
     assert located == set(statuses)
 

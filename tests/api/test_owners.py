@@ -34,8 +34,8 @@ def test_project_or_user_id_of_an_owner_with_256_characters_is_400(app):
         ("project", images, build_owner_headers("p" * 256)),
     ):
         body = SERVER_GROUP_BODY if path == groups else {"name": "i"}
-        answer = app.post_json(path, body, headers=headers, status=400)
-        assert f"{noun} id has 256 characters" in answer.text
+        response = app.post_json(path, body, headers=headers, status=400)
+        assert f"{noun} id has 256 characters" in response.text
         listed = app.get(path, headers=headers).json
         assert not listed["server_groups" if path == groups else "images"]
 

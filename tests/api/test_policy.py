@@ -141,14 +141,14 @@ def test_policy_rules_stay_in_effect_if_their_file_becomes_invalid(
 @pytest.fixture
 def verdicts_of_external_check() -> Iterator[list[bool]]:
     """Verdicts of the rule ``changing:``. A test changes the list, whose last item counts."""
-    answers: list[bool] = []
+    responses: list[bool] = []
 
     class CheckWithListedVerdicts(Check):
         def __call__(self, *_arguments):
-            return answers.pop()
+            return responses.pop()
 
     register("changing", CheckWithListedVerdicts)
-    yield answers
+    yield responses
     del registered_checks["changing"]
 
 
@@ -320,10 +320,10 @@ def test_system_or_domain_token_is_out_of_scope_even_for_administrators(sqlite_a
     for header, scope in (("OpenStack-System-Scope", "system"), ("X-Domain-Id", "domain")):
         for path in paths:
             caplog.clear()
-            answer = sqlite_app.get(path, headers={**ADMIN_HEADERS, header: "all"}, status=403)
+            response = sqlite_app.get(path, headers={**ADMIN_HEADERS, header: "all"}, status=403)
             message = f"The token has {scope} scope, but the rule accepts project."
-            assert "Policy does not allow" in answer.text, path
-            assert message in answer.text, path
+            assert "Policy does not allow" in response.text, path
+            assert message in response.text, path
             assert message in caplog.text, path
 
 

@@ -79,8 +79,8 @@ def send_request(app, api, route, roles, token="bob:shop"):
     )
 
 
-def is_forbidden(answer, route):
-    return answer.status_int == 403 and f"Policy does not allow {route.policy}" in answer.text
+def is_forbidden(response, route):
+    return response.status_int == 403 and f"Policy does not allow {route.policy}" in response.text
 
 
 def test_only_public_routes_have_no_policy_rule():

@@ -111,8 +111,8 @@ def cloud_app(sqlite_template, tmp_path_factory):
 def test_repeated_parameters_cause_no_server_error(cloud_app):
     for api, (routes, version) in ROUTES_AND_VERSIONS_BY_API.items():
         for target in list_urls_with_repeated_parameters(api, routes):
-            answer = cloud_app.get(target, headers={"OpenStack-API-Version": version}, status="*")
-            assert answer.status_int < 500, f"{target}: {answer.text}"
+            response = cloud_app.get(target, headers={"OpenStack-API-Version": version}, status="*")
+            assert response.status_int < 500, f"{target}: {response.text}"
 
 
 def test_every_value_of_a_compute_parameter_is_validated(cloud_app):
@@ -120,8 +120,8 @@ def test_every_value_of_a_compute_parameter_is_validated(cloud_app):
         for values in ((valid, "K"), ("K", valid), (valid, "K", valid)):
             for path in ("servers", "servers/detail"):
                 query = urlencode([(name, value) for value in values])
-                answer = cloud_app.get(f"/compute/v2.1/{path}?{query}", status=400)
-                assert name in answer.json["badRequest"]["message"]
+                response = cloud_app.get(f"/compute/v2.1/{path}?{query}", status=400)
+                assert name in response.json["badRequest"]["message"]
 
 
 #: Parameters whose values all count, with thousands of values.
@@ -145,8 +145,8 @@ def test_thousands_of_values_of_a_parameter_cause_no_server_error(cloud_app):
         required = [("resources", "VCPU:1")] if "candidates" in path else []
         query = urlencode([*required, *((name, value) for value in values)])
         headers = {"OpenStack-API-Version": ROUTES_AND_VERSIONS_BY_API[path.partition("/")[0]][1]}
-        answer = cloud_app.get(f"/{path}?{query}", headers=headers, status="*")
-        assert answer.status_int < 500, answer.text[:300]
+        response = cloud_app.get(f"/{path}?{query}", headers=headers, status="*")
+        assert response.status_int < 500, response.text[:300]
 
 
 def test_repeated_parameter_takes_less_than_a_second_of_cpu(cloud_app):

@@ -59,10 +59,10 @@ def test_too_long_body_is_413_and_not_parsed(sqlite_app, lengths_of_parsed_json)
         ("PUT", f"/scheduler/v1/compute_nodes/{uuid_of('one')}"),
     ]:
         text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
-        answer = sqlite_app.request(
+        response = sqlite_app.request(
             path, method=method, body=text, headers=JSON_ADMIN_HEADERS, status=413
         )
-        assert f"at most {MAX_JSON_BYTES}" in answer.text, (method, path)
+        assert f"at most {MAX_JSON_BYTES}" in response.text, (method, path)
         assert lengths_of_parsed_json == [], (method, path)
 
 
@@ -82,20 +82,20 @@ def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):
     for many in ["[],", "{},", "1,"]:
         text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
         path = "/placement/reshaper"
-        answer = sqlite_app.request(
+        response = sqlite_app.request(
             path, method="POST", body=text.encode(), headers=JSON_ADMIN_HEADERS, status=413
         )
-        assert f"at most {MAX_JSON_VALUES}" in answer.text, many
+        assert f"at most {MAX_JSON_VALUES}" in response.text, many
 
 
 def test_too_deeply_nested_json_body_is_400(sqlite_app):
     for path in ("/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"):
         for depth in (MAX_JSON_DEPTH + 1, 300, 1000):
             text = b'{"a":' * depth + b"1" + b"}" * depth
-            answer = sqlite_app.request(
+            response = sqlite_app.request(
                 path, method="POST", body=text, headers=JSON_ADMIN_HEADERS, status=400
             )
-            assert f"nested more than {MAX_JSON_DEPTH} deep" in answer.text, path
+            assert f"nested more than {MAX_JSON_DEPTH} deep" in response.text, path
 
 
 def test_depth_of_json_is_counted_in_lists_and_objects():
@@ -160,15 +160,15 @@ def test_non_text_query_is_rejected_with_the_reason(sqlite_app):
         request = sqlite_app.RequestClass.blank(
             "/placement/usages", {"QUERY_STRING": query}, headers=JSON_ADMIN_HEADERS
         )
-        answer = sqlite_app.do_request(request, status=400)
-        assert reason in answer.json["errors"][0]["detail"], (query, reason)
+        response = sqlite_app.do_request(request, status=400)
+        assert reason in response.json["errors"][0]["detail"], (query, reason)
 
 
 def test_limit_of_the_query_length_is_configurable_and_named_in_the_error(sqlite_app):
-    answer = sqlite_app.get(
+    response = sqlite_app.get(
         f"/placement/traits?name=in:{'A' * 70_000}", headers=JSON_ADMIN_HEADERS, status=400
     )
-    assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]
+    assert "[api] max_query_string_size allows" in response.json["errors"][0]["detail"]
 
 
 WSGI_SERVER_ENVIRON = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
@@ -196,8 +196,8 @@ def test_request_origin_is_the_requested_host():
 def test_location_of_a_created_object_repeats_even_an_invalid_host_header(sqlite_app):
     for host in ("a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"):
         headers = {**JSON_ADMIN_HEADERS, "Host": host}
-        answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers)
-        assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
+        response = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers)
+        assert response.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
         body, path = {"name": host}, "/placement/resource_providers"
         provider = sqlite_app.post_json(path, body, headers=headers)
         assert provider.headers["Location"] == f"http://{host}{path}/{provider.json['uuid']}"
@@ -208,10 +208,10 @@ def test_version_document_links_include_the_prefix(sqlite_app):
     assert version["links"] == [{"rel": "self", "href": ""}]
 
 
-def send_response(answer, method="GET", **version_headers):
-    """Return status line, headers and body of an answer."""
+def send_response(response, method="GET", **version_headers):
+    """Return status line, headers and body of a response."""
     body, status, headers = run_wsgi_app(
-        Response(answer, version_headers), create_environ(method=method)
+        Response(response, version_headers), create_environ(method=method)
     )
     assert len(headers) == len(dict(headers))
     return status, dict(headers), b"".join(body)

@@ -8,9 +8,9 @@ API_NAMES = ["placement", "compute", "image", "identity", "scheduler"]
 
 
 def test_root_document_lists_every_api_with_its_versions_and_address(sqlite_app):
-    answer = sqlite_app.get("/", headers={"X-Auth-Token": ""})
-    assert answer.content_type == "application/json"
-    apis = {api["name"]: api["versions"] for api in answer.json["apis"]}
+    response = sqlite_app.get("/", headers={"X-Auth-Token": ""})
+    assert response.content_type == "application/json"
+    apis = {api["name"]: api["versions"] for api in response.json["apis"]}
     assert list(apis) == API_NAMES
     assert apis["placement"] == [
         {
@@ -62,25 +62,25 @@ def test_links_of_the_root_document_use_the_proxy_address(sqlite_app):
 def test_unknown_paths_are_404_with_a_list_of_the_apis(sqlite_app):
     for path in ["/nothing", "/favicon.ico", "/v1", "/placements", "//", "/x/y"]:
         for method in ["GET", "POST", "DELETE"]:
-            answer = sqlite_app.request(path, method=method, status=404)
-            assert answer.content_type == "application/json"
-            (error,) = answer.json["errors"]
+            response = sqlite_app.request(path, method=method, status=404)
+            assert response.content_type == "application/json"
+            (error,) = response.json["errors"]
             assert error == {
                 "status": 404,
                 "title": "Not Found",
                 "detail": "Nothing is served at this path. APIs: /placement, /compute, /image, "
                 "/identity, /scheduler",
-                "request_id": answer.headers["X-Openstack-Request-Id"],
+                "request_id": response.headers["X-Openstack-Request-Id"],
             }
 
 
 def test_root_document_is_read_only(sqlite_app):
-    answer = sqlite_app.head("/")
-    assert answer.body == b""
-    assert int(answer.headers["Content-Length"]) > 100
-    answer = sqlite_app.post("/", status=405)
-    assert answer.headers["Allow"] == "GET, HEAD"
-    assert answer.json["errors"][0]["status"] == 405
+    response = sqlite_app.head("/")
+    assert response.body == b""
+    assert int(response.headers["Content-Length"]) > 100
+    response = sqlite_app.post("/", status=405)
+    assert response.headers["Allow"] == "GET, HEAD"
+    assert response.json["errors"][0]["status"] == 405
 
 
 def test_scheduler_document_lists_every_resource(sqlite_app):

@@ -82,8 +82,8 @@ def test_path_variables_are_passed_to_the_handler_of_the_route(client):
 
 def test_paths_without_a_route_are_404(client):
     for path in ["/a/things/", "/a/things/a/b", "/a/things/x//a", "/a/thing"]:
-        answer = client.get(path, headers=build_version_headers(LATEST), status=404)
-        assert answer.json["errors"][0]["detail"] == "The resource could not be found.", path
+        response = client.get(path, headers=build_version_headers(LATEST), status=404)
+        assert response.json["errors"][0]["detail"] == "The resource could not be found.", path
 
 
 def test_methods_without_a_route_are_405_with_allowed_methods(client):
@@ -91,10 +91,10 @@ def test_methods_without_a_route_are_405_with_allowed_methods(client):
         request = client.RequestClass.blank(
             "/a/things/a", method=method, headers=build_version_headers(LATEST)
         )
-        answer = client.do_request(request, status=405)
-        assert answer.headers["Allow"] == "GET, PUT", method
+        response = client.do_request(request, status=405)
+        assert response.headers["Allow"] == "GET, PUT", method
         if method != "HEAD":
-            assert answer.json["errors"][0]["detail"] == (
+            assert response.json["errors"][0]["detail"] == (
                 f"The method {method} is not allowed for this resource. Allowed: GET, PUT."
             ), method
 
@@ -132,9 +132,9 @@ def test_first_path_segment_selects_the_api(client):
 
 def test_links_start_with_the_server_and_the_prefix_of_the_api(client):
     environ = {"SCRIPT_NAME": "/front", "HTTP_HOST": "sched.example.com"}
-    answer = client.get("/a/things/x", extra_environ=environ).json
-    assert answer["base"] == "/front/a"
-    assert answer["url"] == "http://sched.example.com/front/a"
+    response = client.get("/a/things/x", extra_environ=environ).json
+    assert response["base"] == "/front/a"
+    assert response["url"] == "http://sched.example.com/front/a"
 
 
 def test_api_prefix_without_a_slash_is_not_its_root(sqlite_settings):
@@ -165,12 +165,12 @@ def test_flask_hooks_and_routes_can_be_added_to_an_application(services):
         return {"name": name}
 
     assert client.get("/extension/x").json == {"name": "x"}
-    answer = client.get("/a/things/x")
-    assert (answer.json["answered"], answer.headers["X-Signed"]) == ("x", "yes")
-    answer = client.get("/a/things/x", headers={"X-Maintenance": "1"}, status=503)
-    assert answer.json == {"status": "maintenance"}
-    answer = client.delete("/a/things/x", headers=build_version_headers(LATEST), status=405)
-    assert answer.headers["X-Signed"] == "yes"
+    response = client.get("/a/things/x")
+    assert (response.json["answered"], response.headers["X-Signed"]) == ("x", "yes")
+    response = client.get("/a/things/x", headers={"X-Maintenance": "1"}, status=503)
+    assert response.json == {"status": "maintenance"}
+    response = client.delete("/a/things/x", headers=build_version_headers(LATEST), status=405)
+    assert response.headers["X-Signed"] == "yes"
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
@@ -211,16 +211,16 @@ def test_flask_extensions_can_wrap_handlers_of_routes(application, api_prefix, v
 
     def wrap_view(view):
         def call_view_with_endpoint_header(*args, **names):
-            answer = view(*args, **names)
-            return replace(answer, headers={"X-Endpoint": flask.request.endpoint})
+            response = view(*args, **names)
+            return replace(response, headers={"X-Endpoint": flask.request.endpoint})
 
         return call_view_with_endpoint_header
 
     views.update({name: wrap_view(view) for name, view in views.items() if name.startswith("a.")})
-    answer = TestApp(application).get(
+    response = TestApp(application).get(
         f"{api_prefix}/things", headers=build_version_headers(version)
     )
-    assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
+    assert response.headers["X-Endpoint"] == f"a.things.{endpoint}"
 
 
 def test_flask_extensions_can_replace_a_handler_with_a_view(application, api_prefix):
@@ -228,8 +228,8 @@ def test_flask_extensions_can_replace_a_handler_with_a_view(application, api_pre
         {"instead": uuid},
         418,
     )
-    answer = TestApp(application).get(f"{api_prefix}/things/x", status=418)
-    assert answer.json == {"instead": "x"}
+    response = TestApp(application).get(f"{api_prefix}/things/x", status=418)
+    assert response.json == {"instead": "x"}
 
 
 def test_url_for_returns_paths_with_the_prefix_of_the_application(services):

@@ -151,14 +151,14 @@ def test_repeated_host_header_is_rejected():
         ([b"\xff"], "1.1", 400),
     ]:
         headers = [(b"host", host) for host in hosts]
-        answer = send_request(
+        response = send_request(
             application_with_status_of_rejected_body,
             bare=True,
             headers=headers,
             http_version=version,
         )
-        assert answer[0] == status, (hosts, version, status)
-        assert (answer[1].get(b"connection") == b"close") == (status != 200), (
+        assert response[0] == status, (hosts, version, status)
+        assert (response[1].get(b"connection") == b"close") == (status != 200), (
             hosts,
             version,
             status,
@@ -175,9 +175,9 @@ def test_transfer_encodings_other_than_chunked_are_rejected():
         ([b"identity"], 501),
     ]:
         headers = [(b"transfer-encoding", coding) for coding in codings]
-        answer = send_request(application_with_status_of_rejected_body, b"abc", headers=headers)
-        assert answer[0] == status, (codings, status)
-        assert (answer[1].get(b"connection") == b"close") == (status != 200), (codings, status)
+        response = send_request(application_with_status_of_rejected_body, b"abc", headers=headers)
+        assert response[0] == status, (codings, status)
+        assert (response[1].get(b"connection") == b"close") == (status != 200), (codings, status)
 
 
 def test_length_of_request_headers_is_limited():
@@ -189,6 +189,8 @@ def test_length_of_request_headers_is_limited():
         ([(b"x-%d" % number, b"r" * 8189) for number in range(8)], 200),
         ([(b"x-%d" % number, b"r" * 8190) for number in range(8)], 431),
     ]:
-        answer = send_request(application_with_status_of_rejected_body, bare=True, headers=headers)
-        assert answer[0] == status, (headers, status)
-        assert (answer[1].get(b"connection") == b"close") == (status != 200), (headers, status)
+        response = send_request(
+            application_with_status_of_rejected_body, bare=True, headers=headers
+        )
+        assert response[0] == status, (headers, status)
+        assert (response[1].get(b"connection") == b"close") == (status != 200), (headers, status)

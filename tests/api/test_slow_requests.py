@@ -33,14 +33,14 @@ def slow_app_and_records(make_configured_app, caplog):
 def test_slow_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
     app, list_slow_request_records = slow_app_and_records
     body = {"request_spec": make_spec(flavor=make_flavor(memory_mb=12000))}
-    answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN).json
+    response = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN_TOKEN).json
     (record,) = list_slow_request_records()
     line = record.getMessage()
     assert record.levelno == logging.WARNING
     assert line.startswith("slow: POST /scheduler/v1/select_destinations took ")
     assert re.search(r"\d+ SQL statements; 2 candidates; .*search \d+ ms", line)
     assert "hosts 2;" in line  # the number of candidates
-    assert line.endswith(f"selected, decision {answer['decision']}")
+    assert line.endswith(f"selected, decision {response['decision']}")
     assert record.context.request_id.startswith("req-")
     assert record.extra["status"] == 200
     assert record.extra["funnel"] == "2"

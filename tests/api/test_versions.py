@@ -17,10 +17,10 @@ def test_microversion_is_returned_in_both_microversion_headers(sqlite_app):
         ({"X-OpenStack-Nova-API-Version": "latest"}, "2.96"),
         ({"OpenStack-API-Version": "compute 2.30", "X-OpenStack-Nova-API-Version": "2.41"}, "2.30"),
     ]:
-        answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers)
-        assert answer.headers["OpenStack-API-Version"] == f"compute {answered}", headers
-        assert answer.headers["X-OpenStack-Nova-API-Version"] == answered, headers
-        assert answer.headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version", (
+        response = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers)
+        assert response.headers["OpenStack-API-Version"] == f"compute {answered}", headers
+        assert response.headers["X-OpenStack-Nova-API-Version"] == answered, headers
+        assert response.headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version", (
             headers
         )
 
@@ -33,8 +33,8 @@ def test_microversion_out_of_range_is_406_with_novas_error_body(sqlite_app):
         for version in ("2.97", "2.0", "1.1", "3.0"):
             headers = {header: text.format(version)}
             for path in ("os-aggregates", "os-services", "os-hypervisors", "flavors"):
-                answer = sqlite_app.get(f"/compute/v2.1/{path}", headers=headers, status=406)
-                fault = answer.json["computeFault"]
+                response = sqlite_app.get(f"/compute/v2.1/{path}", headers=headers, status=406)
+                fault = response.json["computeFault"]
                 assert fault["code"] == 406, header
                 assert f"Version {version} is not supported" in fault["message"], header
                 assert "Minimum is 2.1 and maximum is 2.96" in fault["message"], header
@@ -43,24 +43,24 @@ def test_microversion_out_of_range_is_406_with_novas_error_body(sqlite_app):
 def test_malformed_microversion_is_400(sqlite_app):
     for text in ["abc", "2", "2.x", "2.1.1", "2.01", "02.1", "+2.1", "2.+1", "2.1_0", "2.", "2.00"]:
         headers = {"OpenStack-API-Version": f"compute {text}"}
-        answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
+        response = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
         assert (
             f"API Version String {text} is of invalid format"
-            in answer.json["badRequest"]["message"]
+            in response.json["badRequest"]["message"]
         ), text
         headers = {"X-OpenStack-Nova-API-Version": text}
-        answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
+        response = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
         assert (
             f"API Version String {text} is of invalid format"
-            in answer.json["badRequest"]["message"]
+            in response.json["badRequest"]["message"]
         ), text
 
 
 def test_response_has_the_negotiated_microversion_and_an_unsupported_one_is_406(sqlite_app):
     path = "/placement/resource_providers"
     for requested, answered in (("placement latest", LATEST), ("compute 2.1", "1.0")):
-        answer = sqlite_app.get(path, headers={"OpenStack-API-Version": requested})
-        assert answer.headers["OpenStack-API-Version"] == f"placement {answered}"
+        response = sqlite_app.get(path, headers={"OpenStack-API-Version": requested})
+        assert response.headers["OpenStack-API-Version"] == f"placement {answered}"
     for version in ("1.400", "0.9"):
         headers = {"OpenStack-API-Version": f"placement {version}"}
         (error,) = sqlite_app.get(path, headers=headers, status=406).json["errors"]

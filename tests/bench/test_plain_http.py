@@ -28,17 +28,17 @@ def start_http_server() -> Iterator[HttpServerStarter]:
         seen: list[list[bytes]] = []
 
         def send_responses() -> None:
-            for answers in connections:
+            for responses in connections:
                 connection, _ = listener.accept()
                 with connection:
                     seen.append([])
-                    for answer in answers:
-                        if not answer:
+                    for response in responses:
+                        if not response:
                             # Wait for the client.
                             connection.recv(65536)
                             break
                         seen[-1].append(connection.recv(65536))
-                        connection.sendall(answer)
+                        connection.sendall(response)
 
         threads.append(threading.Thread(target=send_responses))
         threads[-1].start()
@@ -56,7 +56,7 @@ def test_large_http_response_is_read(start_http_server):
     port, seen = start_http_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
     message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
-    assert client.get_answer(message) == (200, body)
+    assert client.get_response(message) == (200, body)
     client.close()
     assert seen == [
         [
@@ -70,7 +70,7 @@ def test_open_http_connection_is_reused(start_http_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
     port, seen = start_http_server([empty, empty, b""])
     client = Client(port)
-    assert [client.get_answer(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
+    assert [client.get_response(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
         (204, b"")
     ] * 2
     client.close()
@@ -78,17 +78,17 @@ def test_open_http_connection_is_reused(start_http_server):
 
 
 def test_http_connection_closed_by_the_server_is_replaced(start_http_server):
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
-    port, seen = start_http_server([answer], [answer], [answer])
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
+    port, seen = start_http_server([response], [response], [response])
     client = Client(port, reuse=False)
-    assert [client.get_answer(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [
+    assert [client.get_response(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [
         (200, b"a")
     ] * 3
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
 def test_malformed_http_response_is_reported(start_http_server):
-    for answer in (
+    for response in (
         b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nfour",
@@ -96,6 +96,6 @@ def test_malformed_http_response_is_reported(start_http_server):
         b"HTTP/1.1 200 OK\r\n\r\nbody",
         b"HTTP/1.1 200 OK\r\nContent-Le",
     ):
-        port, _ = start_http_server([answer])
+        port, _ = start_http_server([response])
         with pytest.raises(Broken):
-            Client(port).get_answer(b"GET /a HTTP/1.1\r\n\r\n")
+            Client(port).get_response(b"GET /a HTTP/1.1\r\n\r\n")

@@ -122,10 +122,10 @@ def test_candidates_of_a_nested_cloud_use_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
     (unlimited,) = [each for each in queries.nested(world) if each.name == "granular, no limit"]
-    answer = get_allocation_candidates(app, unlimited).json
-    summaries = answer["provider_summaries"]
-    assert answer["allocation_requests"]
-    for candidate in answer["allocation_requests"]:
+    response = get_allocation_candidates(app, unlimited).json
+    summaries = response["provider_summaries"]
+    assert response["allocation_requests"]
+    for candidate in response["allocation_requests"]:
         mappings = candidate["mappings"]
         (numa,), (root,) = mappings["_CPU"], mappings[""]
         assert summaries[numa]["parent_provider_uuid"] == root
@@ -138,9 +138,9 @@ def test_candidates_of_a_nested_cloud_use_one_numa_node(app, database):
 def test_candidates_of_a_shared_cloud_use_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
-    answer = get_allocation_candidates(app, queries.shared(world)[0]).json
-    assert answer["allocation_requests"]
-    for candidate in answer["allocation_requests"]:
+    response = get_allocation_candidates(app, queries.shared(world)[0]).json
+    assert response["allocation_requests"]
+    for candidate in response["allocation_requests"]:
         kinds = sorted(
             "".join(sorted(each["resources"])) for each in candidate["allocations"].values()
         )

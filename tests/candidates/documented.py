@@ -32,7 +32,7 @@ def build_cloud(*providers: Host) -> Cloud:
     return Cloud(providers)
 
 
-def format_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
+def format_candidates(response: Mapping[str, Any], cloud: Cloud) -> set[str]:
     """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -42,16 +42,16 @@ def format_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
                 for uuid, part in request["allocations"].items()
             )
         )
-        for request in answer["allocation_requests"]
+        for request in response["allocation_requests"]
     }
 
 
-def list_providers_of_group(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
+def list_providers_of_group(response: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
     """Return the providers that serve a group, over all candidates."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
         names[uuid]
-        for request in answer["allocation_requests"]
+        for request in response["allocation_requests"]
         for uuid in request["mappings"][suffix]
     }
 

@@ -93,8 +93,8 @@ def test_too_many_provider_combinations_are_rejected_with_the_option_name(make_e
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
     app = make_eight_device_app(**{BUDGET_OPTION: 50_000})
-    answer = _get_candidates(app, f"{_build_device_groups_query(6)}&limit=1000").json
-    assert len({str(each["mappings"]) for each in answer["allocation_requests"]}) == 1000
+    response = _get_candidates(app, f"{_build_device_groups_query(6)}&limit=1000").json
+    assert len({str(each["mappings"]) for each in response["allocation_requests"]}) == 1000
 
 
 def test_work_budget_of_zero_does_not_limit_a_search(make_eight_device_app):
@@ -239,9 +239,9 @@ def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
     query = f"{_build_device_groups_query(64, 'none')}&{pinned}"
     (error,) = _get_candidates(app, query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
-    answer = _get_candidates(app, f"{query}&limit=100")
-    assert len(answer.json["allocation_requests"]) == 100
-    assert len(answer.body) < 50_000 * CHARACTERS_PER_STEP
+    response = _get_candidates(app, f"{query}&limit=100")
+    assert len(response.json["allocation_requests"]) == 100
+    assert len(response.body) < 50_000 * CHARACTERS_PER_STEP
 
 
 def test_candidate_found_by_two_trees_is_counted_once(sqlite_settings, make_app):
@@ -264,11 +264,11 @@ def _build_cloud_of_pools_and_hosts(count, **stock):
 def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, status):
     app = make_app(sqlite_settings.with_overrides({BUDGET_OPTION: 3000}))
     load_cloud(app.app.services.database, _build_cloud_of_pools_and_hosts(400, **stock))
-    answer = _get_candidates(app, f"{_build_device_groups_query(20)}&limit=1", status=status).json
+    response = _get_candidates(app, f"{_build_device_groups_query(20)}&limit=1", status=status).json
     if status == 400:
-        assert answer["errors"][0]["code"] == "placement.query.too_complex"
+        assert response["errors"][0]["code"] == "placement.query.too_complex"
     else:
-        assert answer["allocation_requests"] == []
+        assert response["allocation_requests"] == []
 
 
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
@@ -276,11 +276,11 @@ def test_too_many_member_of_terms_are_rejected(make_eight_device_app, sets, stat
     app = make_eight_device_app(**{MAX_MEMBER_OF_OPTION: 6})
     terms = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
     query = "&".join(["resources=VCPU:1,DISK_GB:1", *terms])
-    answer = _get_candidates(app, query, status=status).json
+    response = _get_candidates(app, query, status=status).json
     if status == 400:
-        assert answer["errors"][0]["code"] == "placement.query.too_complex"
-        assert "8 sets of aggregates" in answer["errors"][0]["detail"]
-        assert "max_member_of" in answer["errors"][0]["detail"]
+        assert response["errors"][0]["code"] == "placement.query.too_complex"
+        assert "8 sets of aggregates" in response["errors"][0]["detail"]
+        assert "max_member_of" in response["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("sharing", [False, True], ids=["tree", "sharing"])

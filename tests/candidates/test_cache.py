@@ -377,8 +377,8 @@ def test_in_tree_uuid_is_compared_in_the_cache_as_in_the_database(
     with database_with_hosts.read() as connection:
         cache.refresh(connection)
         for source in (LoadedProviders(connection), CachedProviders(cache)):
-            answer = find(source, prepare(source, query), settings, Random(1))
-            roots.append([request.root_uuid for request in answer.requests])
+            response = find(source, prepare(source, query), settings, Random(1))
+            roots.append([request.root_uuid for request in response.requests])
     on_mariadb = database_with_hosts.url.get_backend_name() == "mysql"
     assert roots == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
 

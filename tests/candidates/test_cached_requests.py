@@ -74,8 +74,8 @@ def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkey
     app = make_app(make_settings(database_url))
     query = "/placement/allocation_candidates?resources=VCPU:1"
     assert app.get(query, headers=LATEST_HEADERS).json["allocation_requests"] == []
-    answer = TestApp(app.app).get("/healthz/ready", status=503)
-    assert answer.json["reason"] == "the provider cache is being loaded"
+    response = TestApp(app.app).get("/healthz/ready", status=503)
+    assert response.json["reason"] == "the provider cache is being loaded"
     enough.set()
     app.app.services.scheduler.caches.provider_cache.wait(60)
     TestApp(app.app).get("/healthz/ready", status=200)
@@ -123,8 +123,8 @@ def test_cached_worker_finds_changes_of_another_worker(make_worker):
     )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
     other_worker.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
-    answer = _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json
-    assert list(answer["provider_summaries"]) == [uuid_of("new")]
+    response = _request_candidates(worker, f"{query}&required=CUSTOM_NEW").json
+    assert list(response["provider_summaries"]) == [uuid_of("new")]
     other_worker.delete(place, headers=LATEST_HEADERS)
     assert len(_request_candidates(worker, query).json["allocation_requests"]) == 4
 

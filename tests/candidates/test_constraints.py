@@ -239,17 +239,17 @@ def _load_cloud_and_get_candidates(app, cloud, query):
     ("cloud", "query", "expected"), DOCUMENTED_SEARCHES.values(), ids=DOCUMENTED_SEARCHES
 )
 def test_documented_example_has_documented_candidates(sqlite_app, cloud, query, expected):
-    answer = _load_cloud_and_get_candidates(sqlite_app, cloud, query)
-    assert format_candidates(answer, cloud) == expected
+    response = _load_cloud_and_get_candidates(sqlite_app, cloud, query)
+    assert format_candidates(response, cloud) == expected
 
 
 def test_group_without_resources_is_in_the_mappings_only(sqlite_app):
-    answer = _load_cloud_and_get_candidates(
+    response = _load_cloud_and_get_candidates(
         sqlite_app, FPGA_CLOUD, f"{TWO_FPGAS_QUERY}&same_subtree=_NUMA,_ACCEL1,_ACCEL2"
     )
-    assert list_providers_of_group(answer, FPGA_CLOUD, "_NUMA") == {"NUMA1"}
-    assert list_providers_of_group(answer, FPGA_CLOUD, "_ACCEL1") == {"FPGA1_0"}
-    assert list_providers_of_group(answer, FPGA_CLOUD, "_ACCEL2") == {"FPGA1_1"}
+    assert list_providers_of_group(response, FPGA_CLOUD, "_NUMA") == {"NUMA1"}
+    assert list_providers_of_group(response, FPGA_CLOUD, "_ACCEL1") == {"FPGA1_0"}
+    assert list_providers_of_group(response, FPGA_CLOUD, "_ACCEL2") == {"FPGA1_1"}
 
 
 @pytest.mark.all_databases

@@ -123,10 +123,10 @@ def test_impossible_request_is_explained_within_part_of_the_budget(app):
     flavor = {"name": "f", "vcpus": 1, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0}
     flavor |= {"extra_specs": specs}
     document = {"flavor": flavor, "project_id": "p", "num_instances": 1, "image": None}
-    answer = app.post_json(
+    response = app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": document}, status=409
     )
-    (error,) = answer.json["errors"]
+    (error,) = response.json["errors"]
     candidates = error["funnel"]["allocation_candidates"]
     assert candidates["nearest_misses_complete"] is False
     assert "nearest_misses" not in candidates

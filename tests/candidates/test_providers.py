@@ -80,7 +80,7 @@ def _find_rendered_candidates(source, query, options, *, single_per_tree):
 
 
 def _check_cache_against_database(connection, cache, query, options, *, single_per_tree=False):
-    """Compare the answer from the cache with the answer from the database."""
+    """Compare the response from the cache with the response from the database."""
     assert cache.refresh(connection)
     search = {"query": query, "options": options, "single_per_tree": single_per_tree}
     cached = _find_rendered_candidates(CachedProviders(cache), **search)

@@ -75,8 +75,8 @@ def put_allocation(app, consumer, uuid, amount):
 
 def read_provider_summary(app, uuid, resource_class="VCPU"):
     query = f"/placement/allocation_candidates?resources={resource_class}:1"
-    answer = app.get(query, headers=LATEST_HEADERS)
-    return answer.json["provider_summaries"][uuid]
+    response = app.get(query, headers=LATEST_HEADERS)
+    return response.json["provider_summaries"][uuid]
 
 
 def test_summary_has_the_usage_after_allocations_are_deleted(app, host_uuid):
@@ -177,8 +177,8 @@ def _read_candidates(app, query, version):
     return app.get(f"/placement/allocation_candidates?{query}", headers=headers).json
 
 
-def _list_summarized_providers(answer):
-    return {NAMES_BY_UUID[uuid] for uuid in answer["provider_summaries"]}
+def _list_summarized_providers(response):
+    return {NAMES_BY_UUID[uuid] for uuid in response["provider_summaries"]}
 
 
 @pytest.fixture
@@ -202,12 +202,12 @@ def test_before_1_29_candidates_use_one_provider_per_tree(app_with_cloud):
 
 
 def test_summaries_include_whole_trees_since_1_29(app_with_cloud):
-    answer = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.28")
-    assert _list_summarized_providers(answer) == {"NUMA", "other"}
-    assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
-    answer = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.29")
-    assert _list_summarized_providers(answer) == {"CN", "NUMA", "PF", "other"}
-    summaries = answer["provider_summaries"]
+    response = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.28")
+    assert _list_summarized_providers(response) == {"NUMA", "other"}
+    assert response["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
+    response = _read_candidates(app_with_cloud, "resources=VCPU:4", "1.29")
+    assert _list_summarized_providers(response) == {"CN", "NUMA", "PF", "other"}
+    summaries = response["provider_summaries"]
     assert {
         NAMES_BY_UUID[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
         for uuid, summary in summaries.items()
@@ -277,17 +277,17 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     # and a trait that is both required and forbidden.
     terms = [group.traits for group in query.groups]
     assume(not any(names <= each.forbidden for each in terms for names in each.required))
-    answer = _read_candidates(app, parameters, LATEST)
+    response = _read_candidates(app, parameters, LATEST)
     named = {
         uuid
-        for request in answer["allocation_requests"]
+        for request in response["allocation_requests"]
         for uuids in request["mappings"].values()
         for uuid in uuids
     }
     roots = {cloud.root(host).name for host in cloud.hosts if host.uuid in named}
-    for summary in answer["provider_summaries"].values():
+    for summary in response["provider_summaries"].values():
         summary["traits"].sort()
-    assert answer["provider_summaries"] == {
+    assert response["provider_summaries"] == {
         host.uuid: {
             "resources": {
                 name: {

@@ -62,10 +62,10 @@ def _count_statements_and_candidates(app, query):
     """Return the numbers of statements and of candidates of a repeated query."""
     for _ in range(2):
         with record_statements(app.app.services.database) as recorded_statements:
-            answer = app.get(
+            response = app.get(
                 f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS
             ).json
-    return len(recorded_statements), len(answer["allocation_requests"])
+    return len(recorded_statements), len(response["allocation_requests"])
 
 
 @pytest.mark.parametrize("trees", TREE_COUNTS)
@@ -82,9 +82,9 @@ def test_search_of_trees_takes_a_constant_number_of_statements_per_batch(
 ):
     _load_trees(app_without_cache, members, trees)
     for limit in ("limit=10", "limit=1000", ""):
-        batches, answers = BATCH_AND_CANDIDATE_COUNTS[trees, limit]
+        batches, responses = BATCH_AND_CANDIDATE_COUNTS[trees, limit]
         # Two statements for names, then per batch: roots, members, sharing providers, and rows of
         # at most 5 000 providers.
-        more = int(answers == 2000 and statements == 3)
+        more = int(responses == 2000 and statements == 3)
         counts = _count_statements_and_candidates(app_without_cache, f"{query}&{limit}".rstrip("&"))
-        assert counts == (2 + statements * batches + more, answers)
+        assert counts == (2 + statements * batches + more, responses)

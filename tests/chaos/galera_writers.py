@@ -51,10 +51,10 @@ class NodeWriters:
             }
             for what, (method, path, body) in writes.items():
                 send = client.post_json if method == "POST" else client.put_json
-                answer = send(path, body, headers=LATEST_HEADERS, expect_errors=True)
+                response = send(path, body, headers=LATEST_HEADERS, expect_errors=True)
                 with self._lock:
-                    self.statuses[what, answer.status_int] += 1
-                    if answer.status_int < 300:
+                    self.statuses[what, response.status_int] += 1
+                    if response.status_int < 300:
                         self.acknowledged.append(f"{what} {uuid}")
 
     def wait_for_writes(self, number: int) -> None:

@@ -93,7 +93,7 @@ class AllocationClaimer:
             status = connection.getresponse().status
             self.recorded_writes.statuses[f"{method} {status}"] += 1
         except (HTTPException, OSError):
-            self.recorded_writes.statuses[f"{method} without answer"] += 1
+            self.recorded_writes.statuses[f"{method} without response"] += 1
             time.sleep(0.02)  # the server may be starting
             return None
         finally:

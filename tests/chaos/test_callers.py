@@ -120,10 +120,10 @@ class AppWithCallers:
         request = self.client.RequestClass.blank(drawn.url, method=drawn.method, headers=headers)
         if drawn.body is not None:
             request.body = drawn.body
-        answer = self.client.do_request(request, expect_errors=True)
-        status: int = answer.status_int
+        response = self.client.do_request(request, expect_errors=True)
+        status: int = response.status_int
         if status == 303 and drawn.endpoint.view not in LOGIN_VIEWS and on_page:
-            if "/console/sign-in" in answer.headers["Location"]:
+            if "/console/sign-in" in response.headers["Location"]:
                 return UNAUTHORIZED, status
             # The search box opens the page of the only match.
             assert drawn.endpoint.view == "console.search_index"
@@ -269,24 +269,24 @@ def find_unexpected_responses(
     accepted = [caller for caller in expected if expected[caller] == ACCEPTED]
     for _ in range(MAX_REQUEST_DRAWS):
         drawn = app.draw_request(endpoint)
-        answers = {
+        responses = {
             caller: app.send_request_as(drawn, caller) for caller in [*rejected, *accepted[:1]]
         }
-        if not accepted or answers[accepted[0]][0] != NOT_FOUND:
+        if not accepted or responses[accepted[0]][0] != NOT_FOUND:
             break
     for caller in accepted[1:]:
-        answers[caller] = app.send_request_as(
+        responses[caller] = app.send_request_as(
             drawn if is_read else app.draw_request(endpoint), caller
         )
-    for caller, (answer, status) in answers.items():
-        is_expected = answer == expected[caller]
+    for caller, (response, status) in responses.items():
+        is_expected = response == expected[caller]
         if expected[caller] == ACCEPTED and is_read and endpoint.view not in REJECTING_VIEWS:
             is_expected = status < 400
         # An earlier caller may have deleted the object.
-        may_be_deleted = answer == NOT_FOUND and not is_read and caller in accepted[1:]
+        may_be_deleted = response == NOT_FOUND and not is_read and caller in accepted[1:]
         if status >= 500 or not (is_expected or may_be_deleted):
             name = f"{endpoint} ({drawn.url}), {caller}"
-            yield f"{name}: {status} ({answer}), not {expected[caller]}"
+            yield f"{name}: {status} ({response}), not {expected[caller]}"
 
 
 def choose_callers(app: AppWithCallers, number: int) -> list[str]:
@@ -349,8 +349,8 @@ def test_callers_are_rejected_while_keystone_is_unavailable(app_without_keystone
                 expected = UNAVAILABLE
             if drawn.method == "POST" and endpoint.view == "console.sign_in":
                 expected = UNAVAILABLE
-            answer, status = app.send_request_as(drawn, caller)
-            if answer != expected:
-                wrong.append(f"{endpoint}, {caller}: {status} ({answer}), not {expected}")
+            response, status = app.send_request_as(drawn, caller)
+            if response != expected:
+                wrong.append(f"{endpoint}, {caller}: {status} ({response}), not {expected}")
     assert not wrong, "\n".join(wrong)
     record_property(TRIED_KEY, f"{len(endpoints)} routes and pages while keystone is away")

@@ -75,8 +75,8 @@ class RandomRouteWriter:
         headers = {"X-Auth-Token": "admin", "X-Roles": "admin,service", **headers}
         try:
             self._connection.request(method, path, body, headers)
-            answer = self._connection.getresponse()
-            return answer.status, answer.read()
+            response = self._connection.getresponse()
+            return response.status, response.read()
         except (HTTPException, OSError) as failure:
             self._connection.close()
             raise AssertionError(f"{method} {path}: {failure!r}") from failure

@@ -103,9 +103,9 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, cluster):
         node.kill()
     try:
         assert wait_until(lambda: last.read_status_variable("cluster_status") != "Primary")
-        answer = nodes.send_request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
-        assert answer.status_int == 503
-        assert "quorum" in answer.text
+        response = nodes.send_request(2, "POST", PROVIDERS_PATH, {"name": "refused"})
+        assert response.status_int == 503
+        assert "quorum" in response.text
         assert read_readiness_status(nodes.clients[2]) == 503
     finally:
         last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")

@@ -134,17 +134,17 @@ def count_outcomes_of_clients(
 def _get_request_outcome(connection: HTTPConnection, path: str) -> str:
     try:
         connection.request("GET", path, headers=ADMIN_HEADERS)
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
     except TimeoutError:
         connection.close()
         return "gave up"
     except (OSError, HTTPException):
         connection.close()
         return "cut"
-    if answer.status == 503 and not answer.headers.get("Retry-After"):
+    if response.status == 503 and not response.headers.get("Retry-After"):
         return "503 without Retry-After"
-    return str(answer.status)
+    return str(response.status)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -172,8 +172,8 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
         load: round(count / REPETITION_SECONDS / REPETITIONS_PER_LOAD)
         for load, count in responses.items()
     }
-    LOG.info("answers a second by clients: %s, %s rejected", rates, rejections)
-    record_property(TRIED_KEY, f"answers a second by clients: {rates}, {rejections} rejected")
+    LOG.info("responses a second by clients: %s, %s rejected", rates, rejections)
+    record_property(TRIED_KEY, f"responses a second by clients: {rates}, {rejections} rejected")
     assert all(responses[load] for load in CLIENT_COUNTS)
     assert responses[CLIENT_COUNTS[-1]] >= MIN_THROUGHPUT_SHARE * max(responses.values())
     if IS_FULL_RUN:  # in the short form, other work may have made the timeout too long
@@ -190,11 +190,11 @@ def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, r
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     assert_invariants(database)
-    LOG.info("of %s answers to patient clients: %s", patient_responses, outcomes)
+    LOG.info("of %s responses to patient clients: %s", patient_responses, outcomes)
     record_property(
         TRIED_KEY,
         f"{IMPATIENT_CLIENTS} clients that wait for {timeout:.2f} s: "
-        f"{outcomes['200'] / patient_responses:.0%} of the answers, {outcomes['gave up']} given up",
+        f"{outcomes['200'] / patient_responses:.0%} of responses, {outcomes['gave up']} given up",
     )
     if IS_FULL_RUN:
         assert outcomes["gave up"]
@@ -209,7 +209,7 @@ def test_readiness_checks_do_not_delay_other_clients(serve, database_url, record
     outcomes = count_request_outcomes(
         server, FEW_CLIENTS, SHORT_LOAD_SECONDS, readiness_clients=READINESS_CLIENTS
     )
-    LOG.info("of %s answers without readiness clients: %s", responses_alone, outcomes)
+    LOG.info("of %s responses without readiness clients: %s", responses_alone, outcomes)
     record_property(
         TRIED_KEY,
         f"{READINESS_CLIENTS} clients that request readiness: "

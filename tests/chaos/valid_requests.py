@@ -375,13 +375,13 @@ def create_cloud_objects(send: JsonRequestSender, project: str = "p1") -> None:
     """Create the objects of valid requests, with instances of ``project``."""
     hosts = [_build_host_report(host) for host in (*HOSTS, SPARE_HOST)]
     send("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
-    requests, answer = _build_creation_requests(project), None
+    requests, response = _build_creation_requests(project), None
     while True:
         try:
-            method, path, body = requests.send(answer)
+            method, path, body = requests.send(response)
         except StopIteration:
             return
-        answer = send(method, path, body, f"{path.split('/')[1]} latest")
+        response = send(method, path, body, f"{path.split('/')[1]} latest")
 
 
 def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], Any, None]:

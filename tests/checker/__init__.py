@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the scheduler's answers, with a reference search and the HTTP APIs only.
+"""Checks of the scheduler's responses, with a reference search and the HTTP APIs only.
 
-A seed makes a small random cloud and requests for it. The checker compares the answers of
+A seed makes a small random cloud and requests for it. The checker compares the responses of
 ``explain``, ``capacity`` and ``select_destinations`` with the hosts that the reference search of
 ``tests.candidates`` finds. It carries out advice through the APIs to see whether it helps.
 ``test_random_clouds`` runs some seeds. ``python -m tests.checker`` runs others against any service.

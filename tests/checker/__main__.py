@@ -2,8 +2,8 @@
 """``python -m tests.checker --url URL --seeds 1-100``: check a service that runs already.
 
 The service must have no resource providers and ``[scheduler] enable_isolated_aggregate_filtering``.
-False answers are printed, and the number of comparisons by kind. The exit status is 1 if an answer
-is false.
+False responses are printed, and the number of comparisons by kind. The exit status is 1 if a
+response is false.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import requests
 
 from tests.checker.api import Api
 from tests.checker.cloud import CLOUD_LAYOUTS
-from tests.checker.comparisons import compare_answers
+from tests.checker.comparisons import compare_responses
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     counts: Counter[tuple[str, str]] = Counter()
     for seed in range(int(first), int(last or first) + 1):
         for layout in CLOUD_LAYOUTS:
-            for comparison in compare_answers(api, seed, layout):
+            for comparison in compare_responses(api, seed, layout):
                 counts[comparison.kind, "true" if comparison.is_true else "false"] += 1
                 if not comparison.is_true:
                     print(comparison, flush=True)

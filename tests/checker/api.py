@@ -45,11 +45,11 @@ class Api:
 
     def send_json(self, method: str, path: str, body: Any = None) -> Any:
         content = b"" if body is None else json.dumps(body).encode()
-        status, answer = self.send(method, path, _REQUEST_HEADERS, content)
+        status, response = self.send(method, path, _REQUEST_HEADERS, content)
         if status >= 300:
-            message = f"{method} {path} {body}: {status} {answer.decode()}"
+            message = f"{method} {path} {body}: {status} {response.decode()}"
             raise UnexpectedStatusError(status, message)
-        return json.loads(answer) if answer else None
+        return json.loads(response) if response else None
 
     # Create, read, remove
 

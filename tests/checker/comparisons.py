@@ -28,13 +28,13 @@ MAX_TRIED_CHANGES = 8
 #: Maximum number of instances that are placed to count a capacity.
 MAX_PLACED_INSTANCES = 60
 
-#: The kind and the text of an answer, and whether the answer is true.
-AnswerWithTruth = tuple[str, str, bool]
+#: The kind and the text of a response, and whether the response is true.
+ResponseWithTruth = tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
-class ComparedAnswer:
-    """An answer, and whether it is true."""
+class ComparedResponse:
+    """A response, and whether it is true."""
 
     kind: str
     layout: str
@@ -67,10 +67,10 @@ class RequestInCloud:
         self.api.restore_cloud(self.api.read_cloud(frozenset(self.cloud.allocations)), self.cloud)
 
 
-def compare_answers(
+def compare_responses(
     api: Api, seed: int, layout: str, requests: int = REQUESTS_PER_CLOUD
-) -> list[ComparedAnswer]:
-    """Create a random cloud, compare the answers to random requests, and remove the cloud."""
+) -> list[ComparedResponse]:
+    """Create a random cloud, compare the responses to random requests, and remove the cloud."""
     random_cloud = draw_random_cloud(Random(f"{seed} {layout}"), layout)
     consumers = frozenset(random_cloud.allocations)
     api.create_cloud(random_cloud)
@@ -81,7 +81,7 @@ def compare_answers(
             random = Random(f"{seed} {layout} {number}")
             case = RequestInCloud(api, cloud, draw_random_request(random, layout), random)
             comparisons += [
-                ComparedAnswer(kind, layout, seed, f"{subject}; {case.request}", is_true)
+                ComparedResponse(kind, layout, seed, f"{subject}; {case.request}", is_true)
                 for part in (
                     compare_verdicts_and_selections,
                     compare_rejections_and_advice,
@@ -94,17 +94,17 @@ def compare_answers(
         api.remove_cloud(consumers)
 
 
-def compare_verdicts_and_selections(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
+def compare_verdicts_and_selections(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
     expected = find_fitting_hosts(case.cloud, case.request)
     for verdict in case.explain_request(sorted(case.cloud.hosts))["verdicts"]:
         is_true = (verdict["verdict"] == "passed") == (verdict["host"] in expected)
         yield "verdict", f"{verdict['host']} {verdict['verdict']}", is_true
     spec = build_request_spec(case.request)
-    answer = case.api.send_json("POST", "/scheduler/v1/capacity", {"request_spec": spec})
+    response = case.api.send_json("POST", "/scheduler/v1/capacity", {"request_spec": spec})
     hosts = _place_instances_until_full(case, spec)
     yield "selection", str(hosts[:1]), {*hosts[:1]} <= expected and bool(hosts) == bool(expected)
-    count = answer["capacity"]
-    is_true = count == len(hosts) if answer["exact"] else count <= len(hosts)
+    count = response["capacity"]
+    is_true = count == len(hosts) if response["exact"] else count <= len(hosts)
     yield "capacity", f"{count} more fit, {len(hosts)} were placed", is_true
 
 
@@ -114,8 +114,8 @@ def _place_instances_until_full(case: RequestInCloud, spec: dict[str, Any]) -> l
     try:
         for uuid in uuids:
             body = {"request_spec": {**spec, "instance_uuids": [uuid]}}
-            answer = case.api.send_json("POST", "/scheduler/v1/select_destinations", body)
-            hosts.append(answer["selections"][0][0]["service_host"])
+            response = case.api.send_json("POST", "/scheduler/v1/select_destinations", body)
+            hosts.append(response["selections"][0][0]["service_host"])
     except UnexpectedStatusError as error:
         if error.status != 409:
             raise
@@ -125,7 +125,7 @@ def _place_instances_until_full(case: RequestInCloud, spec: dict[str, Any]) -> l
     return hosts
 
 
-def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
+def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
     verdicts = case.explain_request(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
@@ -176,7 +176,7 @@ def _is_provider_rejected(cloud: Cloud, rejection: HostRejection, provider: Prov
 
 def _compare_effect_of_first_advice(
     case: RequestInCloud, rejections: list[HostRejection], would_pass: bool | None
-) -> Iterator[AnswerWithTruth]:
+) -> Iterator[ResponseWithTruth]:
     if would_pass is None:
         return
     host = rejections[0].host
@@ -197,7 +197,7 @@ def _compare_effect_of_first_advice(
 
 def _compare_effect_of_change(
     case: RequestInCloud, rejection: HostRejection, change: dict[str, Any]
-) -> AnswerWithTruth:
+) -> ResponseWithTruth:
     subject = f"{rejection.host}: {rejection.name}: {change['words']}"
     try:
         request = carry_out_advice(case.api, case.cloud, case.request, rejection, change)
@@ -215,7 +215,7 @@ def _compare_effect_of_change(
     return "change", subject, stage not in stages
 
 
-def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[AnswerWithTruth]:
+def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
     funnel = case.explain_request()["funnel"]
     for entry in funnel.get("would_fit", []):
         request, cloud = case.request, case.cloud

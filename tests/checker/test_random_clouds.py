@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's answers on random clouds, compared with the reference search."""
+"""The scheduler's responses on random clouds, compared with the reference search."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.checker.api import Api
 from tests.checker.cloud import CLOUD_LAYOUTS
-from tests.checker.comparisons import REQUESTS_PER_CLOUD, ComparedAnswer, compare_answers
+from tests.checker.comparisons import REQUESTS_PER_CLOUD, ComparedResponse, compare_responses
 from tests.conftest import make_settings
 
 
@@ -19,15 +19,19 @@ def api(sqlite_url: str, make_app: Callable) -> Api:
     def send_request(
         method: str, path: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, bytes]:
-        answer = client.request(path, method=method, headers=headers, body=body, expect_errors=True)
-        return answer.status_int, answer.body
+        response = client.request(
+            path, method=method, headers=headers, body=body, expect_errors=True
+        )
+        return response.status_int, response.body
 
     return Api(send_request)
 
 
-def _find_false_answers(api: Api, seeds: range, layout: str, requests: int) -> list[ComparedAnswer]:
+def _find_false_responses(
+    api: Api, seeds: range, layout: str, requests: int
+) -> list[ComparedResponse]:
     comparisons = [
-        row for seed in seeds for row in compare_answers(api, seed, layout, requests=requests)
+        row for seed in seeds for row in compare_responses(api, seed, layout, requests=requests)
     ]
     assert {comparison.kind for comparison in comparisons} > {"verdict", "reason", "capacity"}
     return [comparison for comparison in comparisons if not comparison.is_true]
@@ -35,12 +39,12 @@ def _find_false_answers(api: Api, seeds: range, layout: str, requests: int) -> l
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", CLOUD_LAYOUTS)
-def test_scheduler_answers_are_true_in_a_random_cloud(api: Api, layout: str):
-    assert _find_false_answers(api, range(1, 2), layout, requests=1) == []
+def test_scheduler_responses_are_true_in_a_random_cloud(api: Api, layout: str):
+    assert _find_false_responses(api, range(1, 2), layout, requests=1) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", CLOUD_LAYOUTS)
-def test_scheduler_answers_are_true_in_many_random_clouds(api: Api, layout: str):
+def test_scheduler_responses_are_true_in_many_random_clouds(api: Api, layout: str):
     """More than 2 000 comparisons."""
-    assert _find_false_answers(api, range(1, 15), layout, requests=REQUESTS_PER_CLOUD) == []
+    assert _find_false_responses(api, range(1, 15), layout, requests=REQUESTS_PER_CLOUD) == []

@@ -105,12 +105,12 @@ def read_response(connection: socket.socket) -> tuple[int, bool]:
     status = int(first.split()[1])
     closes = headers.get("connection", "").lower() == "close"
     if "content-length" not in headers and status != 204:
-        raise ValueError(f"an answer without a length: {start!r}")
+        raise ValueError(f"a response without a length: {start!r}")
     missing = int(headers.get("content-length", "0")) - len(content)
     while missing > 0:
         missing -= len(receive_bytes(connection))
     if missing:
-        raise ValueError(f"more than one answer: {text!r}")
+        raise ValueError(f"more than one response: {text!r}")
     return status, closes
 
 

@@ -346,8 +346,8 @@ def test_invalid_directory_of_demo_keep_is_reported_in_one_line(demo_user, direc
 def read_response_text(request: Request) -> str:
     """Return the response, or an empty text if the server does not listen yet."""
     try:
-        with urlopen(request, timeout=60) as answer:
-            return answer.read().decode()
+        with urlopen(request, timeout=60) as response:
+            return response.read().decode()
     except OSError:
         return ""
 

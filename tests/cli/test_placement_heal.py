@@ -60,11 +60,11 @@ def test_heal_allocations_claims_resources_of_the_flavor(cloud):
 def test_healed_allocations_belong_to_the_instance_and_its_project(cloud):
     cloud.record(1)
     heal_and_get_status(cloud)
-    answer = cloud.app.get(
+    response = cloud.app.get(
         f"/placement/allocations/{build_consumer_uuid(1)}",
         headers={"OpenStack-API-Version": "placement 1.38"},
     ).json
-    assert (answer["project_id"], answer["user_id"], answer["consumer_type"]) == (
+    assert (response["project_id"], response["user_id"], response["consumer_type"]) == (
         "p",
         "u",
         "INSTANCE",

@@ -140,8 +140,8 @@ DENSE_POLICY_CONF = "[dense]\nram_weight_multiplier = 1.0\n"
 
 def create_aggregate_with_policy(server):
     server.post("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
-    answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
-    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
+    response = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
+    action = f"/compute/v2.1/os-aggregates/{response['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     server.post(action, {"add_host": {"host": "cn1"}})
 

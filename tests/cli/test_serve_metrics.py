@@ -26,8 +26,8 @@ def read_request_count(server) -> float:
 
 def send_many_requests(server) -> None:
     with ThreadPoolExecutor(8) as pool:
-        answers = pool.map(lambda _: server.get("/placement/traits")[0], range(REQUEST_COUNT))
-        assert set(answers) == {404}  # the oldest microversion has no traits
+        responses = pool.map(lambda _: server.get("/placement/traits")[0], range(REQUEST_COUNT))
+        assert set(responses) == {404}  # the oldest microversion has no traits
 
 
 def list_workers(server) -> list[psutil.Process]:

@@ -20,8 +20,8 @@ def post_json_and_get_status(url: str, body: object) -> int:
     headers = {"Content-Type": "application/json", "X-Auth-Token": "admin"}
     request = Request(url, json.dumps(body).encode(), headers)
     try:
-        with urlopen(request, timeout=60) as answer:
-            return int(answer.status)
+        with urlopen(request, timeout=60) as response:
+            return int(response.status)
     except HTTPError as rejection:
         with rejection:
             return rejection.code

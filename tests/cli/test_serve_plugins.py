@@ -84,15 +84,15 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
             request_spec = make_spec(scheduler_hints={"who": who, "how": how})
             for path in ("select_destinations", "explain"):
                 body = {"request_spec": request_spec}
-                status, answer = server.send("POST", f"/scheduler/v1/{path}", body)
-                (error,) = answer["errors"]
+                status, response = server.send("POST", f"/scheduler/v1/{path}", body)
+                (error,) = response["errors"]
                 assert (status, error["code"]) == (500, "scheduler.filter_error")
                 assert f"acme_raises.{name} failed: {words}" in error["detail"]
-    status, answer = server.send(
+    status, response = server.send(
         "POST", "/scheduler/v1/select_destinations", {"request_spec": make_spec()}
     )
     assert status == 200
-    assert answer["selections"][0][0]["service_host"] == "cn1"
+    assert response["selections"][0][0]["service_host"] == "cn1"
     assert server.process.poll() is None
     assert "Unexpected exit" not in server.log.read_text()
 

@@ -253,8 +253,8 @@ def test_malformed_response_of_placement_is_reported():
             "it answered 406 told (Minimum 1.0)",
         ),
     ):
-        answer = build_document_handler(documents, version=version, status=status)
-        placement = RemotePlacement(placement_service(FunctionTransport(answer), PLACEMENT_URL))
+        response = build_document_handler(documents, version=version, status=status)
+        placement = RemotePlacement(placement_service(FunctionTransport(response), PLACEMENT_URL))
         with pytest.raises(ServiceFailed) as failure:
             placement.map_providers("aggregates", ["a"])
         assert words in failure.value.detail

@@ -133,7 +133,7 @@ WEBHOOK_BODY = {"event": "would_fit_now", "decision": "d1"}
 
 
 class WebhookReceiver:
-    """An application that records requests and answers with a status."""
+    """An application that records requests and responses with a status."""
 
     def __init__(self, status="204 No Content", headers=()):
         self.status, self.headers = status, list(headers)

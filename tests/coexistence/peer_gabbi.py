@@ -44,7 +44,7 @@ OPTIONS_OF_FIXTURES = {
 
 
 def main():
-    answers = os.fdopen(os.dup(1), "w")
+    responses = os.fdopen(os.dup(1), "w")
     # Output and logs of the fixtures are not part of a response.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -52,8 +52,8 @@ def main():
     database = ServerDatabase(sys.argv[1])
     gabbits.fixtures.Database = database.build_database_fixture
     policy_fixture.PolicyFixture.set_rules = staticmethod(database.set_rules)
-    answers.write("ready\n")
-    answers.flush()
+    responses.write("ready\n")
+    responses.flush()
     file_run = None
     for line in sys.stdin:
         question = json.loads(line)
@@ -61,11 +61,11 @@ def main():
             if file_run is not None:
                 file_run.stop_fixture()  # if the server did not start, the fixture is still running
             file_run = GabbiFileRun(GABBI_FOLDER / question["start"], database)
-            answer = file_run.start_fixture()
+            response = file_run.start_fixture()
         else:
-            answer = file_run.run_tests(question["run"], question["lenient"])
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            response = file_run.run_tests(question["run"], question["lenient"])
+        responses.write(json.dumps(response) + "\n")
+        responses.flush()
 
 
 class ServerDatabase:
@@ -193,13 +193,13 @@ def _send_request(connection, url, method, body, headers):
         connection.putheader("Content-Length", str(len(body)))
     try:
         connection.endheaders(body or None)
-        answer = connection.getresponse()
-        content = answer.read()
+        response = connection.getresponse()
+        content = response.read()
     except OSError:
         connection.close()  # this test fails, and the next test starts with a new connection
         raise
-    seen = httpx.Headers(answer.getheaders())
-    seen["status"], seen["reason"] = str(answer.status), answer.reason
+    seen = httpx.Headers(response.getheaders())
+    seen["status"], seen["reason"] = str(response.status), response.reason
     return seen, content
 
 

@@ -200,7 +200,7 @@ def test_search_in_the_cache_equals_the_database_after_writes_of_both_services(
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
     cloud = ChangingCloud(both_services, Random(seed))
-    answers = set()
+    responses = set()
     for number in range(CHANGE_COUNT):
         cloud.make_random_change()
         with database.read() as connection:
@@ -209,7 +209,7 @@ def test_search_in_the_cache_equals_the_database_after_writes_of_both_services(
             cached = _search_and_render(connection, CachedProviders(cache), query, settings)
             loaded = LoadedProviders(connection)
             assert cached == _search_and_render(connection, loaded, query, settings)
-            answers.add(cached)
+            responses.add(cached)
     assert cache.figures.full_readings == 1
-    assert len(answers) > CHANGE_COUNT // 4
+    assert len(responses) > CHANGE_COUNT // 4
     database.dispose()

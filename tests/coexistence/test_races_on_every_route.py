@@ -45,7 +45,7 @@ ROUTES_NOT_USED_BY_PEER = {
 }
 
 #: Whether the peer answered, the route and the status.
-RouteAnswer = tuple[bool, str, int]
+RouteResponse = tuple[bool, str, int]
 
 
 class RandomWriter:
@@ -63,7 +63,7 @@ class RandomWriter:
             for route in routes
             if not (self._is_peer and route.name in ROUTES_NOT_USED_BY_PEER)
         ]
-        self.answers: Counter[RouteAnswer] = Counter()
+        self.responses: Counter[RouteResponse] = Counter()
 
     def send_random_write(self) -> None:
         route = self._random.choice(self._routes)
@@ -71,7 +71,7 @@ class RandomWriter:
         body = self._world.draw_body(route.name)
         version = route.version.removeprefix("placement ")
         reply = self._send_request(route.method, path, version, ... if body is None else body)
-        self.answers[self._is_peer, route.name, reply.status] += 1
+        self.responses[self._is_peer, route.name, reply.status] += 1
 
     def close(self) -> None:
         self._service.close()
@@ -89,13 +89,13 @@ class RandomWriter:
 
 def send_random_writes(
     barrier, which: int, url: str, routes: list[WriteRoute]
-) -> list[Counter[RouteAnswer]]:
+) -> list[Counter[RouteResponse]]:
     writer = RandomWriter(which, url, routes)
     barrier.wait(120)
     for _ in range(WRITES_PER_PROCESS):
         writer.send_random_write()
     writer.close()
-    return [writer.answers]
+    return [writer.responses]
 
 
 @pytest.fixture
@@ -113,19 +113,21 @@ def test_concurrent_writes_on_every_route_keep_invariants(database, shared_db_ur
     ]
     routes = [route for route in all_routes if route.name != ROUTE_OF_NEITHER_SERVICE]
     application.close()
-    answers: Counter[RouteAnswer] = Counter()
+    responses: Counter[RouteResponse] = Counter()
     for _ in range(MAX_ATTEMPTS):
         with assert_generations_grow(database):
             for counts in run_in_processes(
                 2 * PROCESSES_PER_SERVICE, send_random_writes, shared_db_url, routes
             ):
-                answers.update(counts)
-        done = {(by, name) for by, name, status in answers if status < 300}
+                responses.update(counts)
+        done = {(by, name) for by, name, status in responses if status < 300}
         totals = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]
         if min(totals) >= len(routes) / 3:
             break
-    assert min(totals) >= len(routes) / 3, answers
-    failed = {key: number for key, number in answers.items() if not key[0] and key[2] >= 500}
+    assert min(totals) >= len(routes) / 3, responses
+    failed = {key: number for key, number in responses.items() if not key[0] and key[2] >= 500}
     assert failed == {}
     assert_invariants(database)
-    record_property(TRIED_KEY, f"{answers.total()} writes by {len(routes)} routes of both services")
+    record_property(
+        TRIED_KEY, f"{responses.total()} writes by {len(routes)} routes of both services"
+    )

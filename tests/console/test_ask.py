@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Ask: the form, the answer, its stages and hosts, and its report."""
+"""The page Ask: the form, the response, its stages and hosts, and its report."""
 
 import json
 import shlex
@@ -173,7 +173,7 @@ def test_weight_that_equals_the_configured_weight_is_not_sent(browser):
     assert field["placeholder"] == "1"
 
 
-# The answer
+# The response
 
 
 def test_page_starts_with_the_conclusion_that_names_the_selected_host(browser):
@@ -190,11 +190,11 @@ def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(cloud_a
     assert page.html.select_one("#funnel").get_text() == "Why no host"
     assert "0 of 3 hosts could take it. Most: not enough memory" in page.text
     assert "The first number counts hosts before the host filters." in page.text
-    answer = cloud_app.post_json(
+    response = cloud_app.post_json(
         "/scheduler/v1/explain",
         {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
     ).json
-    words = [each["words"] for each in answer["funnel"]["would_fit"]]
+    words = [each["words"] for each in response["funnel"]["would_fit"]]
     assert words
     assert [read_text(each) for each in page.html.select(".nearest li")] == words
 
@@ -328,7 +328,7 @@ def test_results_of_a_request_under_two_policies_are_shown_side_by_side(app_with
 
 def test_equal_explanations_of_two_policies_are_reported_as_equal(app_with_policies):
     page = app_with_policies.get(f"{ASK_URL}&beside=default")
-    assert "Both answers are the same" in page
+    assert "Both results are the same" in page
     assert "≠" not in page
 
 
@@ -378,13 +378,19 @@ def test_html_report_contains_the_comparison_with_a_second_policy(app_with_polic
 
 
 def test_weight_of_an_unreported_metric_is_a_user_error(cloud_app, caplog):
-    answer = cloud_app.get(f"{ASK_URL}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
-    assert answer.status_int < 500
-    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in read_text(answer.html)
+    response = cloud_app.get(
+        f"{ASK_URL}&override=metrics.weight_setting%3Da%3D1", expect_errors=True
+    )
+    assert response.status_int < 500
+    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in read_text(
+        response.html
+    )
     assert "Traceback" not in caplog.text
 
 
 def test_too_deeply_nested_override_is_a_user_error(cloud_app):
     brackets = "%5B" * 20_000
-    answer = cloud_app.get(f"{ASK_URL}&override=scheduler.driver%3D{brackets}", expect_errors=True)
-    assert answer.status_int < 500
+    response = cloud_app.get(
+        f"{ASK_URL}&override=scheduler.driver%3D{brackets}", expect_errors=True
+    )
+    assert response.status_int < 500

@@ -119,9 +119,9 @@ def test_capacity_form_without_values_shows_an_error(browser):
 
 
 def test_empty_form_fields_are_removed_from_the_url(browser):
-    answer = browser.get(f"{CAPACITY_PATH}?vcpus=8&ram=&zone=&per=host&flavor=")
-    assert answer.status_int == 303
-    assert answer.location.endswith(f"{CAPACITY_PATH}?vcpus=8&per=host")
+    response = browser.get(f"{CAPACITY_PATH}?vcpus=8&ram=&zone=&per=host&flavor=")
+    assert response.status_int == 303
+    assert response.location.endswith(f"{CAPACITY_PATH}?vcpus=8&per=host")
 
 
 def test_drained_host_shows_the_target_of_each_instance(modifiable_app, modifiable_browser):
@@ -249,11 +249,11 @@ def leave_capacity_counts_unfinished(monkeypatch):
     post = ApiClient.post
 
     def mark_counts_as_unfinished(self, path, body):
-        answer = post(self, path, body)
+        response = post(self, path, body)
         if path.endswith("/capacity") and "changes" in body:
-            for flavor in answer.get("flavors", [answer]):
+            for flavor in response.get("flavors", [response]):
                 flavor.update(capacity=0, exact=False, inexact_because=["the time is up"])
-        return answer
+        return response
 
     monkeypatch.setattr(ApiClient, "post", mark_counts_as_unfinished)
 

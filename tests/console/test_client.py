@@ -70,10 +70,10 @@ def test_invalid_form_value_is_kept_and_the_error_names_field_and_expected_value
     sizes = SIZE_FIELDS if page in {"ask", "capacity"} else {}
     # The page loads the effect of changes in parts, unless it is complete.
     sizes = sizes | {"complete": "1"} if page == "capacity" else {}
-    answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
-    shown = answer.html.find(role="alert").get_text(" ", strip=True)
+    response = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
+    shown = response.html.find(role="alert").get_text(" ", strip=True)
     assert shown.removeprefix("Not answered. ").startswith(message)
-    forms = [form for form in answer.forms.values() if field in form.fields]
+    forms = [form for form in response.forms.values() if field in form.fields]
     assert field in FIELDS_WITH_CHOICES or {form[field].value.strip() for form in forms} == {typed}
     if LONG_TEXT in typed:
         assert shown.endswith("is too long: at most 255 characters")
@@ -84,8 +84,10 @@ def test_invalid_form_value_is_kept_and_the_error_names_field_and_expected_value
 def test_error_response_of_the_proxied_api_is_unchanged(browser):
     same = {"Sec-Fetch-Site": "same-origin"}
     body = {"request_spec": {"flavor": {"vcpus": -1, "memory_mb": 1}}}
-    answer = browser.post_json("/console/api/scheduler/v1/explain", body, headers=same, status=400)
-    (error,) = answer.json["errors"]
+    response = browser.post_json(
+        "/console/api/scheduler/v1/explain", body, headers=same, status=400
+    )
+    (error,) = response.json["errors"]
     assert "(at $.request_spec.flavor.vcpus)" in error["detail"]
     assert error["fault"] == {
         "problem": "-1 is less than the minimum of 0",

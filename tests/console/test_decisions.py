@@ -29,8 +29,8 @@ def record_decision(
     """Have a request decided, and return the uuid of the decision."""
     body = {"request_spec": make_spec(make_uuid(number), **fields)}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
-    answer = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
-    return (answer["errors"][0] if status == 409 else answer)["decision"]
+    response = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
+    return (response["errors"][0] if status == 409 else response)["decision"]
 
 
 def record_failed_decision(app, number: int, **fields) -> str:
@@ -244,8 +244,8 @@ def test_decision_is_found_by_the_name_of_its_server(cloud_app, browser):
     assert "web-1" in page.html.select_one(f"#d-{uuid}").get_text()
     assert "web-1" in browser.get(f"{DECISIONS_PATH}/{uuid}").text
     cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(2)}", record)
-    answer = browser.get(f"{DECISIONS_PATH}?instance=web-1", status=400)
-    assert "2 servers have this name" in answer.html.find(role="alert").get_text()
+    response = browser.get(f"{DECISIONS_PATH}?instance=web-1", status=400)
+    assert "2 servers have this name" in response.html.find(role="alert").get_text()
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_time_filters_of_decisions_accept_a_time_of_day_without_a_date(text, tim
 
 def test_csv_of_decisions_escapes_values_that_begin_like_formulas(cloud_app, browser):
     uuid = record_decision(cloud_app, 1, project_id="=cmd()")
-    answer = browser.get(f"{DECISIONS_PATH}.csv?project_id=%3Dcmd()")
-    assert answer.content_type == "text/csv"
-    titles, row = csv.reader(answer.text.splitlines())
+    response = browser.get(f"{DECISIONS_PATH}.csv?project_id=%3Dcmd()")
+    assert response.content_type == "text/csv"
+    titles, row = csv.reader(response.text.splitlines())
     shown = dict(zip(titles, row, strict=True))
     assert (shown["uuid"], shown["project_id"]) == (uuid, "'=cmd()")
 

@@ -89,16 +89,16 @@ def generate_urls_of_pages(read: Callable[[str], Any]) -> Iterator[str]:
 @pytest.fixture
 def app_with_hostile_names(sqlite_app):
     def send(method, path, body):
-        answer = sqlite_app.request(
+        response = sqlite_app.request(
             path,
             method=method,
             body=orjson.dumps(body),
             headers={"Content-Type": "application/json"},
             status="*",
         )
-        is_rejected = answer.status_int >= 400 and "no_valid_host" not in answer
-        assert not is_rejected, (path, body, answer.text)
-        return answer.json_body if answer.body else {}
+        is_rejected = response.status_int >= 400 and "no_valid_host" not in response
+        assert not is_rejected, (path, body, response.text)
+        return response.json_body if response.body else {}
 
     create_objects_with_hostile_names(send)
     return sqlite_app

@@ -115,7 +115,7 @@ def test_failover_capacity_is_shown_once_it_is_computed(cloud_app, browser):
 def test_limiting_reason_of_a_flavor_links_to_an_explanation_with_equal_host_count(
     cloud_app, browser
 ):
-    """The link of "not enough memory on 128 hosts" led to an answer with 16 such hosts."""
+    """The link of "not enough memory on 128 hosts" led to a response with 16 such hosts."""
     for name, vcpus in (("small", 4), ("huge", 99)):
         body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}}
         cloud_app.post_json("/compute/v2.1/flavors", body)

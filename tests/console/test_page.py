@@ -41,30 +41,30 @@ UNKNOWN_PATHS = [
 ]
 
 
-def check_security_headers(answer, cache_control: str = "no-store") -> None:
-    policy = answer.headers["Content-Security-Policy"]
+def check_security_headers(response, cache_control: str = "no-store") -> None:
+    policy = response.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
-    assert answer.headers["Cache-Control"] == cache_control
+    assert {name: response.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+    assert response.headers["Cache-Control"] == cache_control
     for name in (*SECURITY_HEADERS, "Content-Security-Policy", "Cache-Control"):
-        assert len(answer.headers.getall(name)) == 1
+        assert len(response.headers.getall(name)) == 1
 
 
 @pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:50])
 def test_unknown_or_malformed_url_shows_a_short_error_page_with_security_headers(
     browser, path, caplog
 ):
-    answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
-    check_security_headers(answer)
-    assert "Traceback" not in answer.text
-    assert len(answer.body) < 20_000
+    response = browser.get(path, headers={"Accept": "text/html"}, status="4*")
+    check_security_headers(response)
+    assert "Traceback" not in response.text
+    assert len(response.body) < 20_000
     assert "failed" not in caplog.text
-    if answer.content_type == "text/html":
-        assert answer.html.find(role="alert").get_text().strip()
-        assert all(not script.text for script in answer.html.find_all("script"))
+    if response.content_type == "text/html":
+        assert response.html.find(role="alert").get_text().strip()
+        assert all(not script.text for script in response.html.find_all("script"))
     else:
-        assert answer.json["errors"][0]["detail"]
+        assert response.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_static_files_have_security_headers_and_are_revalidated(browser, headers
 def test_page_rejects_methods_other_than_get(app_without_hosts, path):
     client = TestApp(app_without_hosts, lint=False)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        answer = client.request(path, method=method, headers=SAME_ORIGIN_HEADERS, status=405)
-        check_security_headers(answer)
-        assert f"does not support {method}" in answer.html.find(role="alert").text
-        assert answer.headers["Allow"] == "GET, HEAD"
+        response = client.request(path, method=method, headers=SAME_ORIGIN_HEADERS, status=405)
+        check_security_headers(response)
+        assert f"does not support {method}" in response.html.find(role="alert").text
+        assert response.headers["Allow"] == "GET, HEAD"
     check_security_headers(
         client.request(path, method="STEAL", headers=SAME_ORIGIN_HEADERS, status=405)
     )
@@ -102,10 +102,10 @@ def test_page_rejects_methods_other_than_get(app_without_hosts, path):
 
 def test_incomplete_request_body_is_rejected_with_security_headers(browser):
     environ = {"CONTENT_LENGTH": "100"}
-    answer = browser.request(
+    response = browser.request(
         "/console/sign-in", method="POST", environ=environ, headers=SAME_ORIGIN_HEADERS, status=400
     )
-    check_security_headers(answer)
+    check_security_headers(response)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_incomplete_request_body_is_rejected_with_security_headers(browser):
 )
 def test_cross_origin_requests_are_rejected(browser, headers):
     for path in ("/console/ask", "/console/api/scheduler/v1/explain", STYLESHEET_PATH):
-        answer = browser.post(path, "a=b", headers=headers, status=403)
-        check_security_headers(answer)
-        assert "another origin" in answer.text
+        response = browser.post(path, "a=b", headers=headers, status=403)
+        check_security_headers(response)
+        assert "another origin" in response.text
 
 
 def test_paths_outside_the_console_have_no_content_security_policy(browser):
     for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
-        answer = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
-        assert "Content-Security-Policy" not in answer.headers
+        response = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
+        assert "Content-Security-Policy" not in response.headers

@@ -19,8 +19,8 @@ def browser_of_enabled_console(sqlite_settings, make_app) -> TestApp:
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.5, */*"])
 def test_root_is_the_json_list_of_apis_unless_the_client_prefers_html(browser, accept):
-    answer = browser.get("/", headers={"Accept": accept} if accept else {})
-    assert answer.json["apis"]
+    response = browser.get("/", headers={"Accept": accept} if accept else {})
+    assert response.json["apis"]
 
 
 def test_root_response_has_vary_header_accept(browser):

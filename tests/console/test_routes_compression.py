@@ -31,8 +31,8 @@ def browser(app_without_hosts) -> Client:
     return ClientWithoutDecompression(app_without_hosts)
 
 
-def is_compressed(answer) -> bool:
-    return answer.headers.get("Content-Encoding") == "gzip"
+def is_compressed(response) -> bool:
+    return response.headers.get("Content-Encoding") == "gzip"
 
 
 def list_loaded_files(browser, html: str) -> set[str]:
@@ -57,9 +57,11 @@ def test_first_console_page_and_its_files_are_below_300_kb_when_compressed(brows
     cloud = list_loaded_files(browser, browser.get("/console/cloud").text)
     assert "/console/static/map.js" in cloud, "an imported module"
     files = sorted({*first, *cloud})
-    answers = [browser.get(path, headers=GZIP_HEADERS) for path in ("/", "/console/cloud", *files)]
-    assert sum(len(answer.data) for answer in answers) < MAX_COMPRESSED_BYTES
-    assert all(is_compressed(answer) for answer in answers if len(answer.data) >= 500)
+    responses = [
+        browser.get(path, headers=GZIP_HEADERS) for path in ("/", "/console/cloud", *files)
+    ]
+    assert sum(len(response.data) for response in responses) < MAX_COMPRESSED_BYTES
+    assert all(is_compressed(response) for response in responses if len(response.data) >= 500)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +72,16 @@ def test_decompressed_text_equals_the_uncompressed_text(browser, path):
     packed = browser.get(path, headers=GZIP_HEADERS)
     assert decompress(packed.data) == plain.data
     assert int(packed.headers["Content-Length"]) == len(packed.data) < len(plain.data)
-    for answer in (plain, packed):
-        assert "Accept-Encoding" in answer.headers["Vary"]
+    for response in (plain, packed):
+        assert "Accept-Encoding" in response.headers["Vary"]
 
 
 @pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip;q=0, *"])
 @pytest.mark.parametrize("path", ["/console/", STYLESHEET_PATH])
 def test_client_without_gzip_gets_uncompressed_text(browser, path, accepted):
-    answer = browser.get(path, headers={"Accept-Encoding": accepted})
-    assert not is_compressed(answer)
-    assert "Accept-Encoding" in answer.headers["Vary"]
+    response = browser.get(path, headers={"Accept-Encoding": accepted})
+    assert not is_compressed(response)
+    assert "Accept-Encoding" in response.headers["Vary"]
 
 
 @pytest.mark.parametrize("path", ["/console/", POLICIES_API_PATH, STYLESHEET_PATH])
@@ -120,8 +122,8 @@ def test_page_opened_from_another_site_is_not_compressed(browser, path, site):
 def test_api_responses_to_scripts_are_compressed(browser):
     assert is_compressed(browser.get(POLICIES_API_PATH, headers=SAME_ORIGIN_HEADERS))
     body = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}}
-    answer = browser.post(
+    response = browser.post(
         "/console/api/scheduler/v1/explain", json=body, headers=SAME_ORIGIN_HEADERS
     )
-    assert answer.status_code == 200
-    assert is_compressed(answer)
+    assert response.status_code == 200
+    assert is_compressed(response)

@@ -51,8 +51,8 @@ def browser(cloud_app):
     ],
 )
 def test_search_with_a_single_exact_match_redirects_to_its_page(cloud_app, browser, text, address):
-    answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
-    assert answer.headers["Location"] == address
+    response = browser.get(SEARCH_PATH, params={"q": text}, status=303)
+    assert response.headers["Location"] == address
     if "?" not in text:
         browser.get(address)
 
@@ -63,15 +63,15 @@ def test_decision_is_found_by_request_id_and_by_its_uuid(cloud_app, browser):
     ]
     decision = decisions[0]["uuid"]
     for text in (REQUEST_ID, decision):
-        answer = browser.get(SEARCH_PATH, params={"q": text}, status=303)
-        assert answer.headers["Location"] == f"/console/decisions/{decision}"
+        response = browser.get(SEARCH_PATH, params={"q": text}, status=303)
+        assert response.headers["Location"] == f"/console/decisions/{decision}"
 
 
 def test_instance_without_a_record_leads_to_its_decision(cloud_app, browser):
     body = {"request_spec": make_spec(make_uuid(2)), "claim": False}
     decision = cloud_app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
-    answer = browser.get(SEARCH_PATH, params={"q": make_uuid(2)}, status=303)
-    assert answer.headers["Location"] == f"/console/decisions/{decision}"
+    response = browser.get(SEARCH_PATH, params={"q": make_uuid(2)}, status=303)
+    assert response.headers["Location"] == f"/console/decisions/{decision}"
 
 
 def test_several_search_matches_are_listed_by_type_of_object(cloud_app, browser):

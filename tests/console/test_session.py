@@ -80,9 +80,9 @@ def browser_without_keystone(tmp_path, sqlite_template):
         yield TestApp(AccessLog(application), extra_environ=HTTPS_ENVIRON)
 
 
-def read_redirect_path(answer):
+def read_redirect_path(response):
     """Return the path on this service that a response redirects to."""
-    parts = urlsplit(answer.headers["Location"])
+    parts = urlsplit(response.headers["Location"])
     assert parts.netloc in {"", HTTPS_ENVIRON["HTTP_HOST"], "localhost"}
     return parts.path
 
@@ -93,16 +93,16 @@ def post_sign_in_form(browser, **filled):
 
 
 def test_page_without_a_token_redirects_to_sign_in(browser):
-    answer = browser.get("/console/policies?name=default", status=303)
-    assert read_redirect_path(answer) == "/console/sign-in"
-    query = urlsplit(answer.headers["Location"]).query
+    response = browser.get("/console/policies?name=default", status=303)
+    assert read_redirect_path(response) == "/console/sign-in"
+    query = urlsplit(response.headers["Location"]).query
     assert parse_qs(query) == {"next": ["/console/policies?name=default"]}
 
 
 def test_sign_in_redirects_to_the_requested_page(browser):
-    answer = post_sign_in_form(browser, next="/console/policies")
-    assert (answer.status_int, read_redirect_path(answer)) == (303, "/console/policies")
-    page = answer.follow()
+    response = post_sign_in_form(browser, next="/console/policies")
+    assert (response.status_int, read_redirect_path(response)) == (303, "/console/policies")
+    page = response.follow()
     assert f"{USER}, service" in page.html.find(class_="person").text
 
 
@@ -134,40 +134,40 @@ def test_sign_in_cookies_have_the_host_prefix_and_are_for_this_site_only(browser
 
 def test_token_of_a_signed_in_user_is_not_in_logs_or_urls(browser, caplog):
     caplog.set_level(logging.DEBUG)
-    answer = post_sign_in_form(browser)
+    response = post_sign_in_form(browser)
     token = browser.cookies[COOKIE_NAME]
     assert token
     page = browser.get("/console/policies")
     assert token not in caplog.text
     assert PASSWORD not in caplog.text
-    assert token not in answer.headers["Location"]
+    assert token not in response.headers["Location"]
     assert token not in page.text
 
 
 def test_wrong_password_is_rejected_and_other_sign_in_fields_are_kept(browser):
-    answer = post_sign_in_form(browser, password="wrong")
-    assert answer.status_int == 401
-    assert "rejected this user" in answer.html.find(role="alert").text
-    assert answer.form["user"].value == USER
-    assert answer.form["password"].value == ""
+    response = post_sign_in_form(browser, password="wrong")
+    assert response.status_int == 401
+    assert "rejected this user" in response.html.find(role="alert").text
+    assert response.form["user"].value == USER
+    assert response.form["password"].value == ""
     assert browser.cookies == {}
 
 
 def test_unavailable_keystone_is_reported_on_the_sign_in_page(browser_without_keystone):
-    answer = post_sign_in_form(browser_without_keystone)
-    assert answer.status_int == 503
-    assert "Keystone failed" in answer.html.find(role="alert").text
+    response = post_sign_in_form(browser_without_keystone)
+    assert response.status_int == 503
+    assert "Keystone failed" in response.html.find(role="alert").text
 
 
 def test_password_is_not_sent_without_tls(browser):
-    answer = browser.post(
+    response = browser.post(
         "/console/sign-in",
         SIGN_IN_FORM,
         headers=SAME_ORIGIN_HEADERS,
         extra_environ={"wsgi.url_scheme": "http"},
         status=403,
     )
-    assert "https" in answer.html.find(role="alert").text
+    assert "https" in response.html.find(role="alert").text
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/sign-out"])
@@ -180,19 +180,19 @@ def test_other_sites_cannot_sign_users_in_or_out(browser, path):
 
 def test_cookie_path_is_the_mount_path_of_the_console(browser):
     mounted = {"SCRIPT_NAME": "/scheduling"}
-    answer = browser.post(
+    response = browser.post(
         "/console/sign-in", SIGN_IN_FORM, headers=SAME_ORIGIN_HEADERS, extra_environ=mounted
     )
-    for cookie in answer.headers.getall("Set-Cookie"):
+    for cookie in response.headers.getall("Set-Cookie"):
         assert cookie.startswith("__Secure-placement_sched_")
         assert "Path=/scheduling" in cookie
 
 
 def test_cookies_over_http_on_this_machine_are_not_secure(browser):
     browser.extra_environ = {}
-    answer = post_sign_in_form(browser)
-    assert answer.status_int == 303
-    for cookie in answer.headers.getall("Set-Cookie"):
+    response = post_sign_in_form(browser)
+    assert response.status_int == 303
+    for cookie in response.headers.getall("Set-Cookie"):
         assert cookie.startswith("placement_sched_")
         assert "Secure" not in cookie
         assert "SameSite=Strict" in cookie
@@ -204,8 +204,8 @@ def test_sign_out_deletes_the_cookie(browser):
     browser.get("/console/policies")
     browser.post("/console/sign-out", headers=SAME_ORIGIN_HEADERS, status=303)
     assert browser.cookies == {}
-    answer = browser.get("/console/policies", status=303)
-    assert "Sign in again" not in answer.follow()
+    response = browser.get("/console/policies", status=303)
+    assert "Sign in again" not in response.follow()
 
 
 def test_sign_out_revokes_the_token(browser, keystone):
@@ -219,16 +219,16 @@ def test_sign_out_revokes_the_token(browser, keystone):
 
 @pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
 def test_sign_out_removes_an_invalid_token_cookie(browser, token):
-    answer = browser.post(
+    response = browser.post(
         "/console/sign-out", headers={**SAME_ORIGIN_HEADERS, **build_cookie(token)}, status=303
     )
-    assert_cookie_deleted(answer)
+    assert_cookie_deleted(response)
 
 
 def test_sign_out_does_not_wait_for_keystone(browser_without_keystone, caplog):
     headers = {**SAME_ORIGIN_HEADERS, **build_cookie("x" * 9)}
-    answer = browser_without_keystone.post("/console/sign-out", headers=headers, status=303)
-    assert_cookie_deleted(answer)
+    response = browser_without_keystone.post("/console/sign-out", headers=headers, status=303)
+    assert_cookie_deleted(response)
     assert "did not revoke a token" in caplog.text
     assert "x" * 9 not in caplog.text
 
@@ -237,8 +237,8 @@ def build_cookie(token):
     return {"Cookie": f"{COOKIE_NAME}={token}; {COOKIE_NAME.replace('token', 'person')}=ann"}
 
 
-def assert_cookie_deleted(answer):
-    cookies = answer.headers.getall("Set-Cookie")
+def assert_cookie_deleted(response):
+    cookies = response.headers.getall("Set-Cookie")
     assert len(cookies) == 2
     for cookie in cookies:
         assert "Max-Age=0" in cookie
@@ -253,10 +253,10 @@ INVALID_TOKENS += ["\xe9", "\xe6\x97\xa5", "../../../etc/passwd", "x" * 8000]
 @pytest.mark.parametrize("token", INVALID_TOKENS, ids=lambda token: token[:20])
 def test_invalid_token_cookie_is_removed_and_reported(browser, path, token):
     headers = {"Accept": "text/html", **build_cookie(token)}
-    answer = browser.get(path, headers=headers, status=303)
-    assert read_redirect_path(answer) == "/console/sign-in"
-    assert_cookie_deleted(answer)
-    form = browser.get(answer.headers["Location"])
+    response = browser.get(path, headers=headers, status=303)
+    assert read_redirect_path(response) == "/console/sign-in"
+    assert_cookie_deleted(response)
+    form = browser.get(response.headers["Location"])
     assert "Sign in again" in form.html.find(role="alert").text
     assert form.form["next"].value.startswith(path)
     browser.get("/console/sign-in", headers=headers, status=200)
@@ -264,9 +264,9 @@ def test_invalid_token_cookie_is_removed_and_reported(browser, path, token):
 
 def test_expired_token_redirects_to_sign_in_with_a_message(browser, keystone):
     headers = build_cookie(keystone.issue_token("ann", "demo", "admin", seconds=-60))
-    answer = browser.get("/console/policies", headers=headers, status=303)
-    assert_cookie_deleted(answer)
-    assert "has expired" in answer.follow().html.find(role="alert").text
+    response = browser.get("/console/policies", headers=headers, status=303)
+    assert_cookie_deleted(response)
+    assert "has expired" in response.follow().html.find(role="alert").text
 
 
 def test_expired_token_cookie_is_reported_on_the_sign_in_page(browser):
@@ -278,8 +278,8 @@ def test_expired_token_cookie_is_reported_on_the_sign_in_page(browser):
     token, name = ages[COOKIE_NAME], ages[COOKIE_NAME.replace("token", "person")]
     assert token <= 3600 < name
     browser.cookiejar.clear("scheduler.example.com", "/", COOKIE_NAME)
-    answer = browser.get("/console/policies", status=303)
-    assert "has expired" in answer.follow().html.find(role="alert").text
+    response = browser.get("/console/policies", status=303)
+    assert "has expired" in response.follow().html.find(role="alert").text
 
 
 def test_sign_in_page_without_a_previous_session_has_no_message(browser):
@@ -290,16 +290,16 @@ def test_sign_in_page_without_a_previous_session_has_no_message(browser):
 def test_revoked_token_redirects_to_sign_in(browser, keystone):
     post_sign_in_form(browser)
     keystone.revoke_token(browser.cookies[COOKIE_NAME])
-    answer = browser.get("/console/policies", status=303)
-    assert read_redirect_path(answer) == "/console/sign-in"
+    response = browser.get("/console/policies", status=303)
+    assert read_redirect_path(response) == "/console/sign-in"
     assert browser.cookies == {}
     post_sign_in_form(browser)
     browser.get("/console/policies")
 
 
 def test_api_request_of_a_script_without_a_token_is_401_as_json(browser):
-    answer = browser.get("/console/api/scheduler/v1/policies", status=401)
-    assert answer.json["errors"][0]["code"] == "scheduler.unauthorized"
+    response = browser.get("/console/api/scheduler/v1/policies", status=401)
+    assert response.json["errors"][0]["code"] == "scheduler.unauthorized"
 
 
 def test_page_is_403_with_the_reason_for_a_role_without_permission(browser, keystone):

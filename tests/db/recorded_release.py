@@ -2,7 +2,7 @@
 """Databases of releases, recorded as files, for tests of upgrades.
 
 ``releases/VERSION.json`` has the schema revision of a release, the columns of its tables, rows that
-the release wrote, and the answers that it gave to reads. The file name is the only place that names
+the release wrote, and the responses that it gave to reads. Only the file name names
 a release. ``python -m tests.db.recorded_release`` records the current version (``setup.cfg``).
 """
 
@@ -62,12 +62,12 @@ RECORDED_PATHS = (
 
 
 def read_responses(client: TestApp) -> dict[str, Any]:
-    """Return the answers to reads, with each decision that is listed."""
-    answers = {path: client.get(path, headers=REQUEST_HEADERS).json for path in RECORDED_PATHS}
-    for entry in answers["/scheduler/v1/decisions"]["decisions"]:
+    """Return the responses to reads, with each decision that is listed."""
+    responses = {path: client.get(path, headers=REQUEST_HEADERS).json for path in RECORDED_PATHS}
+    for entry in responses["/scheduler/v1/decisions"]["decisions"]:
         path = f"/scheduler/v1/decisions/{entry['uuid']}"
-        answers[path] = client.get(path, headers=REQUEST_HEADERS).json
-    return answers
+        responses[path] = client.get(path, headers=REQUEST_HEADERS).json
+    return responses
 
 
 class RecordedRelease(NamedTuple):
@@ -80,7 +80,7 @@ class RecordedRelease(NamedTuple):
     revision: str
     columns: Mapping[str, Mapping[str, tuple[str, bool]]]
     rows: Mapping[str, list[list[Any]]]
-    answers: Mapping[str, Any]
+    responses: Mapping[str, Any]
 
     @classmethod
     def load_release(cls, version: str) -> Self:
@@ -175,7 +175,7 @@ def record_release() -> RecordedRelease:
             client = TestApp(application)
             for _ in samples.send_requests_to(client):
                 pass
-            answers = read_responses(client)
+            responses = read_responses(client)
             with database.read() as connection:
                 rows = dict(_read_rows(connection))
         finally:
@@ -188,7 +188,7 @@ def record_release() -> RecordedRelease:
         }
         for table in metadata.sorted_tables
     }
-    return RecordedRelease(get_newest_revision(), columns, rows, answers)
+    return RecordedRelease(get_newest_revision(), columns, rows, responses)
 
 
 def main() -> None:

@@ -81,9 +81,9 @@ def test_missing_package_of_the_database_driver_is_503_with_reason(make_app):
     url = "mysql+pymysql://u@127.0.0.1/d"
     app = make_app(make_settings(url))
     for path in ("/placement/resource_providers", "/healthz/ready"):
-        answer = app.get(path, status=503)
-        assert "no connection to the database can be made as configured" in answer.text
-        assert "pynacl" in answer.text
+        response = app.get(path, status=503)
+        assert "no connection to the database can be made as configured" in response.text
+        assert "pynacl" in response.text
     database = NovaDatabase("a cell", make_url(url))
     with pytest.raises(NovaDatabaseUnavailable, match="can be made as configured"), database.read():
         pytest.fail("there was a connection")
@@ -113,10 +113,10 @@ def test_rejected_database_connection_is_503_with_the_reason(
 ):
     url = make_url(request.getfixturevalue(server)).set(**part).update_query_dict(parameters)
     settings = make_settings(url.render_as_string(hide_password=False))
-    answer = make_app(settings).get("/healthz/ready", status=503)
-    assert reason in answer.text
-    assert ("can be made as configured" in answer.text) is bool(parameters)
-    assert "does not answer" not in answer.text
+    response = make_app(settings).get("/healthz/ready", status=503)
+    assert reason in response.text
+    assert ("can be made as configured" in response.text) is bool(parameters)
+    assert "does not answer" not in response.text
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def stop_replication(primary, standby):
 
 def wait_until_available(send_request):
     """Repeat a request as long as it is 503, and return the response."""
-    answers = []
+    responses = []
 
     def is_available():
-        answers.append(send_request())
-        return answers[-1].status_int != 503
+        responses.append(send_request())
+        return responses[-1].status_int != 503
 
     assert wait_until(is_available)
-    return answers[-1]
+    return responses[-1]
 
 
 class WorkerClient:
@@ -80,35 +80,35 @@ class WorkerClient:
     def put_inventory(self, provider, total):
         body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
         path = f"/placement/resource_providers/{provider}/inventories"
-        answer = wait_until_available(
+        response = wait_until_available(
             lambda: self.client.put_json(path, body, headers=PLACEMENT_HEADERS, expect_errors=True)
         )
-        assert answer.status_int == 200, answer.text
+        assert response.status_int == 200, response.text
 
     def list_capacities(self):
         path = "/placement/allocation_candidates?resources=VCPU:1"
-        answer = wait_until_available(
+        response = wait_until_available(
             lambda: self.client.get(path, headers=PLACEMENT_HEADERS, expect_errors=True)
         )
-        summaries = answer.json["provider_summaries"].values()
+        summaries = response.json["provider_summaries"].values()
         return [summary["resources"]["VCPU"]["capacity"] for summary in summaries]
 
     def create_zone_with_host(self, zone, host):
         body = {"aggregate": {"name": zone, "availability_zone": zone}}
         path = "/compute/v2.1/os-aggregates"
-        answer = wait_until_available(
+        response = wait_until_available(
             lambda: self.client.post_json(path, body, headers=COMPUTE_HEADERS, expect_errors=True)
         )
-        number = answer.json["aggregate"]["id"]
+        number = response.json["aggregate"]["id"]
         body = {"add_host": {"host": host}}
         self.client.post_json(f"{path}/{number}/action", body, headers=COMPUTE_HEADERS)
 
     def list_hosts_in_zone(self, zone):
         body = {"request_spec": make_spec(availability_zone=zone)}
-        answer = wait_until_available(
+        response = wait_until_available(
             lambda: self.client.post_json("/scheduler/v1/explain", body, expect_errors=True)
         )
-        return [host["host"] for host in answer.json["hosts"]]
+        return [host["host"] for host in response.json["hosts"]]
 
 
 def test_workers_forget_cached_rows_lost_by_a_database_failover(
@@ -116,10 +116,10 @@ def test_workers_forget_cached_rows_lost_by_a_database_failover(
 ):
     first, other = cached_and_uncached_worker
     first.client.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
-    answer = first.client.post_json(
+    response = first.client.post_json(
         "/placement/resource_providers", {"name": "x"}, headers=PLACEMENT_HEADERS
     )
-    provider = answer.json["uuid"]
+    provider = response.json["uuid"]
     stop_replication(*primary_and_standby)
     first.create_zone_with_host("lost", "cn1")
     first.put_inventory(provider, 1000)

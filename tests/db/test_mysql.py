@@ -63,7 +63,7 @@ def test_malformed_mariadb_result_is_a_lost_connection(mariadb_connection, monke
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_malformed_answer_to_the_end_of_a_transaction_is_a_lost_connection(
+def test_malformed_response_to_the_end_of_a_transaction_is_a_lost_connection(
     mariadb_connection, monkeypatch, end
 ):
     monkeypatch.setattr(MysqlPacket, "is_ok_packet", lambda _self: b"\xff".decode("utf8"))

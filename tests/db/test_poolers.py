@@ -177,10 +177,10 @@ def test_two_workers_behind_pgbouncer_answer_like_direct_connections(
 
         def send_random_read(number):
             path = random.Random(number).choice(paths)
-            answer = send_request("GET", path, number)
-            statuses[answer.status_code] += 1
-            if answer.json() != expected[path]:
-                differences.append((path, answer.text))
+            response = send_request("GET", path, number)
+            statuses[response.status_code] += 1
+            if response.json() != expected[path]:
+                differences.append((path, response.text))
 
         call_concurrently(READ_COUNT, send_random_read)
         assert statuses == {200: READ_COUNT}

@@ -59,8 +59,8 @@ def test_missing_database_privilege_is_503_with_the_reason(
     with pytest.raises(Unavailable, match=words) as error, database.read() as connection:
         connection.execute(select(resource_providers.c.id))
     database.dispose()
-    answer = make_app(settings).get("/placement/resource_providers", status=503)
-    assert "lacks a privilege" in answer.json["errors"][0]["detail"]
+    response = make_app(settings).get("/placement/resource_providers", status=503)
+    assert "lacks a privilege" in response.json["errors"][0]["detail"]
     grant = error.value.detail.partition(". Run as administrator of the database: ")[2]
     execute_as_administrator([re.sub(r"\bUSER$", "{user}", grant)])
     with database.read() as connection:

@@ -67,8 +67,8 @@ def find_lost_json_paths(old: Any, new: Any, path: str = "$") -> list[str]:
 
 
 def find_lost_values_of_responses(recorded_release: RecordedRelease, client: TestApp) -> list[str]:
-    """Return the paths of recorded answers that this version does not give."""
-    return find_lost_json_paths(recorded_release.answers, read_responses(client))
+    """Return the paths of recorded responses that this version does not give."""
+    return find_lost_json_paths(recorded_release.responses, read_responses(client))
 
 
 def test_upgraded_database_keeps_its_rows_and_columns_of_old_workers(

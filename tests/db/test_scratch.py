@@ -78,6 +78,6 @@ def test_slow_simulation_is_stopped_between_instances(cloud, monkeypatch):
         *map(make_uuid, range(100)), flavor=make_flavor(memory_mb=1, root_gb=0)
     )
     body = {"request_spec": request_spec, "changes": [{"drain": ["cn1"]}]}
-    answer = cloud.post_json("/scheduler/v1/explain", body, status=503)
-    assert "took longer than [scheduler] what_if_timeout" in answer.text
+    response = cloud.post_json("/scheduler/v1/explain", body, status=503)
+    assert "took longer than [scheduler] what_if_timeout" in response.text
     assert len(checks) == 20

@@ -60,14 +60,14 @@ def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
         stack.callback(process.terminate)
         url, certificate = f"https://localhost:{port}", folder / "cert.pem"
 
-        def is_proxy_answering() -> bool:
+        def is_proxy_responding() -> bool:
             try:
                 response = requests.get(f"{url}/healthz", verify=str(certificate), timeout=60)
             except requests.ConnectionError:
                 return False
             return response.status_code == 200
 
-        assert wait_until(is_proxy_answering), log.read_text()
+        assert wait_until(is_proxy_responding), log.read_text()
         yield url, certificate
 
 
@@ -97,6 +97,6 @@ def check_query_length_limit(url: str, **options: Any) -> None:
     longest = request_with_query_of_size(65_000)
     assert (longest.status_code, longest.json()) == (200, {"resource_providers": []})
     for size, statuses in ((65_001, {400}), (65_500, {400, 414}), (80_000, {400, 414})):
-        answer = request_with_query_of_size(size)
-        assert answer.status_code in statuses, (size, answer.status_code, answer.text)
-        assert "65000" in answer.text, size
+        response = request_with_query_of_size(size)
+        assert response.status_code in statuses, (size, response.status_code, response.text)
+        assert "65000" in response.text, size

@@ -43,8 +43,8 @@ def send_request(apache_address):
 
 def test_apache_serves_reads_and_writes(send_request):
     assert send_request("/healthz/ready").status_code == 200
-    answer = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
-    assert answer.status_code == 200
+    response = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
+    assert response.status_code == 200
     providers = send_request("/placement/resource_providers").json()["resource_providers"]
     assert [provider["name"] for provider in providers] == ["cn1"]
     assert send_request("/placement/resource_providers", headers={}).status_code == 401
@@ -87,15 +87,15 @@ def test_client_address_in_the_apache_log_ignores_forwarded_headers(send_request
 
 
 def test_encoded_slash_behind_apache_is_404_of_the_application(send_request):
-    answer = send_request("/placement/resource_classes/CUSTOM_A%2FB")
-    assert answer.status_code == 404
-    assert answer.json()["errors"][0]["request_id"].startswith("req-")
+    response = send_request("/placement/resource_classes/CUSTOM_A%2FB")
+    assert response.status_code == 404
+    assert response.json()["errors"][0]["request_id"].startswith("req-")
 
 
 def test_body_beyond_the_limit_is_rejected_by_apache(send_request):
     limit = read_settings((), create_conf()).api.max_request_body_size
-    answer = send_request("/placement/resource_providers", "POST", data=b"x" * (limit + 1))
-    assert answer.status_code == 413
+    response = send_request("/placement/resource_providers", "POST", data=b"x" * (limit + 1))
+    assert response.status_code == 413
 
 
 def test_query_beyond_the_limit_is_rejected_by_apache(apache_address):

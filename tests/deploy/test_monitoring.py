@@ -55,7 +55,7 @@ def labels_by_metric() -> dict[str, set[str]]:
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._build_gauges(CapacityFigures(0.0, {}), ())
     failover = capacity_gauges.build_failover_gauges(
-        FailoverResult.from_answer(EMPTY_FAILOVER_RESULT), 0.0
+        FailoverResult.from_report(EMPTY_FAILOVER_RESULT), 0.0
     )
     waiting = WaitingRequests(lambda: 0).collect()
     gauges = (*cloud, *capacity, *failover, *waiting)

@@ -56,7 +56,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             stderr=output,
         )
 
-        def is_placement_answering() -> bool:
+        def is_placement_responding() -> bool:
             try:
                 with urlopen(f"http://127.0.0.1:{port}/", timeout=60):
                     return True
@@ -64,7 +64,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
                 return False
 
         try:
-            assert wait_until(is_placement_answering), log.read_text()
+            assert wait_until(is_placement_responding), log.read_text()
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
@@ -118,10 +118,10 @@ def create_provider_and_consumer(server: Server) -> str:
         ),
         ("PUT", f"/placement/allocations/{consumer}", allocations),
     ):
-        answer = requests.request(
+        response = requests.request(
             method, server.url + path, json=body, headers=ADMIN_HEADERS, timeout=60
         )
-        assert answer.status_code < 300, answer.text
+        assert response.status_code < 300, response.text
     return uuid
 
 
@@ -152,7 +152,7 @@ def test_comparison_with_openstack_placement_finds_no_undocumented_difference(tm
 def test_comparison_with_an_unavailable_service_fails_in_one_line():
     with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        assert re.fullmatch(r"no answer: .*\n", run_compare_program(url, url, status=1))
+        assert re.fullmatch(r"no response: .*\n", run_compare_program(url, url, status=1))
 
 
 def test_haproxy_accepts_the_openstack_backend(tmp_path):

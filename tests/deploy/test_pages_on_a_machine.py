@@ -187,7 +187,7 @@ def configure_database_nodes_and_haproxy(machine: Machine) -> None:
     machine.run(f"systemctl start {SERVER_UNITS}")
 
 
-def check_database_node_answers(machine: Machine) -> None:
+def check_database_node_responds(machine: Machine) -> None:
     """Check that the database answers on the address of HAProxy."""
     account = f"user='placement', password='{DATABASE_PASSWORD}', host='127.0.0.1', port=3307"
     line = f'/opt/placement_sched/bin/python -c "import pymysql; pymysql.connect({account})"'
@@ -196,7 +196,7 @@ def check_database_node_answers(machine: Machine) -> None:
 
 def check_haproxy_serves_database_and_api(machine: Machine) -> None:
     """Check that HAProxy serves the database and the API."""
-    check_database_node_answers(machine)
+    check_database_node_responds(machine)
     check_api_is_ready(machine)
 
 
@@ -207,7 +207,7 @@ def check_api_is_ready(machine: Machine) -> None:
     )
 
 
-def check_proxy_answers_while_the_local_server_is_stopped(machine: Machine) -> None:
+def check_proxy_responds_while_the_local_server_is_stopped(machine: Machine) -> None:
     """Check that the proxy answers 20 requests while this machine's server is stopped."""
     check_api_is_ready(machine)
     machine.run(f"systemctl stop {SERVER_UNITS}")
@@ -359,11 +359,11 @@ def list_steps(
             PageStep("systemctl stop placement-sched", after=check_service_is_stopped_and_start_it),
             PageStep(
                 "systemctl reload haproxy",
-                after=check_proxy_answers_while_the_local_server_is_stopped,
+                after=check_proxy_responds_while_the_local_server_is_stopped,
             ),
             PageStep(
                 "systemctl reload nginx",
-                after=check_proxy_answers_while_the_local_server_is_stopped,
+                after=check_proxy_responds_while_the_local_server_is_stopped,
             ),
             PageStep("client/bin/openstack --os-cloud", before=configure_machines_without_keystone),
             PageStep("systemctl stop", after=check_service_is_stopped, on="other"),
@@ -418,6 +418,6 @@ def list_steps(
             PageStep("apt-get install haproxy", on="other"),
             PageStep("install ", on="other"),
             PageStep("haproxy -c", on="other"),
-            PageStep("systemctl reload haproxy", after=check_database_node_answers, on="other"),
+            PageStep("systemctl reload haproxy", after=check_database_node_responds, on="other"),
         ],
     }

@@ -110,8 +110,8 @@ def test_both_releases_serve_one_database_during_the_upgrade(
         uuids = {provider["uuid"] for provider in listed["resource_providers"]}
         assert uuids == {provider_before, provider}
     # Each server sees the other's claims, and both reject claims beyond the capacity.
-    answers = [claim_vcpu(server, provider) for _ in range(3) for server in (last, new_server)]
-    assert answers == [204] * 4 + [409] * 2
+    responses = [claim_vcpu(server, provider) for _ in range(3) for server in (last, new_server)]
+    assert responses == [204] * 4 + [409] * 2
     assert last.stop() == 0
     assert claim_vcpu(new_server, provider_before) == 204
 

@@ -158,16 +158,18 @@ class CaseComparison(Comparison):
             yield self.draw_case(rng)
 
     @abstractmethod
-    def compare_answers(self, case: Any) -> tuple[Any, list[str], Differences]:
-        """Return both answers, names of explanations, and unexplained differences."""
+    def compare_responses(self, case: Any) -> tuple[Any, list[str], Differences]:
+        """Return both responses, explanations, and unexplained differences."""
 
-    def list_covered_behaviours(self, case: Any, answers: Any) -> Iterable[Any]:
+    def list_covered_behaviours(self, case: Any, responses: Any) -> Iterable[Any]:
         return ()
 
     def draw_outcomes(self, random: Random) -> Iterator[CaseOutcome]:
         for case in self.draw_cases(random):
-            answers, names, unexplained = self.compare_answers(case)
-            yield CaseOutcome(case, unexplained, names, self.list_covered_behaviours(case, answers))
+            responses, names, unexplained = self.compare_responses(case)
+            yield CaseOutcome(
+                case, unexplained, names, self.list_covered_behaviours(case, responses)
+            )
 
 
 #: Intended differences: functions that return the differing aspects that they cover, by the names
@@ -186,12 +188,12 @@ def add_explanation(explanations: Explanations, name: str) -> Callable[[Any], An
 
 
 def apply_explanations(
-    explanations: Explanations, answers: Any, differences: Mapping[Any, Any]
+    explanations: Explanations, responses: Any, differences: Mapping[Any, Any]
 ) -> tuple[list[str], dict[Any, Any]]:
     """Return the names of the explanations that apply, and the unexplained differences."""
     names, rest = [], dict(differences)
     for name, explains in explanations.items():
-        explained = explains(answers, rest) & rest.keys() if rest else set()
+        explained = explains(responses, rest) & rest.keys() if rest else set()
         if explained:
             names.append(name)
             rest = {aspect: values for aspect, values in rest.items() if aspect not in explained}

@@ -106,7 +106,7 @@ class RequestComparison(Comparison):
         for request in requests:
             history = (*history, request)
             step = sequence.send_request(request)
-            status = step.answers.ours.status
+            status = step.responses.ours.status
             yield CaseOutcome(history, step.unexplained, step.explained.elements(), [status])
             if step.has_different_states:
                 return
@@ -135,15 +135,15 @@ class CandidatesComparison(RequestComparison):
         for _ in range(QUERIES_PER_CLOUD):
             request = random_candidates_request_without_limit(rng)
             step = sequence.send_request(request)
-            unexplained, coverage = step.unexplained, [step.answers.ours.status]
-            if step.answers.ours.status == 200:
-                coverage += ["served"] * bool(step.answers.expected_candidates)
-                if not step.answers.is_our_answer_valid:
+            unexplained, coverage = step.unexplained, [step.responses.ours.status]
+            if step.responses.ours.status == 200:
+                coverage += ["served"] * bool(step.responses.expected_candidates)
+                if not step.responses.is_our_response_valid:
                     unexplained = {
                         **unexplained,
                         "naive": (
-                            parse_candidates(step.answers.ours.document),
-                            step.answers.expected_candidates,
+                            parse_candidates(step.responses.ours.document),
+                            step.responses.expected_candidates,
                         ),
                     }
             yield CaseOutcome((*setup, request), unexplained, step.explained.elements(), coverage)

@@ -14,7 +14,7 @@ from tests.differential.differences import (
 )
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain_differences
-from tests.differential.explained.answer_pair import AnswerPair
+from tests.differential.explained.response_pair import ResponsePair
 from tests.differential.explained.writes import (
     EMPTY_CONSUMER_EXPLANATION,
     UUID_SPELLING_EXPLANATION,
@@ -34,7 +34,7 @@ class ComparedReplies(NamedTuple):
     ``has_different_states`` is whether an explained difference has led to different states.
     """
 
-    answers: AnswerPair
+    responses: ResponsePair
     explained: Counter[str]
     unexplained: Differences
     has_different_states: bool
@@ -66,7 +66,7 @@ class RequestSequenceComparison:
         if has_odd_uuid_spelling(request) and (
             step.unexplained
             or step.has_different_states
-            or self._is_accepted_with_different_states(step.answers)
+            or self._is_accepted_with_different_states(step.responses)
         ):
             return self._compare_with_canonical_uuids(request)
         return step
@@ -93,7 +93,7 @@ class RequestSequenceComparison:
             self._repeat_earlier_requests()
         step = self._send_and_explain(_RequestPair(request, canonicalize_uuids_of_request(request)))
         step.explained[UUID_SPELLING_EXPLANATION] += 1
-        if not step.unexplained and self._is_accepted_with_different_states(step.answers):
+        if not step.unexplained and self._is_accepted_with_different_states(step.responses):
             return step._replace(unexplained=self.find_state_differences())
         return step
 
@@ -104,33 +104,33 @@ class RequestSequenceComparison:
 
     def _send_and_explain(self, pair: _RequestPair) -> ComparedReplies:
         self._sent.append(pair)
-        answers = self._send_to_both_sides(pair)
+        responses = self._send_to_both_sides(pair)
         explained = Counter(
-            {EMPTY_CONSUMER_EXPLANATION: self._delete_leftover_consumers_of_peer(answers)}
+            {EMPTY_CONSUMER_EXPLANATION: self._delete_leftover_consumers_of_peer(responses)}
         )
-        differences = find_differences(pair.ours, answers.ours, answers.theirs)
-        names, unexplained = explain_differences(answers, differences)
+        differences = find_differences(pair.ours, responses.ours, responses.theirs)
+        names, unexplained = explain_differences(responses, differences)
         explained.update(names)
         may_part = differences.keys() & {"status", "body"} and pair.ours.method not in _READ_METHODS
         return ComparedReplies(
-            answers, explained, unexplained, bool(may_part and self.find_state_differences())
+            responses, explained, unexplained, bool(may_part and self.find_state_differences())
         )
 
-    def _is_accepted_with_different_states(self, answers: AnswerPair) -> bool:
-        is_accepted = answers.request.method not in _READ_METHODS and answers.ours.status < 300
+    def _is_accepted_with_different_states(self, responses: ResponsePair) -> bool:
+        is_accepted = responses.request.method not in _READ_METHODS and responses.ours.status < 300
         return is_accepted and bool(self.find_state_differences())
 
-    def _send_to_both_sides(self, pair: _RequestPair) -> AnswerPair:
+    def _send_to_both_sides(self, pair: _RequestPair) -> ResponsePair:
         ours = resolve_generations(self._ours, pair.ours)
         theirs = ours if pair.theirs == pair.ours else resolve_generations(self._ours, pair.theirs)
         replies = self._delete_providers_with_generated_uuids(
             ours, self._ours.send_request(ours), self._theirs.send_request(theirs)
         )
-        return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
+        return ResponsePair(ours, *replies, self._ours, self._theirs, self._cloud)
 
-    def _delete_leftover_consumers_of_peer(self, answers: AnswerPair) -> int:
-        path = unquote(answers.request.path)
-        may_leave = answers.request.method in {"PUT", "POST"} and "/allocations" in path
+    def _delete_leftover_consumers_of_peer(self, responses: ResponsePair) -> int:
+        path = unquote(responses.request.path)
+        may_leave = responses.request.method in {"PUT", "POST"} and "/allocations" in path
         return (
             self._theirs.delete_consumers_without_allocations()
             if may_leave or path == "/reshaper"

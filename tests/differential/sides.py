@@ -61,8 +61,8 @@ class OpenStackPlacementPeer:
         return build_reply_from_json(self.send_wsgi_request(request.as_wsgi_request()))
 
     def send_wsgi_request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._program.exchange_json_line(request)
-        return answer
+        response: Mapping[str, Any] = self._program.exchange_json_line(request)
+        return response
 
     def close(self) -> None:
         self._program.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.exchange import Reply, Request, build_request_from_json
-from tests.differential.explained import AnswerPair, explain_differences
+from tests.differential.explained import ResponsePair, explain_differences
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
 
 pytestmark = pytest.mark.system
@@ -29,7 +29,7 @@ def build_reply_with_candidates(reply, candidates):
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 
 
-def test_random_requests_get_equal_or_explained_answers(comparison):
+def test_random_requests_get_equal_or_explained_responses(comparison):
     tally = comparison.run_random_cases(RANDOM_SEED, REQUEST_COUNT)
     assert tally.count == REQUEST_COUNT
     assert tally.findings == []
@@ -49,10 +49,10 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 
 
 def test_comparison_reports_an_unexplained_difference(comparison, monkeypatch):
-    answers = AnswerPair(
+    responses = ResponsePair(
         Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None
     )
-    assert explain_differences(answers, {"status": (200, 404)}) == ([], {"status": (200, 404)})
+    assert explain_differences(responses, {"status": (200, 404)}) == ([], {"status": (200, 404)})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_comparison_reports_an_unexplained_difference(comparison, monkeypatch):
         "sharer-whose-root-is-forbidden",
     ],
 )
-def test_candidate_missing_in_our_answer_is_always_reported_as_unexplained(
+def test_candidate_missing_in_our_response_is_always_reported_as_unexplained(
     comparison, monkeypatch, case
 ):
     dropped = []
@@ -85,7 +85,7 @@ def test_candidate_missing_in_our_answer_is_always_reported_as_unexplained(
     assert len(found) == len(dropped) > 0
 
 
-def test_wrong_candidate_in_the_peer_answer_is_always_reported_as_unexplained(
+def test_wrong_candidate_in_the_peer_response_is_always_reported_as_unexplained(
     comparison, monkeypatch
 ):
     forbidden = "a0000000-0000-4000-8000-000000000001"

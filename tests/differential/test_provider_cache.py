@@ -32,7 +32,7 @@ def comparison(
         yield comparison
 
 
-def test_random_requests_get_equal_or_explained_answers(comparison: RequestComparison):
+def test_random_requests_get_equal_or_explained_responses(comparison: RequestComparison):
     tally = comparison.run_random_cases(RANDOM_SEED, REQUEST_COUNT)
     assert tally.count == REQUEST_COUNT
     assert tally.findings == []

@@ -374,18 +374,18 @@ def send_requests_to(client: TestApp) -> Iterator[tuple[str, Any]]:
             }
         path = sample.path.format(server_group=group)
         path = path.replace("<id>", str(listed[-1]) if listed else "")
-        answer = client.request(path, method=sample.method, status=sample.status, **arguments)
-        response = answer.json if answer.body else None
+        response = client.request(path, method=sample.method, status=sample.status, **arguments)
+        document = response.json if response.body else None
         if sample.name == "compute/os_server_groups-create":
-            group = response["server_group"]["id"]
-        first = next(iter(response.values()), None) if response else None
+            group = document["server_group"]["id"]
+        first = next(iter(document.values()), None) if document else None
         listed = (
             [each.get("id", each.get("uuid")) for each in first]
             if _is_list_of_objects(first)
             else []
         )
-        if sample.name and response is not None:
-            yield f"{sample.name}-response.json", response
+        if sample.name and document is not None:
+            yield f"{sample.name}-response.json", document
 
 
 def _is_list_of_objects(value: Any) -> bool:

@@ -181,14 +181,14 @@ def test_server_validates_and_applies_acme_extra_specs(cloud, serve, installed_p
     assert send("/compute/v2.1/flavors", made)[0] == 200
     path = "/compute/v2.1/flavors/f1/os-extra_specs"
     for specs in ({"acme:hall": "second"}, {"acme:bears_maintenance": "often"}, {"acme:x": "1"}):
-        status, answer = send(path, {"extra_specs": specs})
+        status, result = send(path, {"extra_specs": specs})
         assert status == 400
-        assert "Validation failed" in answer["badRequest"]["message"]
+        assert "Validation failed" in result["badRequest"]["message"]
     assert send(path, {"extra_specs": {"acme:hall": "h2"}})[0] == 200
-    status, answer = send("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
+    status, result = send("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
     assert status == 200
     # Both are in the second hall, and in no cooler one.
-    assert answer["selections"][0][0]["service_host"] == "cn3"
+    assert result["selections"][0][0]["service_host"] == "cn3"
 
 
 def test_readme_of_acme_halls_names_every_plugin_and_option():

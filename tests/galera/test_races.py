@@ -58,9 +58,9 @@ def create_server_group(nodes, policy):
     body = {"server_group": {"name": "g", "policy": policy}}
     nodes.cluster.wait_until_nodes_applied_all_commits()
     headers = {"OpenStack-API-Version": "compute 2.64"}
-    answer = nodes.clients[0].post_json(SERVER_GROUPS_PATH, body, headers=headers)
+    response = nodes.clients[0].post_json(SERVER_GROUPS_PATH, body, headers=headers)
     nodes.cluster.wait_until_nodes_applied_all_commits()
-    return answer.json["server_group"]["id"]
+    return response.json["server_group"]["id"]
 
 
 def build_selection_request(host, group):
@@ -84,21 +84,21 @@ def test_affinity_group_members_are_on_one_host(nodes_with_two_hosts, number, pa
         (node, "POST", SELECT_PATH, build_selection_request(f"cn{number}", group))
         for number, node in enumerate(pair, 1)
     ]
-    answers = nodes_with_two_hosts.send_concurrently(*requests)
+    responses = nodes_with_two_hosts.send_concurrently(*requests)
     hosts = nodes_with_two_hosts.read_rows(
         f"SELECT host FROM sched_instances WHERE server_group = '{group}'"
     )
-    assert sort_statuses(answers) == [200, 409]
+    assert sort_statuses(responses) == [200, 409]
     assert len(hosts) == 1
 
 
 @race_in_rounds
 def test_anti_affinity_group_members_are_on_different_hosts(nodes_with_two_hosts, number, pair):
     group = create_server_group(nodes_with_two_hosts, "anti-affinity")
-    answers = nodes_with_two_hosts.send_concurrently(
+    responses = nodes_with_two_hosts.send_concurrently(
         *((node, "POST", SELECT_PATH, build_selection_request("cn1", group)) for node in pair)
     )
-    assert sort_statuses(answers) == [200, 409]
+    assert sort_statuses(responses) == [200, 409]
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ def test_server_group_deleted_during_a_selection_has_no_instances(
 @race_in_rounds
 def test_concurrent_changes_of_provider_parents_make_no_loop(nodes, number, pair):
     first, second = create_provider(nodes), create_provider(nodes)
-    answers = nodes.send_concurrently(
+    responses = nodes.send_concurrently(
         (pair[0], *build_parent_request(first, second)),
         (pair[1], *build_parent_request(second, first)),
     )
     # The later request finds a loop, or the change of the tree by the other.
-    assert sort_statuses(answers) in ([200, 400], [200, 409])
+    assert sort_statuses(responses) in ([200, 400], [200, 409])
 
 
 @race_in_rounds
@@ -176,7 +176,7 @@ def test_child_provider_created_while_its_parent_moves_is_in_the_tree_of_the_par
     body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
     move = (pair[0], *build_parent_request(parent, top))
     create = (pair[1], "POST", PROVIDERS_PATH, body)
-    moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
+    moved, created = (response.status_int for response in nodes.send_concurrently(move, create))
     roots = nodes.read_rows(
         "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
         f"ON root.id = child.root_provider_id WHERE child.uuid = '{child}'"
@@ -195,7 +195,7 @@ def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, p
     generation = nodes.create_and_replicate("GET", f"{PROVIDERS_PATH}/{uuid}")["generation"]
     body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
     puts, deletes = pair
-    answers = nodes.send_concurrently(
+    responses = nodes.send_concurrently(
         (puts, "PUT", f"{PROVIDERS_PATH}/{uuid}/inventories", body),
         (deletes, "DELETE", f"{CLASSES_PATH}/{name}", None),
     )
@@ -204,7 +204,7 @@ def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, p
         "WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)"
     )
     assert not orphans
-    assert sort_statuses(answers) in ([200, 409], [204, 400])
+    assert sort_statuses(responses) in ([200, 409], [204, 400])
 
 
 def create_aggregate(nodes, name, zone=None):
@@ -259,8 +259,8 @@ def test_host_of_a_new_instance_cannot_change_zone(nodes, number, pair):
     join = create_aggregate(nodes, host, zone=host)
     nodes.create_and_replicate("POST", COMPUTE_NODES_PATH, [make_report(host)])
     select = (pair[0], "POST", SELECT_PATH, {"request_spec": make_spec(**fields)})
-    answers = nodes.send_concurrently(select, (pair[1], *join))
-    assert sort_statuses(answers) == [200, 409]
+    responses = nodes.send_concurrently(select, (pair[1], *join))
+    assert sort_statuses(responses) == [200, 409]
 
 
 @race_in_rounds
@@ -275,14 +275,14 @@ def test_last_free_capacity_is_claimed_only_once(nodes, number, pair):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    answers = nodes.send_concurrently(
+    responses = nodes.send_concurrently(
         *((node % 3, "PUT", f"/placement/allocations/{uuid4()}", claim) for node in range(6))
     )
     (used,) = nodes.read_rows(
         "SELECT sum(used), count(*) FROM allocations JOIN resource_providers AS provider "
         f"ON provider.id = resource_provider_id WHERE provider.uuid = '{uuid}'"
     )
-    assert sort_statuses(answers) == [204] + 5 * [409]
+    assert sort_statuses(responses) == [204] + 5 * [409]
     assert used == (8, 1)
 
 
@@ -321,12 +321,12 @@ def build_aggregates_request(node, uuid, aggregate):
 def test_provider_deleted_during_a_write_is_in_no_aggregate(nodes, number, pair):
     uuid, aggregate = create_provider(nodes), str(uuid4())
     joins, deletes = pair
-    answers = nodes.send_concurrently(
+    responses = nodes.send_concurrently(
         build_aggregates_request(joins, uuid, aggregate),
         (deletes, "DELETE", f"{PROVIDERS_PATH}/{uuid}", None),
     )
     assert not nodes.read_rows(ORPHANED_MEMBERS_QUERY.format(aggregate))
-    assert sort_statuses(answers) in ([200, 204], [204, 404])
+    assert sort_statuses(responses) in ([200, 204], [204, 404])
 
 
 @race_in_rounds
@@ -363,11 +363,11 @@ def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, pair
     healer = Healer(
         database=databases[heals], clock=utcnow, unknown_owner=("p", "u"), request=request
     )
-    _, answer = run_concurrently(
+    _, response = run_concurrently(
         partial(heal_allocations, healer),
         partial(nodes.send_request, deletes, "DELETE", f"{INSTANCES_PATH}/{uuid}"),
     )
-    assert answer.status_int == 204
+    assert response.status_int == 204
     assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
 
 

@@ -70,17 +70,17 @@ def send_while_held_back(nodes, first, second):
         acknowledged = nodes.send_request(0, *first)
         assert acknowledged.status_int < 300, acknowledged.text
         began = time.monotonic()
-        answer = nodes.send_request(1, *second)
+        response = nodes.send_request(1, *second)
         waited = time.monotonic() - began
-    return answer, waited
+    return response, waited
 
 
 def test_allocations_are_deleted_through_a_node_that_has_not_applied_them(nodes_with_provider):
     nodes = nodes_with_provider
-    answer, _ = send_while_held_back(
+    response, _ = send_while_held_back(
         nodes, ("PUT", CONSUMER_PATH, ALLOCATIONS), ("DELETE", CONSUMER_PATH)
     )
-    assert answer.status_int == 204
+    assert response.status_int == 204
     assert nodes.read_rows("SELECT COUNT(*) FROM allocations") == [(0,)]
 
 
@@ -90,25 +90,25 @@ def test_generation_that_a_node_has_not_applied_is_no_conflict(nodes_with_provid
     first = {"resource_provider_generation": 1, "inventories": inventories}
     second = {"resource_provider_generation": 2, "inventories": inventories}
     path = f"{PROVIDER_PATH}/inventories"
-    answer, _ = send_while_held_back(nodes, ("PUT", path, first), ("PUT", path, second))
-    assert answer.status_int == 200, answer.text
+    response, _ = send_while_held_back(nodes, ("PUT", path, first), ("PUT", path, second))
+    assert response.status_int == 200, response.text
 
 
 def test_trait_that_a_node_has_not_applied_is_not_unknown(nodes_with_provider):
     body = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
-    answer, _ = send_while_held_back(
+    response, _ = send_while_held_back(
         nodes_with_provider,
         ("PUT", "/placement/traits/CUSTOM_NEW", {}),
         ("PUT", f"{PROVIDER_PATH}/traits", body),
     )
-    assert answer.status_int == 200, answer.text
+    assert response.status_int == 200, response.text
 
 
 def test_missing_allocations_are_404_once_the_node_is_current(nodes_with_provider):
-    answer, waited = send_while_held_back(
+    response, waited = send_while_held_back(
         nodes_with_provider, ("PUT", "/placement/traits/CUSTOM_NEW", {}), ("DELETE", CONSUMER_PATH)
     )
-    assert answer.status_int == 404
+    assert response.status_int == 404
     assert waited > HELD_BACK_SECONDS / 2
-    answer = nodes_with_provider.send_request(1, "DELETE", CONSUMER_PATH)
-    assert answer.status_int == 404
+    response = nodes_with_provider.send_request(1, "DELETE", CONSUMER_PATH)
+    assert response.status_int == 404

@@ -132,8 +132,8 @@ class Conductor:
         self._transport.cleanup()
 
 
-def list_selected_hosts(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
-    return [selections[0]["nova_object.data"]["service_host"] for selections in answer]
+def list_selected_hosts(result: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
+    return [selections[0]["nova_object.data"]["service_host"] for selections in result]
 
 
 class SchedulerService:

@@ -47,7 +47,7 @@ class GreetingEndpoint:
         raise ExpectedError(ValueError("as is expected"))
 
     @expose
-    def answer_later(self, _context):
+    def respond_later(self, _context):
         self.calls = getattr(self, "calls", 0) + 1
         if self.calls == 1:
             raise UnsupportedCall
@@ -74,8 +74,8 @@ def rpc_client(tmp_path_factory):
 
 def test_call_is_answered_with_the_request_id_of_its_context(rpc_client):
     called = rpc_client.prepare(version="4.5", timeout=30)
-    answer = called.call({"request_id": "req-1"}, "greet", name="nova")
-    assert answer == {"hello": "nova", "request": "req-1"}
+    result = called.call({"request_id": "req-1"}, "greet", name="nova")
+    assert result == {"hello": "nova", "request": "req-1"}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_bus_address_is_logged_without_its_password(tmp_path):
 
 
 def test_unanswered_call_is_redelivered(rpc_client, caplog):
-    assert rpc_client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
+    assert rpc_client.prepare(version="4.5", timeout=30).call({}, "respond_later") == 2
     assert list_warnings(caplog) == []
 
 
@@ -150,17 +150,17 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(
 
     send, taken = FakeIncomingMessage.reply, []
 
-    def reply(message, *answer, **failure):
+    def reply(message, *result, **failure):
         taken.append(message)
         if len(taken) == 1:
             raise OSLO_MESSAGING.MessageDeliveryFailure("the bus is away")
-        send(message, *answer, **failure)
+        send(message, *result, **failure)
 
     monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
     called = rpc_client.prepare(version="4.5", timeout=30)
     assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
     (line,) = list_warnings(caplog)
-    assert line.getMessage() == "an answer cannot be sent: the bus is away"
+    assert line.getMessage() == "a reply cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2
 

@@ -45,14 +45,14 @@ def send_monitor_request(
     else:
         connection = HTTPConnection(monitor.listens, timeout=60)
     connection.request(method, path, headers={"Accept": "anything"})
-    answer: HTTPResponse = connection.getresponse()
-    response = answer.status, answer.headers["Content-Type"], answer.read()
+    reply: HTTPResponse = connection.getresponse()
+    response = reply.status, reply.headers["Content-Type"], reply.read()
     connection.close()
     return response
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "answer"),
+    ("method", "path", "result"),
     [
         ("GET", "/metrics", (200, "text/plain", b"for anything")),
         ("HEAD", "/metrics", (200, "text/plain", b"")),
@@ -60,8 +60,8 @@ def send_monitor_request(
         ("GET", "/", (404, "application/json", b'{"status":"not found"}')),
     ],
 )
-def test_metrics_have_the_requested_format_and_other_paths_are_404(monitor, method, path, answer):
-    assert send_monitor_request(monitor, path, method) == answer
+def test_metrics_have_the_requested_format_and_other_paths_are_404(monitor, method, path, result):
+    assert send_monitor_request(monitor, path, method) == result
 
 
 def test_put_request_to_the_monitor_is_rejected(monitor):

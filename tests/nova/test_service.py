@@ -49,15 +49,15 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
 ):
     uuids = [instance_uuid, str(uuid4())]
     sent = {"return_objects": True, "return_alternates": True, **caller_context}
-    answer = conductor.call(
+    result = conductor.call(
         "select_destinations",
         spec_obj=build_request_spec_primitive(*uuids),
         instance_uuids=uuids,
         **sent,
     )
-    hosts = list_selected_hosts(answer)
+    hosts = list_selected_hosts(result)
     assert set(hosts) <= {"cn1", "cn2"}
-    assert {data["nova_object.data"]["cell_uuid"] for row in answer for data in row}
+    assert {data["nova_object.data"]["cell_uuid"] for row in result for data in row}
     assert all(deployment.read_allocations(each) for each in uuids)
     path = f"/scheduler/v1/decisions?request_id={caller_context['request_id']}"
     (decision,) = deployment.app.get(path).json["decisions"]
@@ -118,8 +118,8 @@ def test_no_valid_host_is_explained_to_operators_only(
 def test_rpc_call_without_return_objects_gets_a_host(conductor, instance_uuid, version, names):
     sent = {name: [instance_uuid] for name in names}
     spec = build_request_spec_primitive(instance_uuid, ignore_hosts=["cn2"])
-    (answer,) = conductor.call("select_destinations", version, spec_obj=spec, **sent)
-    assert answer["host"] == answer["nodename"] == "cn1"
+    (result,) = conductor.call("select_destinations", version, spec_obj=spec, **sent)
+    assert result["host"] == result["nodename"] == "cn1"
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_unreadable_call_is_answered_and_logged(
 
 
 def test_nova_scheduler_service_answers_ping(conductor):
-    answer = conductor.call("ping", "1.1", namespace="baseapi", arg="there?")
-    assert answer == {"service": "scheduler", "arg": "there?"}
+    result = conductor.call("ping", "1.1", namespace="baseapi", arg="there?")
+    assert result == {"service": "scheduler", "arg": "there?"}
     assert conductor.call("get_backdoor_port", "1.1", namespace="baseapi") is None
 
 
@@ -194,8 +194,8 @@ def test_two_scheduler_services_share_requests(two_host_nova):
         two_host_nova.start_scheduler("ctl1", 1),
         two_host_nova.start_scheduler("ctl2", 1),
     )
-    answers = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 9)]
-    assert all(list_selected_hosts(answer.result(timeout=120)) for answer in answers)
+    results = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 9)]
+    assert all(list_selected_hosts(result.result(timeout=120)) for result in results)
     assert first.stop_with_signal() == 0
     assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(20)))
     assert second.read_log_lines("is up and answers") == []
@@ -203,13 +203,13 @@ def test_two_scheduler_services_share_requests(two_host_nova):
 
 def test_sigterm_finishes_the_pending_request(two_host_nova):
     service = two_host_nova.start_scheduler(workers=1)
-    answers = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 6)]
-    wait_until_true(lambda: any(answer.done() for answer in answers))
+    results = [two_host_nova.conductor.begin_selection(make_uuid(number)) for number in range(1, 6)]
+    wait_until_true(lambda: any(result.done() for result in results))
     assert service.stop_with_signal(signal.SIGTERM) == 0
     assert service.read_log_lines("stopped")
     two_host_nova.start_scheduler(workers=1)
-    for answer in answers:
-        assert list_selected_hosts(answer.result(timeout=120))
+    for result in results:
+        assert list_selected_hosts(result.result(timeout=120))
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ def test_sigterm_finishes_the_pending_request(two_host_nova):
 )
 def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova, whole):
     service = two_host_nova.start_scheduler()
-    answers = {
+    results = {
         number: two_host_nova.conductor.begin_selection(make_uuid(number))
         for number in range(1, 25)
     }
-    wait_until_true(lambda: any(answer.done() for answer in answers.values()))
+    wait_until_true(lambda: any(result.done() for result in results.values()))
     if whole:
         service.kill()
         two_host_nova.start_scheduler("ctl2")
@@ -231,8 +231,8 @@ def test_request_of_a_killed_scheduler_is_claimed_once_by_another(two_host_nova,
         for pid in service.list_worker_pids():
             os.kill(pid, signal.SIGKILL)
         service.wait_for_log_line("killed by SIGKILL", 3)
-    for number, answer in answers.items():
-        (host,) = list_selected_hosts(answer.result(timeout=120))
+    for number, result in results.items():
+        (host,) = list_selected_hosts(result.result(timeout=120))
         (allocated,) = two_host_nova.read_allocations(make_uuid(number)).values()
         assert allocated["resources"]["VCPU"] == 1
         assert host in {"cn1", "cn2"}

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.system
 
 
 def read_response_text(url: str) -> str:
-    with urlopen(url, timeout=60) as answer:
-        return answer.read().decode()
+    with urlopen(url, timeout=60) as result:
+        return result.read().decode()
 
 
 def scrape_metrics(url: str) -> Counter[str]:
@@ -94,7 +94,7 @@ def test_queued_requests_are_shown_in_the_metrics(two_host_nova):
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-    assert all(answer.result(timeout=120) for answer in begun[:8])
+    assert all(result.result(timeout=120) for result in begun[:8])
 
 
 def test_unrecordable_nova_objects_are_counted(shared_scheduler):

@@ -56,15 +56,15 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(two_hos
     ) as own:
         # No call can claim during this transaction.
         own.execute("BEGIN IMMEDIATE")
-        answers = {
+        results = {
             number: two_host_nova.conductor.begin_selection(make_uuid(number))
             for number in range(CALL_COUNT)
         }
         service.wait_for_log_line(_RECEIVED_CALL_LOG_TEXT, CALL_COUNT)
         rabbitmq.restart()
         own.execute("ROLLBACK")
-    for number, answer in answers.items():
-        assert list_selected_hosts(answer.result(timeout=150))
+    for number, result in results.items():
+        assert list_selected_hosts(result.result(timeout=150))
         (allocated,) = two_host_nova.read_allocations(make_uuid(number)).values()
         assert allocated["resources"]["VCPU"] == 1
     # RabbitMQ drops messages before the queue has a consumer.

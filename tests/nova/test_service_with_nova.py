@@ -29,11 +29,11 @@ def instance_uuid():
 
 def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_scheduler, instance_uuid):
     nova_client("connect_to_bus", shared_scheduler.deployment.bus, None)
-    answer = nova_client("select_destinations", [instance_uuid], 512, True)
-    (hosts,) = answer["hosts"]
+    result = nova_client("select_destinations", [instance_uuid], 512, True)
+    (hosts,) = result["hosts"]
     assert sorted(hosts) == ["cn1", "cn2"]
-    assert answer["versions"] == ["1.36"]
-    (request,) = answer["requests"]
+    assert result["versions"] == ["1.36"]
+    (request,) = result["requests"]
     assert (
         request["allocations"].keys()
         == shared_scheduler.deployment.read_allocations(instance_uuid).keys()
@@ -42,9 +42,9 @@ def test_nova_gets_claimed_hosts_and_alternates(nova_client, shared_scheduler, i
 
 def test_nova_raises_no_valid_host(nova_client, shared_scheduler, instance_uuid):
     nova_client("connect_to_bus", shared_scheduler.deployment.bus, None)
-    answer = nova_client("select_destinations", [instance_uuid], 10**6, True)
-    assert answer["class"] == "NoValidHost"
-    assert answer["words"] == "No valid host was found. "
+    result = nova_client("select_destinations", [instance_uuid], 10**6, True)
+    assert result["class"] == "NoValidHost"
+    assert result["words"] == "No valid host was found. "
 
 
 @pytest.mark.parametrize("cap", ["4.3", "4.4"])

@@ -309,12 +309,12 @@ def make_waiting_task(sqlite_url, make_app, webhook_outbox):
 def record_decision_without_host(app, number=1, **fields):
     """Record a decision without a host and return its uuid."""
     fields = {"flavor": make_flavor(vcpus=8), **fields}
-    answer = app.post_json(
+    response = app.post_json(
         SELECT_DESTINATIONS_PATH,
         {"request_spec": make_spec(make_uuid(number), **fields)},
         status=409,
     )
-    return answer.json["errors"][0]["decision"]
+    return response.json["errors"][0]["decision"]
 
 
 def report_host(app, name="cn7"):
@@ -445,8 +445,8 @@ def test_waiting_request_sent_with_others_is_not_notified(make_waiting_task, web
         for n in (1, 2)
     ]
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn7", memory_mb=4096)])
-    answer = app.post_json(SELECT_DESTINATIONS_PATH, {"requests": requests}, status=409)
-    decision = answer.json["errors"][0]["decision"]
+    response = app.post_json(SELECT_DESTINATIONS_PATH, {"requests": requests}, status=409)
+    decision = response.json["errors"][0]["decision"]
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert (recorded["outcome"], recorded["conditions"]["together"]) == ("no_valid_host", True)
     task.run_round()

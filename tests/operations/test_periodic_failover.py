@@ -42,10 +42,10 @@ def test_failover_result_of_a_process_is_read_by_every_process(
     assert app_with_failover_interval.get(FAILOVER_PATH).json["covered"] == 0
     stored = store_result(app_with_failover_interval.app.services.scheduler)
     other_app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
-    answer = other_app.get(FAILOVER_PATH).json
-    assert {**answer, "age": None} == {**stored, "age": None}
-    assert answer["uncovered"] == 2
-    assert 0 <= answer["age"] < 60
+    response = other_app.get(FAILOVER_PATH).json
+    assert {**response, "age": None} == {**stored, "age": None}
+    assert response["uncovered"] == 2
+    assert 0 <= response["age"] < 60
     gauges = read_failover_gauges(other_app)
     assert gauges["domains", "uncovered"] == 2
     assert gauges["domains", "covered"] == 0

@@ -470,10 +470,10 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(
     )
     body = {"uuid": node_uuid(1), "name": "cn1"}
     provider = app.post_json(PROVIDERS_PATH, body, headers=LATEST_HEADERS).json
-    answer = app.get(f"{PROVIDERS_PATH}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
-    assert set(answer["aggregates"]) == {aggregate_1, aggregate_2}
+    response = app.get(f"{PROVIDERS_PATH}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
+    assert set(response["aggregates"]) == {aggregate_1, aggregate_2}
     # The client can use the generation of the response.
-    assert provider["generation"] == answer["resource_provider_generation"]
+    assert provider["generation"] == response["resource_provider_generation"]
     create_provider(database, 2)
     assert read_aggregates(database, 2) == set()
 

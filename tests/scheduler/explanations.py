@@ -16,30 +16,30 @@ from tests.support.scheduling import make_report
 class Explanation:
     """An explanation of ``POST /scheduler/v1/explain``."""
 
-    answer: Mapping[str, Any]
+    result: Mapping[str, Any]
 
     @property
     def hosts(self) -> list[str]:
         """Return the hosts that passed, best first."""
-        return [host["host"] for host in self.answer["hosts"]]
+        return [host["host"] for host in self.result["hosts"]]
 
     @property
     def request_filter_names(self) -> list[str]:
         """Return the names of the request filters in the order of their runs."""
         return [
-            request_filter["name"] for request_filter in self.answer["funnel"]["request_filters"]
+            request_filter["name"] for request_filter in self.result["funnel"]["request_filters"]
         ]
 
     @property
     def query(self) -> dict[str, list[str]]:
         """Return the values of each parameter of the query."""
-        return parse_qs(self.answer["funnel"]["allocation_candidates"]["query"])
+        return parse_qs(self.result["funnel"]["allocation_candidates"]["query"])
 
     def get_request_filter_report(self, name: str) -> dict[str, Any]:
         """Return the report of a request filter without its time."""
         (result,) = (
             request_filter
-            for request_filter in self.answer["funnel"]["request_filters"]
+            for request_filter in self.result["funnel"]["request_filters"]
             if request_filter["name"] == name
         )
         assert result["elapsed_ms"] >= 0

@@ -39,8 +39,8 @@ def make_cloud_and_get_group_id(app: Any, memory_gb: Mapping[str, int], zone: Se
 def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
     """Place an instance if a host is found, and return whether it is placed."""
     body = {"request_spec": make_spec(make_uuid(number), **fields)}
-    answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
-    return answer.status_int == 200
+    response = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+    return response.status_int == 200
 
 
 def read_host_of_instance(app: Any, uuid: str) -> str:
@@ -66,8 +66,8 @@ def execute_move(app: Any, move: dict[str, str], **fields: Any) -> None:
     app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
     request = make_spec(uuid, flavor=before["flavor"], **fields)
     request["requested_destination"] = {"host": move["to"], "node": move["to"]}
-    answer = select_hosts(app, request)
-    assert answer["selections"][0][0]["service_host"] == move["to"]
+    result = select_hosts(app, request)
+    assert result["selections"][0][0]["service_host"] == move["to"]
     record = {key: before[key] for key in ("project_id", "user_id", "flavor", "server_group")}
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)

@@ -68,26 +68,26 @@ def read_claim_counts() -> tuple[int, int, dict[str, int]]:
 def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2")
     request = make_spec(make_uuid(1), flavor=FLAVOR_64_GB)
-    answer = scheduler.select_destinations(request).answer
-    assert get_selected_hosts(answer) == ["cn3"]
+    result = scheduler.select_destinations(request).result
+    assert get_selected_hosts(result) == ["cn3"]
     assert read_claim_counts() == (1, 0, {"moved": 1})
     assert list(read_allocations_of_consumer(cloud, make_uuid(1))) == [uuid_of("cn3")]
     assert cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json["host"] == "cn3"
-    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
-    assert decision["selections"] == answer["selections"]
+    decision = cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
+    assert decision["selections"] == result["selections"]
     assert [place["host"] for place in decision["instances"]] == ["cn3"]
     stage = decision["funnel"]["filters"][-1]
     assert (stage["name"], stage["before"], stage["after"]) == ("room_at_claim", 6, 4)
     assert [rejection["host"] for rejection in stage["rejected"]] == ["cn1", "cn2"]
-    assert scheduler.select_destinations(request).answer == answer
+    assert scheduler.select_destinations(request).result == result
 
 
 def test_hosts_filled_by_concurrent_claims_are_no_alternates(make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2", scheduler__max_attempts=3)
-    answer = scheduler.select_destinations(
+    result = scheduler.select_destinations(
         make_spec(make_uuid(1), flavor=FLAVOR_64_GB), alternates=True
-    ).answer
-    hosts = [selection["service_host"] for selection in answer["selections"][0]]
+    ).result
+    hosts = [selection["service_host"] for selection in result["selections"][0]]
     assert hosts == ["cn3", "cn4", "cn5"]
 
 
@@ -97,7 +97,7 @@ def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_racing_sched
     scheduler = make_racing_scheduler("cn5", "cn1", "cn2")
     big = make_flavor(memory_mb=90000)
     hosts = get_selected_hosts(
-        scheduler.select_destinations(make_spec(make_uuid(1), flavor=big)).answer
+        scheduler.select_destinations(make_spec(make_uuid(1), flavor=big)).result
     )
     assert hosts == ["cn6"]
 
@@ -111,18 +111,18 @@ def test_selection_restarts_if_no_host_remains_after_a_failed_claim(cloud, make_
 
 def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, make_racing_scheduler):
     request = make_spec(make_uuid(1), make_uuid(2), flavor=FLAVOR_64_GB)
-    answer = make_racing_scheduler("cn1").select_destinations(request).answer
-    assert get_selected_hosts(answer) == ["cn2", "cn3"]
+    result = make_racing_scheduler("cn1").select_destinations(request).result
+    assert get_selected_hosts(result) == ["cn2", "cn3"]
     assert read_claim_counts() == (1, 1, {"capacity": 1})
-    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    decision = cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
     assert decision["conditions"]["attempt"] == 1
-    assert decision["selections"] == answer["selections"]
-    answer = (
+    assert decision["selections"] == result["selections"]
+    result = (
         make_racing_scheduler()
         .select_destinations(make_spec(make_uuid(3), flavor=FLAVOR_64_GB))
-        .answer
+        .result
     )
-    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    decision = cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
     assert decision["conditions"]["attempt"] == 0
 
 
@@ -145,12 +145,12 @@ def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
     )
 
     scheduler = make_racing_scheduler()
-    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
+    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).result
     (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
     rival = ClockWithConcurrentClaim(lambda: claim_as_other_consumer(cloud, card, CUSTOM_CARD=1))
-    answer = replace(scheduler, clock=rival).select_destinations(request).answer
-    assert get_selected_hosts(answer) == ["cn1"]
+    result = replace(scheduler, clock=rival).select_destinations(request).result
+    assert get_selected_hosts(result) == ["cn1"]
     provider_uuids = set(read_allocations_of_consumer(cloud, make_uuid(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in read_usages(cloud)) == 2
@@ -163,7 +163,7 @@ def test_host_deleted_before_the_claim_is_not_selected(cloud, make_racing_schedu
     scheduler = replace(
         make_racing_scheduler(), clock=ClockWithConcurrentClaim(lambda: cloud.delete(path))
     )
-    assert get_selected_hosts(scheduler.select_destinations(make_spec(make_uuid(1))).answer) == [
+    assert get_selected_hosts(scheduler.select_destinations(make_spec(make_uuid(1))).result) == [
         "cn1"
     ]
 
@@ -210,8 +210,8 @@ def test_evacuated_instance_has_allocations_of_both_hosts(cloud_in_use):
 def test_evacuation_to_the_same_host_or_no_host_changes_no_allocations(cloud_in_use):
     assert get_selected_hosts(evacuate_instance(cloud_in_use, ignored_host="cn2")) == ["cn1"]
     assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
-    answer = select_hosts(cloud_in_use, make_spec(make_uuid(1), ignore_hosts=["cn1"]), 409)
-    assert answer["errors"][0]["code"] == "scheduler.instance_placed"
+    result = select_hosts(cloud_in_use, make_spec(make_uuid(1), ignore_hosts=["cn1"]), 409)
+    assert result["errors"][0]["code"] == "scheduler.instance_placed"
     full = make_spec(make_uuid(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
     select_hosts(cloud_in_use, full, 409, claim="add")
     assert read_allocations(cloud_in_use) == {uuid_of("cn1"): INSTANCE_RESOURCES}
@@ -262,10 +262,10 @@ def test_repeated_evacuation_request_claims_its_lost_allocations_again(cloud_in_
 def test_concurrent_equal_requests_are_claimed_once(cloud_in_use):
     request_id = f"req-{uuid4()}"
     with ThreadPoolExecutor(4) as threads:
-        answers = list(
+        results = list(
             threads.map(lambda _: evacuate_instance(cloud_in_use, request_id=request_id), range(4))
         )
-    assert {answer["decision"] for answer in answers} == {answers[0]["decision"]}
+    assert {result["decision"] for result in results} == {results[0]["decision"]}
     assert read_allocations(cloud_in_use) == {
         uuid_of("cn1"): INSTANCE_RESOURCES,
         uuid_of("cn2"): INSTANCE_RESOURCES,
@@ -274,5 +274,5 @@ def test_concurrent_equal_requests_are_claimed_once(cloud_in_use):
 
 @pytest.mark.parametrize("claim", ["new", None])
 def test_invalid_value_of_claim_is_400_with_its_path(app, claim):
-    answer = select_hosts(app, make_spec(make_uuid(1)), 400, claim=claim)
-    assert "$.claim" in answer["errors"][0]["detail"]
+    result = select_hosts(app, make_spec(make_uuid(1)), 400, claim=claim)
+    assert "$.claim" in result["errors"][0]["detail"]

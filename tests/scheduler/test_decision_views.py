@@ -108,38 +108,38 @@ def cloud(app):
 
 
 def select_and_get_decision_uuid(app, *numbers, **changes):
-    answer = app.app.services.scheduler.select_destinations(
+    result = app.app.services.scheduler.select_destinations(
         make_spec(*map(make_uuid, numbers), **changes), claiming=ClaimMode.NONE
-    ).answer
-    return answer["decision"]
+    ).result
+    return result["decision"]
 
 
 def test_replay_on_changed_data_lists_the_differences(cloud):
     uuid = select_and_get_decision_uuid(cloud, 1)
     chosen = read_decision(cloud, uuid).instances[0].host
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
-    answer = replay_decision(cloud, uuid)
-    result = {difference["what"]: difference for difference in answer["differences"]}
+    replay = replay_decision(cloud, uuid)
+    result = {difference["what"]: difference for difference in replay["differences"]}
     place = result[f"host of instance {make_uuid(1)}"]
     assert place["then"] == chosen
     assert place["now"] not in {None, chosen}
     assert (result["hosts found"]["then"], result["hosts found"]["now"]) == (3, 2)
-    (verdict,) = answer["now"]["verdicts"]
+    (verdict,) = replay["now"]["verdicts"]
     assert (verdict["host"], verdict["verdict"]) == (chosen, "rejected")
     expected = cloud.get(f"{DECISIONS_PATH}/{uuid}").json | {
-        "created_at": answer["then"]["created_at"]
+        "created_at": replay["then"]["created_at"]
     }
-    assert answer["then"] == expected
+    assert replay["then"] == expected
 
 
 def test_replay_records_nothing_and_has_limited_lists(cloud):
     uuid = select_and_get_decision_uuid(cloud, 1, ignore_hosts=["cn1", "cn2"])
     with record_statements(cloud.app.services.database) as statements:
-        answer = replay_decision(cloud, uuid, view=ExplanationView(max_rejected=1))
+        result = replay_decision(cloud, uuid, view=ExplanationView(max_rejected=1))
     writing = ("INSERT", "UPDATE", "DELETE")
     assert not [statement for statement in statements if statement.lstrip().startswith(writing)]
     assert len(cloud.get(DECISIONS_PATH).json["decisions"]) == 1
-    stages = answer["now"]["funnel"]["filters"]
+    stages = result["now"]["funnel"]["filters"]
     (stage,) = [stage for stage in stages if stage["before"] != stage["after"]]
     assert (stage["before"] - stage["after"], len(stage["rejected"])) == (2, 1)
 

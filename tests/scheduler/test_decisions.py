@@ -59,12 +59,12 @@ def test_claim_without_its_decision_is_rolled_back(cloud):
 def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     with rename_table_temporarily(database, "sched_decision_places"):
-        answer = scheduler.select_destinations(
+        result = scheduler.select_destinations(
             make_spec(make_uuid(1)), claiming=ClaimMode.NONE
-        ).answer
+        ).result
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(make_spec(flavor=make_flavor(vcpus=99)))
-    assert get_selected_hosts(answer) == ["cn1"]
+    assert get_selected_hosts(result) == ["cn1"]
     assert count_table_rows(database, "sched_decisions") == 0
 
 

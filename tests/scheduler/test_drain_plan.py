@@ -61,22 +61,22 @@ def check_plan_by_executing_its_moves(app, cloud):
         stored_flavor = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE_HEADERS)
     before = dump_tables(app)
-    answer = request_drain_plan(app, {"drain": sorted(drained)})
+    result = request_drain_plan(app, {"drain": sorted(drained)})
     assert dump_tables(app) == before
-    counts = answer["capacity"]
+    counts = result["capacity"]
     assert {count["flavor"] for count in counts} == FLAVORS_BY_NAME.keys()
     assert all(
         count["before"] == request_capacity_of_flavor(app, count["flavor"]) for count in counts
     )
-    moving = [entry["instance"] for entry in answer["moves"]]
-    stuck = {item["instance"] for item in answer["stuck"]}
+    moving = [entry["instance"] for entry in result["moves"]]
+    stuck = {item["instance"] for item in result["stuck"]}
     assert sorted([*moving, *stuck]) == sorted(on_drained)
     for host in drained:
         disable_host(app, host)
-    for move in answer["moves"]:
+    for move in result["moves"]:
         assert move["to"] not in drained
         execute_move(app, move, **stored[move["instance"]])
-    for entry in answer["stuck"]:
+    for entry in result["stuck"]:
         assert read_host_of_instance(app, entry["instance"]) == entry["host"]
         assert entry["reason"]
     assert all(
@@ -126,17 +126,17 @@ def test_drain_plan_of_random_clouds_can_be_carried_out(make_new_app, cloud):
 
 def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     before = read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")
-    answer = request_drain_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
-    assert answer["moves"] == []
-    assert [entry["host"] for entry in answer["stuck"]] == ["cn1", "cn1"]
-    assert "are disabled and meet all other constraints" in answer["stuck"][0]["reason"]
+    result = request_drain_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
+    assert result["moves"] == []
+    assert [entry["host"] for entry in result["stuck"]] == ["cn1", "cn1"]
+    assert "are disabled and meet all other constraints" in result["stuck"][0]["reason"]
     full = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, full)
-    assert [move["to"] for move in answer["moves"]] == ["cn2", "cn2"]
+    result = request_drain_plan(cloud, {"drain": ["cn1"]}, full)
+    assert [move["to"] for move in result["moves"]] == ["cn2", "cn2"]
     less = {"inventory": {"host": "cn2", "resource_class": "MEMORY_MB", "total": 4096}}
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, full, less)
-    assert [move["to"] for move in answer["moves"]] == ["cn2"]
-    assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
+    result = request_drain_plan(cloud, {"drain": ["cn1"]}, full, less)
+    assert [move["to"] for move in result["moves"]] == ["cn2"]
+    assert [entry["host"] for entry in result["stuck"]] == ["cn1"]
     assert (read_usage_of_host(cloud, "cn1"), read_usage_of_host(cloud, "cn2")) == before
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{make_uuid(7)}", body)
@@ -156,8 +156,8 @@ def record_state(app, number, vm_state, task_state=None):
 @pytest.mark.parametrize("vm_state", ["active", "paused", "stopped", None, "of a later release"])
 def test_instances_in_states_that_nova_migrates_are_moved(cloud, vm_state):
     record_state(cloud, 1, vm_state)
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
-    assert (len(answer["moves"]), answer["stuck"]) == (2, [])
+    result = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert (len(result["moves"]), result["stuck"]) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_instances_that_nova_does_not_migrate_are_stuck_with_what_to_do(
     record_nova_cell(cloud)
     record_state(cloud, 1, vm_state, task_state)
     record_state(cloud, 2, "active")
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
-    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
-    (stuck,) = answer["stuck"]
+    result = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert [move["instance"] for move in result["moves"]] == [make_uuid(2)]
+    (stuck,) = result["stuck"]
     assert (stuck["instance"], stuck["host"], stuck["reason"]) == (make_uuid(1), "cn1", reason)
 
 
@@ -199,15 +199,15 @@ def record_nova_cell(app):
 def test_claimed_instances_stay_building_until_nova_is_read(cloud):
     assert len(request_drain_plan(cloud, {"drain": ["cn1"]})["moves"]) == 2
     record_nova_cell(cloud)
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
-    assert (answer["moves"], len(answer["stuck"])) == ([], 2)
+    result = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert (result["moves"], len(result["stuck"])) == ([], 2)
 
 
 def test_offloaded_instance_is_not_in_a_drain_plan(cloud):
     record_state(cloud, 1, "shelved_offloaded")
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]})
-    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
-    assert answer["stuck"] == []
+    result = request_drain_plan(cloud, {"drain": ["cn1"]})
+    assert [move["instance"] for move in result["moves"]] == [make_uuid(2)]
+    assert result["stuck"] == []
 
 
 def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud):
@@ -219,8 +219,8 @@ def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud)
 
 
 def test_drain_plan_may_move_instances_to_added_hosts(cloud):
-    answer = request_drain_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
-    assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
+    result = request_drain_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
+    assert [move["to"] for move in result["moves"]] == ["cn3+1", "cn3+1"]
 
 
 def test_overrides_apply_to_the_moves_of_a_drain_plan(cloud):
@@ -237,9 +237,9 @@ def test_overrides_apply_to_the_capacity_after_a_drain_plan(cloud):
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,
     }
-    answer = request_drain_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
-    assert sorted(move["to"] for move in answer["moves"]) == ["cn2", "cn3"]
-    (count,) = answer["capacity"]
+    result = request_drain_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
+    assert sorted(move["to"] for move in result["moves"]) == ["cn2", "cn3"]
+    (count,) = result["capacity"]
     assert count["before"] == request_capacity_of_flavor(cloud, "m1.small") > 2
     assert count["after"] == 0
 
@@ -288,8 +288,8 @@ def test_plan_names_other_consumers_on_the_hosts(cloud, change):
         {"uuid": make_uuid(72), "type": "INSTANCE", **shared},
     ]
     assert cloud.get("/scheduler/v1/hosts/cn1").json["other_consumers"] == consumers
-    answer = cloud.post_json("/scheduler/v1/failover_capacity", {}).json
-    assert answer["other_consumers"] == {"consumers": 3, "hosts": 2}
+    response = cloud.post_json("/scheduler/v1/failover_capacity", {}).json
+    assert response["other_consumers"] == {"consumers": 3, "hosts": 2}
 
 
 @pytest.mark.all_databases

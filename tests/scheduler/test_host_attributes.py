@@ -56,8 +56,8 @@ def test_plugin_reads_host_attributes(registered_host_attributes, make_app, sqli
     app = build_app_with_patched_host(
         make_app, sqlite_url, available_filters=[path], enabled_filters=["PatchedHostFilter"]
     )
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
-    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+    response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert [host["host"] for host in response["hosts"]] == ["cn1"]
     assert sorted(HOSTS_OF_ATTRIBUTE_READS) == ["cn1", "cn2"]
 
 

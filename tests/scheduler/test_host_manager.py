@@ -165,8 +165,8 @@ def test_same_and_different_host_hints_select_hosts_on_every_database(
     app = make_cloud_with_filters(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")
-    answer = app.post_json(EXPLAIN_PATH, {"request_spec": make_spec(scheduler_hints=hints)}).json
-    assert sorted(host["host"] for host in answer["hosts"]) == hosts
+    response = app.post_json(EXPLAIN_PATH, {"request_spec": make_spec(scheduler_hints=hints)}).json
+    assert sorted(host["host"] for host in response["hosts"]) == hosts
 
 
 STATEMENTS_BY_FILTER = {
@@ -246,27 +246,29 @@ def list_passing_hosts(explanation):
 
 def test_hosts_of_a_cell_disabled_in_nova_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
-    answer = explain_request(cloud, make_spec())
-    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
-    assert "enabled_cells" not in {stage["name"] for stage in answer["funnel"]["filters"]}
+    response = explain_request(cloud, make_spec())
+    assert list_passing_hosts(response) == ["cn1", "cn2", "cn3"]
+    assert "enabled_cells" not in {stage["name"] for stage in response["funnel"]["filters"]}
     record_cells(
         cloud, NovaCell(uuid=CELL_1_UUID, name="one", disabled=True), NovaCell(uuid=CELL_2_UUID)
     )
-    answer = explain_request(cloud, make_spec())
-    assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
-    assert list_passing_hosts(answer) == ["cn2", "cn3"]
+    response = explain_request(cloud, make_spec())
+    assert read_cell_rejections(response) == {"cn1": "its cell is disabled"}
+    assert list_passing_hosts(response) == ["cn2", "cn3"]
     assert explain_request(cloud, make_spec(force_hosts=["cn1"]))["outcome"] == "no_valid_host"
 
 
 def test_move_within_a_cell_disabled_in_nova_finds_its_hosts(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
-    answer = explain_request(cloud, make_spec(requested_destination={"cell": CELL_1_UUID.upper()}))
-    assert list_passing_hosts(answer) == ["cn1"]
+    response = explain_request(
+        cloud, make_spec(requested_destination={"cell": CELL_1_UUID.upper()})
+    )
+    assert list_passing_hosts(response) == ["cn1"]
     overrides = {"scheduler.disabled_cells": [CELL_1_UUID]}
-    answer = explain_request(
+    response = explain_request(
         cloud, make_spec(requested_destination={"cell": CELL_1_UUID}), overrides=overrides
     )
-    assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
+    assert read_cell_rejections(response) == {"cn1": "its cell is disabled"}
 
 
 @pytest.mark.all_databases
@@ -274,14 +276,14 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
     record_unavailable_cell_database(cloud, CELL_1_UUID, 93)
     record_unavailable_cell_database(cloud, CELL_2_UUID, 3600)
-    answer = explain_request(cloud, make_spec(requested_destination={"cell": CELL_2_UUID}))
-    reasons = read_cell_rejections(answer)
+    response = explain_request(cloud, make_spec(requested_destination={"cell": CELL_2_UUID}))
+    reasons = read_cell_rejections(response)
     head, _, rest = reasons["cn1"].partition(" has not answered for ")
     seconds, _, failure = rest.partition(" s: ")
     assert (head, failure) == ("the database of cell one", CONNECTION_ERROR)
     assert 93 <= int(seconds) < 3600
     assert reasons["cn2"].startswith(f"the database of cell {CELL_2_UUID} has not answered for 36")
-    assert answer["outcome"] == "no_valid_host"
+    assert response["outcome"] == "no_valid_host"
     cloud.app.services.database.write(
         lambda connection: cells.record_read(connection, [CELL_1_UUID, CELL_2_UUID], utcnow())
     )
@@ -291,8 +293,8 @@ def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
 def test_verdict_names_the_cell_with_an_unavailable_database(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, disabled=True))
     record_unavailable_cell_database(cloud, CELL_1_UUID, 5)
-    answer = explain_request(cloud, make_spec(ignore_hosts=["cn1"]), hosts=["cn1"])
-    (verdict,) = answer["verdicts"]
+    response = explain_request(cloud, make_spec(ignore_hosts=["cn1"]), hosts=["cn1"])
+    (verdict,) = response["verdicts"]
     reasons = {reason["name"]: reason["reason"] for reason in verdict["reasons"]}
     assert reasons["enabled_cells"].startswith(
         f"the database of cell {CELL_1_UUID} has not answered for"
@@ -336,15 +338,15 @@ def record_reading(app, minutes):
 def test_heartbeats_are_judged_at_the_time_of_the_last_reading(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_1_UUID, name="one"), NovaCell(uuid=CELL_2_UUID))
     record_reading(cloud, 22)
-    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
-    assert list_passing_hosts(answer) == ["cn1", "cn2"]  # cn3 reports itself, and is down
-    (warning,) = answer["funnel"]["warnings"]
+    response = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
+    assert list_passing_hosts(response) == ["cn1", "cn2"]  # cn3 reports itself, and is down
+    (warning,) = response["funnel"]["warnings"]
     assert warning["source"] == "nova"
     assert warning["detail"].startswith("nova's databases were last read 22 minutes ago")
     record_reading(cloud, 0)
-    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
-    assert "warnings" not in answer["funnel"]
-    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
+    response = explain_request(cloud, make_spec(), overrides=DOWN_TIME)
+    assert "warnings" not in response["funnel"]
+    assert list_passing_hosts(response) == ["cn1", "cn2", "cn3"]
 
 
 def test_host_that_was_down_at_the_last_reading_stays_down(cloud):
@@ -357,8 +359,8 @@ def test_host_that_was_down_at_the_last_reading_stays_down(cloud):
         services.set_last_seen(connection, {row.id: at}, at)
 
     cloud.app.services.database.write(write)
-    answer = explain_request(cloud, make_spec(), overrides=DOWN_TIME, hosts=["cn1"])
+    response = explain_request(cloud, make_spec(), overrides=DOWN_TIME, hosts=["cn1"])
     assert list_passing_hosts(explain_request(cloud, make_spec(), overrides=DOWN_TIME)) == ["cn2"]
-    (reason,) = answer["verdicts"][0]["reasons"]
+    (reason,) = response["verdicts"][0]["reasons"]
     assert reason["name"] == "ComputeFilter"
     assert reason["reason"].startswith("no heartbeat for 9")

@@ -26,9 +26,9 @@ OVERVIEW_PATH = "/scheduler/v1/overview"
 
 
 def test_every_host_is_listed_with_its_resources(cloud_app):
-    answer = list_hosts(cloud_app)
-    assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
-    assert index_hosts_by_name(answer)["cn3"] == {
+    result = list_hosts(cloud_app)
+    assert [host["host"] for host in result["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
+    assert index_hosts_by_name(result)["cn3"] == {
         "host": "cn3",
         "node": "cn3",
         "uuid": uuid_of("cn3"),
@@ -36,7 +36,7 @@ def test_every_host_is_listed_with_its_resources(cloud_app):
         "state": "up",
         "policy": "high_cpu_density",
         "aggregates": [1],
-        "traits": [answer["traits"].index("CUSTOM_A")],
+        "traits": [result["traits"].index("CUSTOM_A")],
         "instances": 1,
         "resources": {
             "VCPU": {"capacity": 128, "used": 1},
@@ -45,14 +45,14 @@ def test_every_host_is_listed_with_its_resources(cloud_app):
         },
     }
     # Shared values are listed once and referenced by index.
-    assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["east", "rack"]
-    assert answer["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
-    assert "links" in answer
-    assert answer["cells"] == []
+    assert [aggregate["name"] for aggregate in result["aggregates"]] == ["east", "rack"]
+    assert result["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
+    assert "links" in result
+    assert result["cells"] == []
     # Traits and resources cover the whole tree.
-    host = index_hosts_by_name(answer)["cn1"]
+    host = index_hosts_by_name(result)["cn1"]
     assert host["aggregates"] == [0, 1]
-    assert sorted(answer["traits"][index] for index in host["traits"]) == [
+    assert sorted(result["traits"][index] for index in host["traits"]) == [
         "CUSTOM_A",
         "CUSTOM_B",
         "HW_NUMA_ROOT",

@@ -64,6 +64,6 @@ def test_port_resources_come_from_the_allocations(adopted_cloud, database):
 
 def test_plan_keeps_bandwidth_and_physical_network_of_an_adopted_instance(adopted_cloud):
     body = {"changes": [{"drain": ["cn1"]}]}
-    answer = adopted_cloud.post_json("/scheduler/v1/plan", body).json
-    assert [move["to"] for move in answer["moves"]] == ["cn4"]
-    assert answer["unknown"].keys() == {"availability_zone", "scheduler_hints", "is_bfv"}
+    response = adopted_cloud.post_json("/scheduler/v1/plan", body).json
+    assert [move["to"] for move in response["moves"]] == ["cn4"]
+    assert response["unknown"].keys() == {"availability_zone", "scheduler_hints", "is_bfv"}

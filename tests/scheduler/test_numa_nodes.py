@@ -51,9 +51,9 @@ def build_request_for_pinned_cpus(*instances, vcpus, **extra_specs):
     [(4, {}, ["cn1"]), (4, {"numa_nodes": "2"}, ["cn2"]), (3, {}, ["cn1"])],
 )
 def test_host_with_enough_capacity_per_numa_node_is_selected(cloud, vcpus, extra_specs, hosts):
-    answer = select_hosts(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
-    assert get_selected_hosts(answer) == hosts
-    assert answer["selections"][0][0]["limits"] == {
+    result = select_hosts(cloud, build_request_for_pinned_cpus(1, vcpus=vcpus, **extra_specs))
+    assert get_selected_hosts(result) == hosts
+    assert result["selections"][0][0]["limits"] == {
         "numa_topology": {
             "cpu_allocation_ratio": 4.0,
             "ram_allocation_ratio": 1.0,

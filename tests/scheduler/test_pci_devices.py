@@ -144,10 +144,10 @@ def request_devices(app, *instances, path=SELECT_PATH, count=1, status=200):
     return app.post_json(path, {"request_spec": request}, status=status).json
 
 
-def list_serving_nics(answer):
+def list_serving_nics(selected):
     """Return the number of the NIC that serves each instance."""
     result = []
-    for selections in answer["selections"]:
+    for selections in selected["selections"]:
         mappings = selections[0]["allocation_request"]["mappings"]
         result += [uuids[0] for suffix, uuids in mappings.items() if suffix]
     return [int(uuid[-3:], 16) - 900 for uuid in result]
@@ -159,12 +159,12 @@ def list_serving_nics(answer):
 def test_instances_have_pci_devices_that_the_host_reported(make_cloud, free, instances, expected):
     app = make_cloud(*free)
     uuids = map(make_uuid, range(1, instances + 1))
-    answer = request_devices(app, *uuids, status=200 if expected else 409)
+    result = request_devices(app, *uuids, status=200 if expected else 409)
     if expected:
-        assert get_selected_hosts(answer) == ["cn1"] * instances
-        assert sorted(list_serving_nics(answer)) == expected
+        assert get_selected_hosts(result) == ["cn1"] * instances
+        assert sorted(list_serving_nics(result)) == expected
     else:
-        assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
+        assert result["errors"][0]["code"] == "scheduler.no_valid_host"
 
 
 @pytest.mark.parametrize(("vfs", "totals"), [((2, 1), (1, 2)), ((1, 2), (2, 1))])
@@ -180,6 +180,6 @@ def test_instances_fit_although_placement_and_reported_device_counts_differ(
 
 def test_pci_devices_of_earlier_requests_are_not_free_while_reports_are_cached(make_cloud):
     app = make_cloud(1, 1, scheduler__driver="caching_scheduler")
-    answers = [request_devices(app, make_uuid(number)) for number in (1, 2)]
-    assert sorted(list_serving_nics(answers[0]) + list_serving_nics(answers[1])) == [0, 1]
+    results = [request_devices(app, make_uuid(number)) for number in (1, 2)]
+    assert sorted(list_serving_nics(results[0]) + list_serving_nics(results[1])) == [0, 1]
     request_devices(app, make_uuid(3), status=409)

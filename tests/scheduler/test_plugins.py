@@ -420,11 +420,11 @@ def test_third_party_request_filter_named_by_its_path_narrows_requests(make_app_
         f"[scheduler]\nrequest_filters = {ACME_MODULE}.AcmeTraitFilter\n"
     )
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
-    answer = explain_request(app, make_spec())
-    assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
-    result = answer.get_request_filter_report("acme_trait")
+    response = explain_request(app, make_spec())
+    assert response.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
+    result = response.get_request_filter_report("acme_trait")
     assert result == {"applied": True, "changes": {"root_required": ["CUSTOM_ACME"]}}
-    assert answer.hosts == ["cn1"]
+    assert response.hosts == ["cn1"]
 
 
 def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
@@ -433,9 +433,9 @@ def test_request_filter_of_an_installed_package_runs_after_the_shipped_filters(
     install_package(f"[placement_sched.request_filters]\nacme = {ACME_MODULE}:AcmeTraitFilter\n")
     app = make_app_with_config_text("[acme_requests]\ntrait = CUSTOM_ACME\n")
     put_hosts(app, cn1=["CUSTOM_ACME"], cn2=[])
-    answer = explain_request(app, make_spec())
-    assert answer.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
-    assert answer.hosts == ["cn1"]
+    response = explain_request(app, make_spec())
+    assert response.request_filter_names == [*REQUEST_FILTER_NAMES, "acme_trait"]
+    assert response.hosts == ["cn1"]
 
 
 @pytest.mark.parametrize(
@@ -493,8 +493,8 @@ def test_option_overrides_import_no_modules(sqlite_app, module_that_records_its_
     path, trace = module_that_records_its_import
     for value in ([path], path, ["compute_status_filter", path]):
         body = {"request_spec": make_spec(), "overrides": {"scheduler.request_filters": value}}
-        answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
-        (error,) = answer.json["errors"]
+        response = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
+        (error,) = response.json["errors"]
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
     # The configuration may import the same path.

@@ -65,9 +65,9 @@ def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
         "[sparse]\nram_weight_multiplier = -2.0\nimage_metadata_prefilter = true\n"
         "enabled_filters = NumInstancesFilter, ComputeFilter\n",
     )
-    answer = make_cloud(text).get(POLICIES_PATH).json
-    assert answer["selectors"] == ["tenant", "hint"]
-    default, _, sparse = answer["policies"]
+    response = make_cloud(text).get(POLICIES_PATH).json
+    assert response["selectors"] == ["tenant", "hint"]
+    default, _, sparse = response["policies"]
     assert sparse["filters"] == ["NumInstancesFilter", "ComputeFilter"]
     assert default["filters"][0] == "ComputeFilter"
     assert {"name": "RAMWeigher", "multiplier": -2.0} in sparse["weighers"]
@@ -175,6 +175,6 @@ def test_secret_options_of_policies_are_not_shown(make_cloud, tmp_path, monkeypa
         "[acme_secret]\nkey = swordfish\n[scheduler]\npolicies = dense\n[dense]\nkey = trout\n"
     )
     assert read_policy_option(app, "dense", "acme_secret.key")["value"] == "***"
-    answer = app.get(POLICIES_PATH).text
-    assert "swordfish" not in answer
-    assert "trout" not in answer
+    response = app.get(POLICIES_PATH).text
+    assert "swordfish" not in response
+    assert "trout" not in response

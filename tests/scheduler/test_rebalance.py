@@ -73,19 +73,19 @@ def test_rebalance_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_
     app = make_new_app()
     make_filled_hosts(app, free, *placed)
     before = dump_tables(app)
-    answer = request_rebalance(app, request_spec=build_request_with_memory(size), moves=3)
+    result = request_rebalance(app, request_spec=build_request_with_memory(size), moves=3)
     assert dump_tables(app) == before
     minimum = find_minimal_number_of_moves(free, placed, size, 3)
     exact = minimum in {None, 1} or len({amount for _, amount in placed}) < 2
-    assert answer["complete"]
+    assert result["complete"]
     if exact:
-        assert answer["reached"] is (minimum is not None)
-    if not answer["reached"]:
-        assert answer["moves"] == []
+        assert result["reached"] is (minimum is not None)
+    if not result["reached"]:
+        assert result["moves"] == []
         return
-    assert len(answer["moves"]) == minimum if exact else len(answer["moves"]) >= minimum
-    (origin,) = {move["from"] for move in answer["moves"]}
-    for move in answer["moves"]:
+    assert len(result["moves"]) == minimum if exact else len(result["moves"]) >= minimum
+    (origin,) = {move["from"] for move in result["moves"]}
+    for move in result["moves"]:
         execute_move(app, move)
     assert origin in {
         host["host"] for host in explain_request(app, build_request_with_memory(size))["hosts"]
@@ -110,21 +110,21 @@ def test_rebalance_moves_reach_the_goals_pack_and_spread(make_new_app, cloud, go
         }
 
     before = read_memory_loads()
-    answer = request_rebalance(app, goal, moves=3)
-    for move in answer["moves"]:
+    result = request_rebalance(app, goal, moves=3)
+    for move in result["moves"]:
         execute_move(app, move)
     after = read_memory_loads()
     if goal == "spread":
-        assert answer["reached"] is (max(after.values()) < max(before.values()))
+        assert result["reached"] is (max(after.values()) < max(before.values()))
         assert max(after.values()) <= max(before.values())
-        if answer["moves"]:
-            first = answer["moves"][0]["from"]
+        if result["moves"]:
+            first = result["moves"][0]["from"]
             assert before[first] == max(before.values())
             assert after[first] < before[first]
         return
-    assert answer["reached"] is bool(answer["moves"])
-    assert all(move["reason"] == f"empties {move['from']}" for move in answer["moves"])
-    origins = {move["from"] for move in answer["moves"]}
+    assert result["reached"] is bool(result["moves"])
+    assert all(move["reason"] == f"empties {move['from']}" for move in result["moves"])
+    origins = {move["from"] for move in result["moves"]}
     assert {host for host in free if before[host] and not after[host]} == origins
     assert not [host for host in free if after[host] and not before[host]]
 
@@ -141,8 +141,8 @@ def test_rebalance_moves_the_smallest_sufficient_instance(app):
 def test_error_for_an_unknown_host_has_the_nearest_name(app):
     make_filled_hosts(app, {"cn1": 8})
     body = {"goal": "fit", "request_spec": {**build_request_with_memory(4), "force_hosts": ["cn2"]}}
-    answer = app.post_json("/scheduler/v1/rebalance", body, status=404)
-    assert "Did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
+    response = app.post_json("/scheduler/v1/rebalance", body, status=404)
+    assert "Did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in response.text
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
     fields = {key: value for key, value in query.items() if key != "size"}
     if "size" in query:
         fields["request_spec"] = build_request_with_memory(query["size"])
-    answer = request_rebalance(app, **fields)
-    assert (answer["reached"], len(answer["moves"])) == (reached, moves)
-    assert (answer["outcome"], answer["complete"]) == (outcome, True)
+    result = request_rebalance(app, **fields)
+    assert (result["reached"], len(result["moves"])) == (reached, moves)
+    assert (result["outcome"], result["complete"]) == (outcome, True)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_rebalance_advice_has_moves_and_outcome(app, free, placed, query, reache
 )
 def test_rebalance_advice_under_a_limit_is_marked_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
-    answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
+    result = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
     outcome = "no move off one host frees enough capacity"
-    assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
+    assert (result["reached"], result["outcome"], result["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
-    answer = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
-    assert (answer["reached"], answer["complete"]) == (False, False)
-    assert answer["outcome"] == f"{outcome} (not all were tried)"
+    result = request_rebalance(app, request_spec=build_request_with_memory(4), moves=1)
+    assert (result["reached"], result["complete"]) == (False, False)
+    assert result["outcome"] == f"{outcome} (not all were tried)"
 
 
 def test_memory_of_child_providers_counts_as_load_of_the_host(sqlite_app):
@@ -234,11 +234,11 @@ def test_instances_that_nova_does_not_migrate_are_in_no_advice(app):
     record = app.get(path).json
     keys = ("host", "node", "project_id", "user_id", "flavor")
     app.put_json(path, {**{key: record[key] for key in keys}, "vm_state": "suspended"})
-    answer = request_rebalance(app, request_spec=build_request_with_memory(8), moves=2)
-    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
-    answer = request_rebalance(app, goal="pack")
-    assert answer["outcome"] == "1 host becomes empty: cn2"
-    assert [move["instance"] for move in answer["moves"]] == [make_uuid(2)]
+    result = request_rebalance(app, request_spec=build_request_with_memory(8), moves=2)
+    assert [move["instance"] for move in result["moves"]] == [make_uuid(2)]
+    result = request_rebalance(app, goal="pack")
+    assert result["outcome"] == "1 host becomes empty: cn2"
+    assert [move["instance"] for move in result["moves"]] == [make_uuid(2)]
 
 
 def test_host_with_other_consumers_does_not_become_empty(app):
@@ -255,9 +255,9 @@ def test_host_with_other_consumers_does_not_become_empty(app):
         "1 host becomes empty: cn2. 1 other consumer stays on cn1, by type 1 CONTAINER: end or "
         "move them with the service that placed them, such as Zun, Blazar, or nova for a migration"
     )
-    answer = request_rebalance(app, goal="pack")
-    assert answer["outcome"] == outcome
-    assert [(move["from"], move["to"]) for move in answer["moves"]] == [("cn2", "cn1")]
+    result = request_rebalance(app, goal="pack")
+    assert result["outcome"] == outcome
+    assert [(move["from"], move["to"]) for move in result["moves"]] == [("cn2", "cn1")]
 
 
 @pytest.mark.parametrize(("fields", "target"), REQUESTS_AND_TARGETS)
@@ -265,8 +265,8 @@ def test_advice_schedules_an_instance_as_requested_after_its_decision_is_purged(
     mixed_cloud, database, fields, target
 ):
     place_without_decision(mixed_cloud, database, fields)
-    answer = request_rebalance(mixed_cloud, goal="pack")
+    result = request_rebalance(mixed_cloud, goal="pack")
     # If cn2 does not fit the instance of cn1, the instance of cn2 moves to cn1.
     emptied = "cn1" if target == "cn2" else "cn2"
-    assert answer["outcome"] == f"1 host becomes empty: {emptied}"
-    assert answer["unknown"] == {}
+    assert result["outcome"] == f"1 host becomes empty: {emptied}"
+    assert result["unknown"] == {}

@@ -89,17 +89,17 @@ def test_host_without_support_of_the_image_is_rejected(cloud):
 
 def test_rebuild_runs_only_the_image_filter_and_no_candidate_search(cloud):
     place_instances(cloud)
-    answer = explain_rebuild(
+    result = explain_rebuild(
         cloud,
         force_hosts=["cn1"],
         flavor=make_flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
         availability_zone="nowhere",
     )
-    assert answer["funnel"]["request_filters"] == []
-    assert answer["funnel"]["allocation_candidates"]["steps"] == []
-    filters = [stage["name"] for stage in answer["funnel"]["filters"]]
+    assert result["funnel"]["request_filters"] == []
+    assert result["funnel"]["allocation_candidates"]["steps"] == []
+    filters = [stage["name"] for stage in result["funnel"]["filters"]]
     assert filters == ["requested_hosts", "ImagePropertiesFilter"]
-    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+    assert [host["host"] for host in result["hosts"]] == ["cn1"]
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_rebuild_on_another_host_is_400_with_the_path_of_the_hint(shared_cloud, 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "Rebuild"])
 def test_check_types_other_than_rebuild_run_the_candidate_search(cloud, kind):
-    answer = explain_rebuild(cloud, scheduler_hints={"_nova_check_type": [kind]})
-    assert answer["funnel"]["allocation_candidates"]["query"]
+    result = explain_rebuild(cloud, scheduler_hints={"_nova_check_type": [kind]})
+    assert result["funnel"]["allocation_candidates"]["query"]

@@ -403,24 +403,24 @@ def find_filter_report(explanation, name):
     ids=["network", "port", "flat network"],
 )
 def test_candidate_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
-    answer = explain_scheduling(cloud, *networks)
-    assert list_passing_hosts(answer) == reached
-    query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
+    result = explain_scheduling(cloud, *networks)
+    assert list_passing_hosts(result) == reached
+    query = parse_qs(result["funnel"]["allocation_candidates"]["query"])
     request = [item.removeprefix("in:") for item in query.get("member_of", [])]
     assert sorted(request) == sorted(entry.removeprefix("in:") for entry in member_of)
-    assert bool(find_filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
+    assert bool(find_filter_report(result, "routed_networks_filter")["applied"]) == bool(member_of)
 
 
-def test_repeated_selection_has_the_same_answer_while_neutron_fails(cloud, fake_neutron):
+def test_repeated_selection_has_the_same_result_while_neutron_fails(cloud, fake_neutron):
     first = select_host(cloud, {"port_id": PORT_ID})
     assert first["selections"][0][0]["service_host"] == "cn2"
     fake_neutron.failure = ("500 Internal Server Error", b"")
     fake_neutron.seen.clear()
     assert select_host(cloud, {"port_id": PORT_ID}) == first
-    answer = explain_scheduling(
+    result = explain_scheduling(
         cloud, {"network_id": NETWORK_ID}, overrides={ROUTED_NETWORK_OPTION: False}
     )
-    assert list_passing_hosts(answer) == ["cn1", "cn2", "cn3"]
+    assert list_passing_hosts(result) == ["cn1", "cn2", "cn3"]
     assert fake_neutron.seen == []
 
 

@@ -58,8 +58,8 @@ def list_flavor_amounts(extra_specs, properties=None, **flavor):
     ids=str,
 )
 def test_requested_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
-    answer = list_group_amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
-    assert answer == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
+    result = list_group_amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
+    assert result == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_each_entry_of_requested_resources_is_a_request_group():
         "forbidden_aggregates": ["33333333-3333-3333-3333-333333333333"],
         "in_tree": "44444444-4444-4444-4444-444444444444",
     }
-    answer = build_groups(build_spec(requested_resources=[group]))["port"].build()
-    assert answer.as_parameters() == [
+    result = build_groups(build_spec(requested_resources=[group]))["port"].build()
+    assert result.as_parameters() == [
         ("resourcesport", "NET_BW_EGR_KILOBIT_PER_SEC:1000"),
         ("requiredport", "CUSTOM_PHYSNET_A,!CUSTOM_B"),
         (

@@ -375,21 +375,21 @@ def read_funnel_of_decision(cloud, uuid):
 
 
 def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
-    answer, plain = (
+    result, plain = (
         explain_request(cloud, build_spec_with_ignored_values()),
         explain_request(cloud, make_spec()),
     )
-    assert answer["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
-    assert answer["outcome"] == "selected"
-    query = answer["funnel"]["allocation_candidates"]["query"]
+    assert result["funnel"]["warnings"] == EXTRA_SPEC_WARNINGS
+    assert result["outcome"] == "selected"
+    query = result["funnel"]["allocation_candidates"]["query"]
     assert query == plain["funnel"]["allocation_candidates"]["query"]
-    assert answer["hosts"] == plain["hosts"]
+    assert result["hosts"] == plain["hosts"]
     assert "warnings" not in plain["funnel"]
-    answer = select_hosts(cloud, build_spec_with_ignored_values(make_uuid(1)))
-    ((selection,),) = answer["selections"]
+    result = select_hosts(cloud, build_spec_with_ignored_values(make_uuid(1)))
+    ((selection,),) = result["selections"]
     (allocation,) = selection["allocation_request"]["allocations"].values()
     assert allocation["resources"]["VCPU"] == 1
-    assert read_funnel_of_decision(cloud, answer["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
+    assert read_funnel_of_decision(cloud, result["decision"])["warnings"] == EXTRA_SPEC_WARNINGS
     (error,) = select_hosts(
         cloud, build_spec_with_ignored_values(make_uuid(2), vcpus=999), status=409
     )["errors"]
@@ -400,9 +400,9 @@ def test_explanation_decision_and_error_warn_about_ignored_extra_specs(cloud):
 
 def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
     extra_specs = {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "preferred"}
-    answer = explain_request(cloud, make_spec(flavor=make_flavor(extra_specs=extra_specs)))
-    assert answer["funnel"]["allocation_candidates"]["fallback"]["query"]
-    assert [warning["key"] for warning in answer["funnel"]["warnings"]] == ["trait:CUSTOM_A"]
+    response = explain_request(cloud, make_spec(flavor=make_flavor(extra_specs=extra_specs)))
+    assert response["funnel"]["allocation_candidates"]["fallback"]["query"]
+    assert [warning["key"] for warning in response["funnel"]["warnings"]] == ["trait:CUSTOM_A"]
 
 
 def test_warning_about_an_ignored_value_is_logged_once(cloud, caplog):
@@ -450,8 +450,8 @@ def test_stored_flavor_with_an_ignored_extra_spec_is_placed(cloud):
     at = {"OpenStack-API-Version": "compute 2.86"}
     cloud.post_json(f"{flavors}/old/os-extra_specs", request, headers=at, status=400)
     cloud.post_json(f"{flavors}/old/os-extra_specs", request)
-    answer = explain_request(cloud, make_spec(flavor="old"))
-    assert (answer["outcome"], answer["funnel"]["warnings"]) == (
+    response = explain_request(cloud, make_spec(flavor="old"))
+    assert (response["outcome"], response["funnel"]["warnings"]) == (
         "selected",
         EXTRA_SPEC_WARNINGS[:1],
     )

@@ -37,15 +37,15 @@ def cloud(app):
 
 
 def test_best_host_is_claimed_for_the_instance(cloud):
-    answer = select_hosts(cloud, make_spec(make_uuid(1)))
-    ((best,),) = answer["selections"]
+    result = select_hosts(cloud, make_spec(make_uuid(1)))
+    ((best,),) = result["selections"]
     assert best["service_host"] == best["nodename"] == "cn3"
     assert best["availability_zone"] == "nova"
     assert best["allocation_request_version"] == LATEST
     stored = read_allocations_of_consumer(cloud, make_uuid(1))
     amounts = {uuid: part["resources"] for uuid, part in stored.items()}
     assert amounts == {best["compute_node_uuid"]: {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}}
-    assert answer["policy"] == "default"
+    assert result["policy"] == "default"
     recorded = cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json
     assert (recorded["host"], recorded["node"]) == ("cn3", "cn3")
     select_hosts(cloud, make_spec(make_uuid(2)), claim=False)
@@ -71,7 +71,7 @@ def test_best_host_is_claimed_for_the_instance(cloud):
         "float",
     ],
 )
-def test_repeated_request_for_a_placed_instance_has_the_same_answer(cloud, changes, options):
+def test_repeated_request_for_a_placed_instance_has_the_same_result(cloud, changes, options):
     request = make_spec(make_uuid(0xABC))
     first = select_hosts(cloud, request)
     before = read_usages(cloud)
@@ -84,9 +84,9 @@ def test_repeated_request_for_a_placed_instance_has_the_same_answer(cloud, chang
 def test_whole_numbers_of_a_request_may_be_written_as_floats(cloud):
     request = {key: value for key, value in make_spec().items() if key != "instance_uuids"}
     floats = {"num_instances": 2.0, "flavor": make_flavor(vcpus=1.0), "limits": {"vcpu": 4.0}}
-    answer = explain_request(cloud, request | floats, max_rejected=1.0)
-    assert len(answer["selections"]) == 2
-    assert "VCPU%3A1&" in answer["funnel"]["allocation_candidates"]["query"] + "&"
+    response = explain_request(cloud, request | floats, max_rejected=1.0)
+    assert len(response["selections"]) == 2
+    assert "VCPU%3A1&" in response["funnel"]["allocation_candidates"]["query"] + "&"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_repeated_request_is_an_error_after_its_allocations_moved(cloud):
 def test_instance_without_its_allocations_may_be_placed_again(cloud):
     select_hosts(cloud, make_spec(make_uuid(1)))
     cloud.delete(f"/placement/allocations/{make_uuid(1)}", headers=LATEST_HEADERS)
-    answer = select_hosts(cloud, make_spec(make_uuid(1), flavor=make_flavor(vcpus=2)))
-    assert get_selected_hosts(answer) == ["cn3"]
+    result = select_hosts(cloud, make_spec(make_uuid(1), flavor=make_flavor(vcpus=2)))
+    assert get_selected_hosts(result) == ["cn3"]
 
 
 def test_earlier_instances_of_a_request_use_resources_of_their_hosts(cloud):
@@ -137,25 +137,25 @@ def test_earlier_instances_of_a_request_use_resources_of_their_hosts(cloud):
 def test_request_is_placed_completely_or_not_at_all(app):
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=2048)])
     request = make_spec(*map(make_uuid, range(3)))
-    answer = explain_request(app, request)
-    assert (answer["outcome"], answer["selections"]) == ("no_valid_host", [])
-    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+    response = explain_request(app, request)
+    assert (response["outcome"], response["selections"]) == ("no_valid_host", [])
+    assert [host["host"] for host in response["hosts"]] == ["cn1"]
     select_hosts(app, request, status=409)
     assert read_usages(app) == [{"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}]
 
 
 def test_alternates_are_other_hosts_and_fewer_than_max_attempts(cloud):
-    answer = select_hosts(cloud, make_spec(make_uuid(1)), return_alternates=True)
-    ((best, *others),) = answer["selections"]
+    result = select_hosts(cloud, make_spec(make_uuid(1)), return_alternates=True)
+    ((best, *others),) = result["selections"]
     assert best["service_host"] == "cn3"
     assert [other["service_host"] for other in others] == ["cn2", "cn1"]
     assert read_allocations_of_consumer(cloud, make_uuid(1)).keys() == {best["compute_node_uuid"]}
     cloud.post_json("/scheduler/v1/compute_nodes", [make_report(f"cn{n}") for n in range(4, 9)])
     request = make_spec(num_instances=2, instance_uuids=None)
-    answer = select_hosts(cloud, request, return_alternates=True)
-    assert [len(selections) for selections in answer["selections"]] == [3, 3]
-    assert len(answer["instance_uuids"]) == 2
-    assert all(read_allocations_of_consumer(cloud, uuid) for uuid in answer["instance_uuids"])
+    result = select_hosts(cloud, request, return_alternates=True)
+    assert [len(selections) for selections in result["selections"]] == [3, 3]
+    assert len(result["instance_uuids"]) == 2
+    assert all(read_allocations_of_consumer(cloud, uuid) for uuid in result["instance_uuids"])
 
 
 @pytest.mark.parametrize(
@@ -215,9 +215,11 @@ def test_requested_cell_rejects_hosts_of_other_cells(cloud):
     cloud.post_json(
         "/scheduler/v1/compute_nodes", [make_report("cn4", cell_uuid=CELL_UUID.lower())]
     )
-    answer = explain_request(cloud, make_spec(requested_destination={"cell": CELL_UUID}))
-    assert [host["host"] for host in answer["hosts"]] == ["cn4"]
-    cell = next(stage for stage in answer["funnel"]["filters"] if stage["name"] == "requested_cell")
+    response = explain_request(cloud, make_spec(requested_destination={"cell": CELL_UUID}))
+    assert [host["host"] for host in response["hosts"]] == ["cn4"]
+    cell = next(
+        stage for stage in response["funnel"]["filters"] if stage["name"] == "requested_cell"
+    )
     assert (cell["before"], cell["after"]) == (4, 1)
     assert CELL_UUID.lower() in cell["rejected"][0]["reason"]
 
@@ -229,15 +231,17 @@ def test_allowed_move_to_another_cell_has_a_lower_weight(sqlite_app):
     ]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     allowed = {"cell": CELL_UUID, "allow_cross_cell_move": True}
-    answer = explain_request(sqlite_app, make_spec(requested_destination=allowed))
-    assert [host["host"] for host in answer["hosts"]] == ["cn2", "cn1"]
-    assert "requested_cell" not in [stage["name"] for stage in answer["funnel"]["filters"]]
-    raw = {entry["host"]: entry["weights"]["CrossCellWeigher"]["raw"] for entry in answer["hosts"]}
+    response = explain_request(sqlite_app, make_spec(requested_destination=allowed))
+    assert [host["host"] for host in response["hosts"]] == ["cn2", "cn1"]
+    assert "requested_cell" not in [stage["name"] for stage in response["funnel"]["filters"]]
+    raw = {
+        entry["host"]: entry["weights"]["CrossCellWeigher"]["raw"] for entry in response["hosts"]
+    }
     assert raw == {"cn1": -1, "cn2": 1}
-    answer = explain_request(
+    response = explain_request(
         sqlite_app, make_spec(requested_destination={"allow_cross_cell_move": True})
     )
-    assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2"]
+    assert [host["host"] for host in response["hosts"]] == ["cn1", "cn2"]
 
 
 def test_error_for_an_unknown_trait_has_its_place_in_the_request(sqlite_app):
@@ -284,9 +288,9 @@ def test_instances_of_a_request_have_different_devices(cloud):
             cloud, f"gpu{number}", make_uuid(900 + number), parent=uuid_of("cn1"), CUSTOM_GPU=1
         )
     gpu = make_flavor(extra_specs={"resources1:CUSTOM_GPU": "1"})
-    answer = select_hosts(cloud, make_spec(*map(make_uuid, (1, 2)), flavor=gpu))
-    assert get_selected_hosts(answer) == ["cn1", "cn1"]
-    mappings = [best["allocation_request"]["mappings"] for (best,) in answer["selections"]]
+    result = select_hosts(cloud, make_spec(*map(make_uuid, (1, 2)), flavor=gpu))
+    assert get_selected_hosts(result) == ["cn1", "cn1"]
+    mappings = [best["allocation_request"]["mappings"] for (best,) in result["selections"]]
     assert sorted(mapping["1"] for mapping in mappings) == [[make_uuid(900)], [make_uuid(901)]]
     (error,) = select_hosts(cloud, make_spec(make_uuid(3), flavor=gpu), status=409)["errors"]
     assert error["code"] == "scheduler.no_valid_host"
@@ -298,9 +302,9 @@ def test_instances_of_a_request_fit_only_within_the_pool_that_their_hosts_share(
         cloud, make_uuid(800), make_uuid(801), ("cn1", "cn2", "cn3"), CUSTOM_FAST_DISK=5
     )
     fast = make_flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
-    answer = explain_request(cloud, make_spec(*map(make_uuid, (1, 2, 3)), flavor=fast))
-    later = answer["funnel"]["later_instance"]
-    assert (answer["outcome"], later["placed"]) == ("no_valid_host", 2)
+    response = explain_request(cloud, make_spec(*map(make_uuid, (1, 2, 3)), flavor=fast))
+    later = response["funnel"]["later_instance"]
+    assert (response["outcome"], later["placed"]) == ("no_valid_host", 2)
     (stage,) = later["filters"]
     assert (stage["name"], stage["before"], stage["after"]) == ("room_left", 3, 0)
     assert (

@@ -57,16 +57,16 @@ def post_joint_request(app, *specs, status=200, **more):
     return app.post_json(SELECT_PATH, build_joint_request(*specs, **more), status=status).json
 
 
-def list_selected_hosts(answer):
-    return [get_selected_hosts(result) for result in answer["results"]]
+def list_selected_hosts(response):
+    return [get_selected_hosts(result) for result in response["results"]]
 
 
-def list_hosts_of_all_requests(answer):
-    return [host for hosts in list_selected_hosts(answer) for host in hosts]
+def list_hosts_of_all_requests(result):
+    return [host for hosts in list_selected_hosts(result) for host in hosts]
 
 
-def get_single_error(answer):
-    (error,) = answer["errors"]
+def get_single_error(result):
+    (error,) = result["errors"]
     return error
 
 
@@ -79,14 +79,14 @@ def test_all_requests_of_a_joint_call_are_claimed_in_their_order(cloud):
         make_spec(make_uuid(1), make_uuid(2), flavor=FLAVOR_32_GB),
         make_spec(make_uuid(3), flavor=FLAVOR_64_GB),
     )
-    answer = post_joint_request(cloud, first, second)
-    assert [len(hosts) for hosts in list_selected_hosts(answer)] == [2, 1]
-    for number, host in enumerate(list_hosts_of_all_requests(answer), start=1):
+    response = post_joint_request(cloud, first, second)
+    assert [len(hosts) for hosts in list_selected_hosts(response)] == [2, 1]
+    for number, host in enumerate(list_hosts_of_all_requests(response), start=1):
         assert list(read_allocations_of_consumer(cloud, make_uuid(number))) == [uuid_of(host)]
         assert cloud.get(f"/scheduler/v1/instances/{make_uuid(number)}").json["host"] == host
     decisions = [
         cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
-        for result in answer["results"]
+        for result in response["results"]
     ]
     assert [decision["flavor"] for decision in decisions] == ["half", "whole"]
     assert [decision["kind"] for decision in decisions] == ["select", "select"]
@@ -94,35 +94,35 @@ def test_all_requests_of_a_joint_call_are_claimed_in_their_order(cloud):
     assert_invariants(cloud.app.services.database)
 
 
-def test_repeated_joint_call_has_the_same_answer(cloud):
+def test_repeated_joint_call_has_the_same_result(cloud):
     requests = (
         make_spec(make_uuid(1), flavor=FLAVOR_32_GB),
         make_spec(make_uuid(2), flavor=FLAVOR_64_GB),
     )
-    answer = post_joint_request(cloud, *requests)
-    assert post_joint_request(cloud, *requests) == answer
-    assert post_joint_request(cloud, *reversed(requests))["results"] == answer["results"][::-1]
-    assert select_hosts(cloud, requests[0]) == answer["results"][0]
+    response = post_joint_request(cloud, *requests)
+    assert post_joint_request(cloud, *requests) == response
+    assert post_joint_request(cloud, *reversed(requests))["results"] == response["results"][::-1]
+    assert select_hosts(cloud, requests[0]) == response["results"][0]
     assert sum_allocated_memory(cloud) == 96 * MB_PER_GB
 
 
 def test_claimed_request_keeps_its_host_when_requests_are_added_to_the_joint_call(cloud):
     kept = select_hosts(cloud, make_spec(make_uuid(1), flavor=FLAVOR_64_GB))
-    answer = post_joint_request(
+    response = post_joint_request(
         cloud,
         make_spec(make_uuid(1), flavor=FLAVOR_64_GB),
         make_spec(make_uuid(2), flavor=FLAVOR_64_GB),
     )
-    assert answer["results"][0] == kept
-    assert list_selected_hosts(answer)[1] != get_selected_hosts(kept)
+    assert response["results"][0] == kept
+    assert list_selected_hosts(response)[1] != get_selected_hosts(kept)
 
 
 def test_instance_placed_by_another_request_is_a_conflict(cloud):
     select_hosts(cloud, make_spec(make_uuid(2), flavor=FLAVOR_32_GB))
-    answer = post_joint_request(
+    response = post_joint_request(
         cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2), flavor=FLAVOR_64_GB), status=409
     )
-    error = get_single_error(answer)
+    error = get_single_error(response)
     assert error["code"] == "scheduler.instance_placed"
     assert error["detail"].startswith("$.requests[1].request_spec: instance ")
     assert read_allocations_of_consumer(cloud, make_uuid(1)) == {}
@@ -130,13 +130,13 @@ def test_instance_placed_by_another_request_is_a_conflict(cloud):
 
 def test_joint_call_names_the_request_without_a_host_and_claims_nothing(cloud):
     wholes = [make_uuid(number) for number in (1, 2, 3)]
-    answer = post_joint_request(
+    response = post_joint_request(
         cloud,
         make_spec(*wholes, flavor=FLAVOR_64_GB),
         make_spec(make_uuid(4), flavor=FLAVOR_32_GB),
         status=409,
     )
-    error = get_single_error(answer)
+    error = get_single_error(response)
     assert error["code"] == "scheduler.no_valid_host"
     assert error["request"] == "$.requests[1]"
     detail = error["detail"]
@@ -153,8 +153,8 @@ def test_joint_call_names_the_request_without_a_host_and_claims_nothing(cloud):
 
 def test_joint_call_without_claim_counts_earlier_requests_and_claims_nothing(cloud):
     requests = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2, 3)]
-    answer = post_joint_request(cloud, *requests, claim=False)
-    assert sorted(list_hosts_of_all_requests(answer)) == ["cn1", "cn2", "cn3"]
+    response = post_joint_request(cloud, *requests, claim=False)
+    assert sorted(list_hosts_of_all_requests(response)) == ["cn1", "cn2", "cn3"]
     assert sum_allocated_memory(cloud) == 0
     post_joint_request(
         cloud, *requests, make_spec(make_uuid(4), flavor=FLAVOR_32_GB), claim=False, status=409
@@ -167,13 +167,13 @@ def test_shared_storage_that_earlier_requests_used_is_full(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", report_without_disk)
     add_sharing_provider(sqlite_app, make_uuid(800), make_uuid(801), ("cn1", "cn2"), DISK_GB=100)
     large = make_flavor(root_gb=60)
-    answer = post_joint_request(
+    response = post_joint_request(
         sqlite_app,
         make_spec(make_uuid(1), flavor=large),
         make_spec(make_uuid(2), flavor=large),
         status=409,
     )
-    assert "requests[1]: no host has remaining capacity" in get_single_error(answer)["detail"]
+    assert "requests[1]: no host has remaining capacity" in get_single_error(response)["detail"]
     small = make_flavor(root_gb=40)
     post_joint_request(
         sqlite_app, make_spec(make_uuid(1), flavor=large), make_spec(make_uuid(2), flavor=small)
@@ -188,10 +188,10 @@ def test_server_group_policy_applies_across_requests_of_a_joint_call(cloud, poli
         make_spec(make_uuid(2), flavor=make_flavor(vcpus=2), instance_group=group),
         make_spec(make_uuid(3), flavor=make_flavor(vcpus=3), scheduler_hints={"group": group}),
     ]
-    answer = post_joint_request(cloud, *requests)
-    assert len(set(list_hosts_of_all_requests(answer))) == number
+    response = post_joint_request(cloud, *requests)
+    assert len(set(list_hosts_of_all_requests(response))) == number
     assert read_group_members(cloud, group) == [make_uuid(1), make_uuid(2), make_uuid(3)]
-    assert post_joint_request(cloud, *requests) == answer
+    assert post_joint_request(cloud, *requests) == response
     if policy == "anti-affinity":
         more = make_spec(make_uuid(4), instance_group=group)
         error = get_single_error(
@@ -211,7 +211,7 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     apart = make_spec(make_uuid(2), scheduler_hints={"different_host": [make_uuid(1)]})
     together = make_spec(make_uuid(3), scheduler_hints={"same_host": [make_uuid(1)]})
     results = scheduler.select_together([first, apart, together])
-    one, two, three = (get_selected_hosts(result.answer)[0] for result in results)
+    one, two, three = (get_selected_hosts(result.result)[0] for result in results)
     assert one == three != two
 
 
@@ -260,9 +260,9 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     ],
 )
 def test_invalid_joint_request_is_rejected_with_its_path(shared_cloud, body, path, problem):
-    answer = shared_cloud.post_json(SELECT_PATH, body, expect_errors=True)
-    assert answer.status_code in {400, 404}
-    error = get_single_error(answer.json)
+    response = shared_cloud.post_json(SELECT_PATH, body, expect_errors=True)
+    assert response.status_code in {400, 404}
+    error = get_single_error(response.json)
     assert problem in error["detail"]
     assert f"(at {path})" in error["detail"]
     assert sum_allocated_memory(shared_cloud) == 0
@@ -270,8 +270,10 @@ def test_invalid_joint_request_is_rejected_with_its_path(shared_cloud, body, pat
 
 def test_joint_call_with_too_many_requested_amounts_is_400(cloud, monkeypatch):
     monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
-    answer = post_joint_request(cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2)), status=400)
-    assert "(at $.requests)" in get_single_error(answer)["detail"]
+    response = post_joint_request(
+        cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2)), status=400
+    )
+    assert "(at $.requests)" in get_single_error(response)["detail"]
     assert sum_allocated_memory(cloud) == 0
 
 
@@ -286,7 +288,7 @@ def test_concurrent_claims_restart_the_joint_selection(cloud):
     begin_stats()
     documents = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
     results = scheduler.select_together(documents)
-    assert {get_selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
+    assert {get_selected_hosts(result.result)[0] for result in results} == {"cn2", "cn3"}
     assert get_request_stats().claims_retried == 1
 
 
@@ -350,8 +352,8 @@ def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(
     ]
     oracle = []
     for position, document in enumerate(documents[1]):
-        answer = in_turn.post_json(SELECT_PATH, {"request_spec": document}, expect_errors=True)
-        if answer.status_code == 409:
+        response = in_turn.post_json(SELECT_PATH, {"request_spec": document}, expect_errors=True)
+        if response.status_code == 409:
             error = get_single_error(post_joint_request(together, *documents[0], status=409))
             assert error["request"] == f"$.requests[{position}]"
             assert sum_allocated_memory(together) == before
@@ -361,8 +363,8 @@ def test_joint_result_equals_that_of_the_same_requests_sent_in_turn(
                 if int(entry["uuid"][-4:], 16) >= 900
             ]
             return
-        oracle.append(get_selected_hosts(answer.json))
-    answer = post_joint_request(together, *documents[0])
-    assert list_selected_hosts(answer) == oracle
-    assert post_joint_request(together, *documents[0]) == answer
+        oracle.append(get_selected_hosts(response.json))
+    response = post_joint_request(together, *documents[0])
+    assert list_selected_hosts(response) == oracle
+    assert post_joint_request(together, *documents[0]) == response
     assert_invariants(together.app.services.database)

@@ -64,10 +64,10 @@ def make_scheduler_client(url, **options) -> TestApp:
 def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     """Return the status of a selection, and the host selected or the error's code."""
     body = {"request_spec": request_spec}
-    answer = client.post_json(SELECT_PATH, body, headers=ADMIN_HEADERS, expect_errors=True)
-    if answer.status_code != 200:
-        return answer.status_code, answer.json["errors"][0]["code"]
-    return 200, answer.json["selections"][0][0]["service_host"]
+    response = client.post_json(SELECT_PATH, body, headers=ADMIN_HEADERS, expect_errors=True)
+    if response.status_code != 200:
+        return response.status_code, response.json["errors"][0]["code"]
+    return 200, response.json["selections"][0][0]["service_host"]
 
 
 def claim_group_members_and_instances(barrier, process_number, url, groups):
@@ -121,12 +121,12 @@ def fill_hosts_by_joint_requests(client, uuids):
     rows = []
     while True:
         requests = [{"request_spec": make_spec(next(uuids), flavor=FLAVOR_4_GB)} for _ in range(2)]
-        answer = client.post_json(
+        response = client.post_json(
             SELECT_PATH, {"requests": requests}, headers=ADMIN_HEADERS, expect_errors=True
         )
-        if answer.status_code != 200:
-            return [*rows, (answer.status_code, answer.json["errors"][0]["code"])]
-        results = answer.json["results"]
+        if response.status_code != 200:
+            return [*rows, (response.status_code, response.json["errors"][0]["code"])]
+        results = response.json["results"]
         rows += [(200, get_selected_hosts(result)[0]) for result in results]
 
 

@@ -294,8 +294,8 @@ def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud)
     assert "later_instance" not in response["funnel"]
     assert len(response["hosts"]) == 3
     body = {"request_spec": build_request_for_many_instances(41)}
-    answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
-    assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
+    rejection = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
+    assert "capacity for at most 40 of the 41" in rejection["errors"][0]["detail"]
     assert (
         explain_request(cloud, build_request_for_many_instances(33, ignore_hosts=["cn3"]))[
             "funnel"
@@ -320,10 +320,10 @@ def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, 
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
     overrides = {"filter_scheduler.enabled_filters": [name]}
-    answer = explain_request(
+    response = explain_request(
         cloud, build_request_for_many_instances(25, instance_group=group), overrides=overrides
     )
-    assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
+    assert response["funnel"]["room"] == {"instances": 25, "at_most": 24}
     fit = explain_request(
         cloud, build_request_for_many_instances(24, instance_group=group), overrides=overrides
     )
@@ -383,12 +383,12 @@ def test_total_size_of_the_instances_of_a_request_is_limited(sqlite_app, number,
     uuids = [uuid_of(f"{number} {n}") for n in range(number)]
     body = {"request_spec": make_spec(*uuids, **fields)}
     path = "select_destinations" if "image" in fields or number == 60 else "explain"
-    answer = sqlite_app.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
+    response = sqlite_app.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
     if detail is None:
-        assert answer.status_int in {200, 409}
+        assert response.status_int in {200, 409}
     else:
-        assert answer.status_int == 400
-        assert detail in answer.json["errors"][0]["detail"]
+        assert response.status_int == 400
+        assert detail in response.json["errors"][0]["detail"]
 
 
 def test_number_of_alternates_is_limited(sqlite_app):
@@ -400,9 +400,9 @@ def test_number_of_alternates_is_limited(sqlite_app):
     for attempts, alternates, status in ((201, True, 200), (202, True, 400), (202, False, 200)):
         overrides = {"scheduler.max_attempts": attempts}
         body = {**request, "return_alternates": alternates, "overrides": overrides}
-        answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
+        response = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
         if status == 400:
-            assert answer.json["errors"][0]["detail"] == (
+            assert response.json["errors"][0]["detail"] == (
                 "[scheduler] max_attempts requires 201 alternates for each of 100 instances, more "
                 "than 20000 in total (at $.request_spec.num_instances)"
             )
@@ -412,5 +412,5 @@ def test_many_instances_with_pinned_cpus_are_placed_on_hosts_with_vcpu_only(clou
     pinned = make_flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
     overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
     body = build_request_for_many_instances(30, flavor=pinned)
-    answer = explain_request(cloud, body, overrides=overrides)
-    assert answer["outcome"] == "selected"
+    response = explain_request(cloud, body, overrides=overrides)
+    assert response["outcome"] == "selected"

@@ -76,13 +76,13 @@ def test_claimed_instances_become_members_of_their_server_group(cloud):
 
 def test_instances_of_a_request_follow_the_group_policy_among_each_other(sqlite_cloud):
     group = create_group(sqlite_cloud)
-    answer = post_request_spec(sqlite_cloud, *map(make_uuid, (11, 12, 13)), instance_group=group)
-    assert get_selected_hosts(answer) == ["cn1", "cn2", "cn3"]
+    result = post_request_spec(sqlite_cloud, *map(make_uuid, (11, 12, 13)), instance_group=group)
+    assert get_selected_hosts(result) == ["cn1", "cn2", "cn3"]
     assert read_group_members(sqlite_cloud, group) == [make_uuid(11), make_uuid(12), make_uuid(13)]
     group = create_group(sqlite_cloud, name="two", max_server_per_host=2)
     post_request_spec(sqlite_cloud, make_uuid(9), instance_group=group, force_hosts=["cn2"])
-    answer = post_request_spec(sqlite_cloud, *map(make_uuid, range(1, 6)), instance_group=group)
-    assert sorted(get_selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
+    result = post_request_spec(sqlite_cloud, *map(make_uuid, range(1, 6)), instance_group=group)
+    assert sorted(get_selected_hosts(result)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
     body = make_spec(instance_uuids=None, instance_group=group, num_instances=2)
     assert not sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json["selections"]
 
@@ -96,8 +96,8 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     group = create_group(app, policy="affinity")
     uuids = [make_uuid(1), make_uuid(2)] if has_uuids else None
     body = make_spec(instance_uuids=uuids, instance_group=group, num_instances=2)
-    answer = app.post_json(SELECT_PATH, {"request_spec": body}).json
-    assert get_selected_hosts(answer) == ["cn1", "cn1"]
+    response = app.post_json(SELECT_PATH, {"request_spec": body}).json
+    assert get_selected_hosts(response) == ["cn1", "cn1"]
     third = post_request_spec(app, make_uuid(3), instance_group=group)
     assert get_selected_hosts(third) == ["cn1"]
     explanation = post_request_spec(app, make_uuid(4), path=EXPLAIN_PATH, instance_group=group)
@@ -122,12 +122,12 @@ def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
 
 def test_server_group_in_the_request_need_not_be_stored(sqlite_cloud):
     group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [make_uuid(9)]}
-    answer = post_request_spec(sqlite_cloud, make_uuid(1), instance_group=group)
-    assert get_selected_hosts(answer) == ["cn2"]
+    result = post_request_spec(sqlite_cloud, make_uuid(1), instance_group=group)
+    assert get_selected_hosts(result) == ["cn2"]
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{make_uuid(1)}").json["server_group"] is None
     group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = post_request_spec(sqlite_cloud, make_uuid(2), path=EXPLAIN_PATH, instance_group=group)
-    reasons = {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]}
+    result = post_request_spec(sqlite_cloud, make_uuid(2), path=EXPLAIN_PATH, instance_group=group)
+    reasons = {host["reason"] for host in result["funnel"]["filters"][-1]["rejected"]}
     assert reasons == {"1 member of the server group here, 1 allowed"}
 
 
@@ -184,11 +184,11 @@ SINGLE_GROUP_MESSAGE = "the hint must be the uuid or name of a single server gro
 def test_error_for_an_unknown_server_group_has_its_path(shared_cloud, key, value, words):
     place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
     for path in (SELECT_PATH, EXPLAIN_PATH):
-        answer = post_request_spec(
+        result = post_request_spec(
             shared_cloud, make_uuid(1), status=400, path=path, **{key: value}
         )
-        assert words in get_error_detail(answer)
-        assert place in get_error_detail(answer)
+        assert words in get_error_detail(result)
+        assert place in get_error_detail(result)
     assert shared_cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
@@ -205,9 +205,9 @@ def test_server_group_policy_without_its_plugin_is_an_error(sqlite_url, make_app
     app = make_cloud(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = create_group(app, policy=policy)
     for path in (SELECT_PATH, EXPLAIN_PATH):
-        answer = post_request_spec(app, make_uuid(1), status=400, path=path, instance_group=group)
+        result = post_request_spec(app, make_uuid(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in get_error_detail(
-            answer
+            result
         )
     hints = {"_nova_check_type": "rebuild", "group": group}
     post_request_spec(app, make_uuid(1), force_hosts=["cn1"])
@@ -231,9 +231,9 @@ def test_soft_affinity_policies_weigh_hosts_by_default(cloud, policy, expected):
 
 def test_server_group_of_a_recorded_instance_must_exist(sqlite_cloud):
     path = f"/scheduler/v1/instances/{make_uuid(1)}"
-    answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN_GROUP_UUID}, status=400).json
+    response = sqlite_cloud.put_json(path, {"server_group": UNKNOWN_GROUP_UUID}, status=400).json
     assert f"There is no server group {UNKNOWN_GROUP_UUID} (at $.server_group)" in get_error_detail(
-        answer
+        response
     )
     sqlite_cloud.get(path, status=404)
 
@@ -272,10 +272,10 @@ def test_concurrent_requests_of_an_anti_affinity_group_have_different_hosts(clou
     scheduler = cloud.app.services.scheduler
 
     def select_host_for_member(number):
-        answer = scheduler.select_destinations(
+        result = scheduler.select_destinations(
             make_spec(make_uuid(number), instance_group=group)
-        ).answer
-        return get_selected_hosts(answer)[0]
+        ).result
+        return get_selected_hosts(result)[0]
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(select_host_for_member, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
@@ -296,5 +296,5 @@ def test_anti_affinity_counts_members_on_other_nodes_of_a_host_across_requests(s
         make_spec(make_uuid(3), flavor=make_flavor(vcpus=40), **only),
     ]
     body = {"requests": [{"request_spec": request} for request in requests]}
-    answer = sqlite_cloud.post_json(SELECT_PATH, body, status=409).json
-    assert "requests[1]: ServerGroupAntiAffinityFilter" in get_error_detail(answer)
+    response = sqlite_cloud.post_json(SELECT_PATH, body, status=409).json
+    assert "requests[1]: ServerGroupAntiAffinityFilter" in get_error_detail(response)

@@ -30,19 +30,21 @@ def list_passing_hosts(explanation):
 
 
 def test_host_drained_in_a_simulation_is_rejected(shared_cloud):
-    answer = explain_request(shared_cloud, make_spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
-    assert answer["selections"][0][0]["service_host"] == "cn1"
-    reasons = " ".join(reason["reason"] for reason in answer["verdicts"][0]["reasons"])
+    response = explain_request(
+        shared_cloud, make_spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"]
+    )
+    assert response["selections"][0][0]["service_host"] == "cn1"
+    reasons = " ".join(reason["reason"] for reason in response["verdicts"][0]["reasons"])
     assert "drained in this simulation" in reasons
 
 
 def test_host_removed_in_a_simulation_is_unknown(cloud):
     select_hosts(cloud, make_spec(make_uuid(1)))
-    answer = explain_request(cloud, make_spec(), changes=[{"remove": ["cn2"]}])
-    assert list_passing_hosts(answer) == ["cn1", "cn3"]
+    response = explain_request(cloud, make_spec(), changes=[{"remove": ["cn2"]}])
+    assert list_passing_hosts(response) == ["cn1", "cn3"]
     of_host = explain_request(cloud, make_spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
     assert of_host["verdicts"][0]["verdict"] == "unknown"
-    assert answer["funnel"]["allocation_candidates"]["providers"] == 2
+    assert response["funnel"]["allocation_candidates"]["providers"] == 2
 
 
 def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
@@ -145,8 +147,8 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
     cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE_HEADERS)
     real = explain_request(cloud, make_spec(availability_zone="az1"))
-    for answer in (simulated, real):
-        for request_filter in answer["funnel"]["request_filters"]:
+    for result in (simulated, real):
+        for request_filter in result["funnel"]["request_filters"]:
             del request_filter["elapsed_ms"]
     assert simulated["funnel"] == real["funnel"]
     assert simulated["hosts"] == real["hosts"]
@@ -194,8 +196,8 @@ def test_error_for_an_invalid_simulated_change_has_its_place_and_the_nearest_nam
     shared_cloud, change, place, words
 ):
     body = {"request_spec": make_spec(), "changes": [change]}
-    answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
-    detail = answer.json["errors"][0]["detail"]
+    response = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
+    detail = response.json["errors"][0]["detail"]
     assert words in detail
     assert f"at $.changes[0]{place})" in detail
 
@@ -206,18 +208,18 @@ def test_inventory_of_several_providers_needs_the_name_of_one_of_them(sqlite_app
         add_provider(sqlite_app, name, parent=uuid_of("cn1"), CUSTOM_CARD=1)
     changes = [build_inventory_change("CUSTOM_CARD", total=4)]
     body = {"request_spec": make_spec(), "changes": changes}
-    answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
+    response = sqlite_app.post_json("/scheduler/v1/explain", body, status=400)
     reason = (
         "several providers of host cn1 have CUSTOM_CARD: name one of them as provider: card1, card2"
     )
-    assert answer.json["errors"][0]["detail"] == f"{reason} (at $.changes[0].inventory)"
+    assert response.json["errors"][0]["detail"] == f"{reason} (at $.changes[0].inventory)"
 
 
 def test_number_of_simulated_hosts_is_limited(shared_cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
     body = {"request_spec": make_spec(), "changes": changes}
-    answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
-    detail = answer.json["errors"][0]["detail"]
+    response = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
+    detail = response.json["errors"][0]["detail"]
     assert detail == "1001 hosts are added, the maximum is 1000 (at $.changes)"
 
 
@@ -226,8 +228,8 @@ def test_statement_count_does_not_depend_on_the_number_of_simulated_hosts(shared
     for count in (2, 150):
         changes = [{"add": {"like": "cn3", "count": count}}]
         with record_statements(shared_cloud.app.services.database) as statements:
-            answer = explain_request(shared_cloud, make_spec(), changes=changes)
-        assert len(list_passing_hosts(answer)) == 3 + count
+            response = explain_request(shared_cloud, make_spec(), changes=changes)
+        assert len(list_passing_hosts(response)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]
 

@@ -70,9 +70,9 @@ def create_soft_group(app, **options):
     return create_group(app, policy="soft-anti-affinity", **options)
 
 
-def list_spread_rejections(answer):
+def list_spread_rejections(result):
     (stage,) = (
-        entry for entry in answer["funnel"]["filters"] if entry["name"] == "TopologySpreadFilter"
+        entry for entry in result["funnel"]["filters"] if entry["name"] == "TopologySpreadFilter"
     )
     return {rejection["host"]: rejection["reason"] for rejection in stage["rejected"]}
 
@@ -92,7 +92,7 @@ def test_group_members_are_spread_over_racks(cloud):
     post_request_spec(
         cloud, make_uuid(5), **build_spread_fields(group, SOFT_SPREAD), force_hosts=["cn1"]
     )
-    answer = post_request_spec(cloud, make_uuid(9), path=EXPLAIN_PATH, **build_spread_fields(group))
+    result = post_request_spec(cloud, make_uuid(9), path=EXPLAIN_PATH, **build_spread_fields(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -101,10 +101,10 @@ def test_group_members_are_spread_over_racks(cloud):
     )
     outside = "no aggregate of the host has metadata 'rack', so it is in no domain"
     expected = dict.fromkeys(("cn1", "cn2", "cn3"), crowded) | {"cn5": outside}
-    assert list_spread_rejections(answer) == {
+    assert list_spread_rejections(result) == {
         host: reason.replace("1 members", "1 member") for host, reason in expected.items()
     }
-    assert get_selected_hosts(answer) == ["cn4"]
+    assert get_selected_hosts(result) == ["cn4"]
 
 
 def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
@@ -118,8 +118,8 @@ def test_instances_of_a_request_spread_among_each_other(sqlite_cloud):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
     body = make_spec(instance_uuids=None, num_instances=4, **build_spread_fields(group))
-    answer = sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json
-    by_rack = Counter("r2" if h == "cn4" else "r1" for h in get_selected_hosts(answer))
+    response = sqlite_cloud.post_json(EXPLAIN_PATH, {"request_spec": body}).json
+    by_rack = Counter("r2" if h == "cn4" else "r1" for h in get_selected_hosts(response))
     assert by_rack == {"r1": 2, "r2": 2}
 
 
@@ -127,9 +127,9 @@ def test_full_domain_limits_the_instances_of_the_remaining_domains(sqlite_cloud)
     whole = {"flavor": make_flavor(memory_mb=65536, extra_specs=HARD_SPREAD)}
     group = {"instance_group": create_soft_group(sqlite_cloud)}
     uuids = [make_uuid(number) for number in range(1, 5)]
-    answer = post_request_spec(sqlite_cloud, *uuids, status=409, **whole, **group)
-    assert "3 of the 4 instances fit" in get_error_detail(answer)
-    assert "TopologySpreadFilter rejected all" in get_error_detail(answer)
+    result = post_request_spec(sqlite_cloud, *uuids, status=409, **whole, **group)
+    assert "3 of the 4 instances fit" in get_error_detail(result)
+    assert "TopologySpreadFilter rejected all" in get_error_detail(result)
     hosts = get_selected_hosts(post_request_spec(sqlite_cloud, *uuids[:3], **whole, **group))
     assert max(hosts) == "cn4"
 
@@ -140,14 +140,14 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
         post_request_spec(
             sqlite_cloud, make_uuid(number), instance_group=group, force_hosts=["cn1"]
         )
-    answer = post_request_spec(
+    result = post_request_spec(
         sqlite_cloud, make_uuid(3), path=EXPLAIN_PATH, **build_spread_fields(group, SOFT_SPREAD)
     )
     raw = {
-        host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
+        host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in result["hosts"]
     }
     assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
-    assert answer["hosts"][0]["host"] == "cn4"
+    assert result["hosts"][0]["host"] == "cn4"
     uuids = [make_uuid(number) for number in (3, 4, 5)]
     hosts = get_selected_hosts(
         post_request_spec(sqlite_cloud, *uuids, **build_spread_fields(group, SOFT_SPREAD))
@@ -170,31 +170,31 @@ def test_only_racks_of_the_requested_zone_are_compared_for_the_spread(sqlite_clo
 
 def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     nothing = "the request has no server group, so there are no members to spread"
-    answer = post_request_spec(
+    result = post_request_spec(
         sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, flavor=make_flavor(extra_specs=HARD_SPREAD)
     )
-    assert answer["funnel"]["warnings"] == [
+    assert result["funnel"]["warnings"] == [
         {
             "key": "scheduler:spread_by",
             "source": "flavor",
             "detail": f"scheduler:spread_by=rack has no effect: {nothing}",
         }
     ]
-    assert len(answer["hosts"]) == 5
+    assert len(result["hosts"]) == 5
     hints = {"spread_by": "rack", "max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
-    assert answer["funnel"]["warnings"] == [
+    result = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
+    assert result["funnel"]["warnings"] == [
         {"key": "spread_by", "source": "hint", "detail": f"spread_by=rack has no effect: {nothing}"}
     ]
     hints = {"max_skew": "1"}
-    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
-    (warning,) = answer["funnel"]["warnings"]
+    result = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, scheduler_hints=hints)
+    (warning,) = result["funnel"]["warnings"]
     assert warning["detail"] == "hint max_skew has no effect without spread_by"
     wrong = {"scheduler:max_skew": "1", "scheduler:spred_by": "rack"}
-    answer = post_request_spec(
+    result = post_request_spec(
         sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, flavor=make_flavor(extra_specs=wrong)
     )
-    assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
+    assert [each["detail"] for each in result["funnel"]["warnings"]] == [
         "scheduler:spred_by has no effect. Did you mean 'scheduler:spread_by'?",
         "scheduler:max_skew has no effect without spread_by",
     ]
@@ -203,17 +203,17 @@ def test_spread_request_without_a_group_passes_with_a_warning(sqlite_cloud):
 def test_unknown_key_of_a_hard_spread_is_an_error_and_of_a_soft_spread_a_warning(sqlite_cloud):
     group, missing = create_soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
     hints = {"spread_by": "rakc", "max_skew": "1"}
-    answer = post_request_spec(
+    result = post_request_spec(
         sqlite_cloud, make_uuid(1), status=400, instance_group=group, scheduler_hints=hints
     )
     path = "$.request_spec.scheduler_hints.spread_by"
-    assert get_error_detail(answer) == f"{missing}. Did you mean 'rack'? (at {path})"
+    assert get_error_detail(result) == f"{missing}. Did you mean 'rack'? (at {path})"
     request = build_spread_fields(group, {"scheduler:spread_by": "rakc"})
-    answer = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, **request)
-    (warning,) = answer["funnel"]["warnings"]
+    result = post_request_spec(sqlite_cloud, make_uuid(1), path=EXPLAIN_PATH, **request)
+    (warning,) = result["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}. Did you mean 'rack'?"
     assert warning["detail"] == expected
-    assert len(answer["hosts"]) == 5
+    assert len(result["hosts"]) == 5
 
 
 def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
@@ -225,10 +225,10 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
         "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
     )
     for path in (SELECT_PATH, EXPLAIN_PATH):
-        answer = post_request_spec(
+        result = post_request_spec(
             app, make_uuid(1), path=path, status=400, **build_spread_fields(group)
         )
-        assert get_error_detail(answer) == expected
+        assert get_error_detail(result) == expected
     post_request_spec(app, make_uuid(1), **build_spread_fields(group, SOFT_SPREAD))
     post_request_spec(app, make_uuid(2), flavor=make_flavor(extra_specs=HARD_SPREAD))
 
@@ -305,7 +305,7 @@ def cloud_with_two_racks(sqlite_url, make_app):
 
 
 def select_hosts_together(scheduler, *specs):
-    return [get_selected_hosts(result.answer)[0] for result in scheduler.select_together(specs)]
+    return [get_selected_hosts(result.result)[0] for result in scheduler.select_together(specs)]
 
 
 @pytest.mark.parametrize("recorded", [0, 2])

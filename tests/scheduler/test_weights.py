@@ -103,10 +103,10 @@ def test_weigher_that_ignores_a_request_does_not_run():
     assert [name for name, *_ in list_weighed_hosts(run)] == ["cn1", "cn2", "cn3"]
     reports = [report.as_json() for report in run.reports]
     assert reports == [{"name": "HintWeigher", "multiplier": 1.0}]
-    (answer,) = {
+    (result,) = {
         str(report.weights["HintWeigher"].as_json()) for report in run.build_host_reports()
     }
-    assert answer == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
+    assert result == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
     request = build_spec(scheduler_hints={"matters": "yes"})
     names = [name for name, *_ in list_weighed_hosts(run_weighers([HintWeigher()], HOSTS, request))]
     assert names == ["cn3", "cn2", "cn1"]
@@ -178,8 +178,8 @@ def test_weights_of_any_number_type_become_floats(number):
             return Fraction(2)
 
     run = run_weighers([WeigherOfAnyType()], HOSTS, DEFAULT_SPEC)
-    answer = run.build_host_reports()[0].weights["WeigherOfAnyType"]
-    assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
+    result = run.build_host_reports()[0].weights["WeigherOfAnyType"]
+    assert {type(value) for value in (*result[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0
 
 

@@ -49,18 +49,18 @@ class CloudOfTwoHosts:
             {"resource_provider_generation": 1, "traits": ["HW_GPU_API_VULKAN"]},
             headers=LATEST_HEADERS,
         )
-        answer = app.post_json(
+        response = app.post_json(
             "/compute/v2.1/os-server-groups",
             {"server_group": {"name": "apart", "policy": "anti-affinity"}},
             headers={"OpenStack-API-Version": "compute 2.64"},
         )
-        self.group = answer.json["server_group"]["id"]
+        self.group = response.json["server_group"]["id"]
         self.select_destinations(VM_1, VM_2, instance_group=self.group)
         self.select_destinations(VM_3)
         aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
-        answer = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
+        response = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
         add = {"add_host": {"host": "cn1"}}
-        app.post_json(f"/compute/v2.1/os-aggregates/{answer['id']}/action", add)
+        app.post_json(f"/compute/v2.1/os-aggregates/{response['id']}/action", add)
 
     def select_destinations(self, *uuids, status=200, **changes):
         body = {"request_spec": make_spec(*uuids, **changes)}

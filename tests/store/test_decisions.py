@@ -145,7 +145,7 @@ def build_shadow_decision(uuid):
         project_id="p",
         digest="d",
         request={},
-        answer={"selections": []},
+        result={"selections": []},
         request_ids=RequestIds("req-1", "req-2"),
         kind=SHADOW,
         flavor="m1",

@@ -16,7 +16,7 @@ def build_decision(moment, number=0):
         project_id=None,
         digest="",
         request={},
-        answer={},
+        result={},
         instances=(PlacedInstance(make_uuid(number), "cn1"),),
         created_at=moment,
     )

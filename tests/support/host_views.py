@@ -93,5 +93,5 @@ def list_host_names(app, query=""):
     return [host["host"] for host in list_hosts(app, query)["hosts"]]
 
 
-def index_hosts_by_name(answer):
-    return {host["host"]: host for host in answer["hosts"]}
+def index_hosts_by_name(response):
+    return {host["host"]: host for host in response["hosts"]}

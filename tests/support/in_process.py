@@ -34,7 +34,7 @@ class FunctionTransport(BaseAdapter):
         target = url.path + (f"?{url.query}" if url.query else "")
         self.seen.append(f"{request.method} {target}")
         body = request.body.encode() if isinstance(request.body, str) else request.body
-        response = self._handler(
+        reply = self._handler(
             {
                 "method": request.method,
                 "target": target,
@@ -42,13 +42,13 @@ class FunctionTransport(BaseAdapter):
                 "body": None if body is None else base64.b64encode(body).decode(),
             }
         )
-        answer = requests.Response()
-        answer.status_code = response["status"]
-        answer.reason = "told"
-        answer.headers.update(dict(response["headers"]))
-        answer._content = base64.b64decode(response["body"])
-        answer.url, answer.request = request.url, request
-        return answer
+        response = requests.Response()
+        response.status_code = reply["status"]
+        response.reason = "told"
+        response.headers.update(dict(reply["headers"]))
+        response._content = base64.b64decode(reply["body"])
+        response.url, response.request = request.url, request
+        return response
 
     def close(self) -> None:
         """Do nothing."""

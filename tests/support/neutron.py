@@ -64,13 +64,13 @@ class FakeNeutron:
         self.tokens.append(environ.get("HTTP_X_AUTH_TOKEN"))
         self.watch()
         self.awake.wait(10)
-        status, document = self.failure or self._build_answer(path, parse_qs(query))
+        status, document = self.failure or self._build_response(path, parse_qs(query))
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(status, headers)
         return [content]
 
-    def _build_answer(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
+    def _build_response(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
         if path == "/extensions":
             return "200 OK", {"extensions": [{"alias": each} for each in self.extensions]}
         if path == "/subnets":

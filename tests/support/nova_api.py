@@ -118,13 +118,13 @@ class FakeNova:
             self.seen.append((method, path, body))
             self.watch(method, path)
             query = parse_qs(environ["QUERY_STRING"])
-            status, document = self.failure or self._build_answer(method, path, query, body)
+            status, document = self.failure or self._build_response(method, path, query, body)
         content = b"" if document is None else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(status, [*headers, ("OpenStack-API-Version", self.version)])
         return [content]
 
-    def _build_answer(
+    def _build_response(
         self, method: str, path: str, query: dict[str, list[str]], body: Any
     ) -> tuple[str, Any]:
         kind, _, rest = path.strip("/").partition("/")

@@ -60,11 +60,11 @@ class RepairCloud:
 
     def read_allocations(self, number: int) -> dict:
         """Return the allocations of a consumer by provider."""
-        answer = self.app.get(
+        response = self.app.get(
             f"/placement/allocations/{build_consumer_uuid(number)}",
             headers={"OpenStack-API-Version": "placement 1.38"},
         ).json
-        return {key: part["resources"] for key, part in answer["allocations"].items()}
+        return {key: part["resources"] for key, part in response["allocations"].items()}
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Run a command and return status, stdout and stderr."""

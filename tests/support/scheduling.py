@@ -39,9 +39,9 @@ def make_spec(*instances: str, **changes: object) -> dict[str, object]:
     }
 
 
-def get_selected_hosts(answer: dict[str, object]) -> list[str]:
+def get_selected_hosts(response: dict[str, object]) -> list[str]:
     """Return the host chosen for each instance."""
-    return [selections[0]["service_host"] for selections in answer["selections"]]
+    return [selections[0]["service_host"] for selections in response["selections"]]
 
 
 def make_flavor(**changes: object) -> dict[str, object]:

@@ -61,7 +61,7 @@ class Server:
     log: Path
 
     def get(self, path: str, token: str = "admin", **headers: str) -> tuple[int, dict, bytes]:
-        """Return status, headers and body of an answer."""
+        """Return status, headers and body of a response."""
         request = Request(self.url + path, headers={"X-Auth-Token": token, **headers})
         return _send_request(request)
 
@@ -80,9 +80,9 @@ class Server:
     ) -> Any:
         """Return the document of a successful response."""
         headers = {} if version is None else {"OpenStack-API-Version": version}
-        status, answer = self.send(method, path, body, **headers)
-        assert status < 300, answer
-        return answer
+        status, response = self.send(method, path, body, **headers)
+        assert status < 300, response
+        return response
 
     def workers(self) -> set[int]:
         """Return the ids of the worker processes."""
@@ -90,18 +90,18 @@ class Server:
         return {int(number) for number in children.split()}
 
     def wait_for_first_status(self, path: str, **headers: str) -> int:
-        answers: list[int] = []
+        responses: list[int] = []
 
         def has_response() -> bool:
             assert self.process.poll() is None, self.log.read_text()
             try:
-                answers.append(_send_request(Request(self.url + path, headers=headers))[0])
+                responses.append(_send_request(Request(self.url + path, headers=headers))[0])
             except OSError:
                 return False
             return True
 
         assert wait_until(has_response, 240), self.log.read_text()
-        return answers[0]
+        return responses[0]
 
     def read_log_lines(self) -> list[str]:
         return read_whole_lines(self.log)
@@ -241,8 +241,8 @@ def _wait_for_announcement(text: str, files: Sequence[Path], process: forked.Pro
 
 def _send_request(request: Request) -> tuple[int, dict, bytes]:
     try:
-        with urlopen(request, timeout=60) as answer:
-            return answer.status, dict(answer.headers), answer.read()
+        with urlopen(request, timeout=60) as response:
+            return response.status, dict(response.headers), response.read()
     except HTTPError as rejection:
         with rejection:
             return rejection.code, dict(rejection.headers), rejection.read()

@@ -57,7 +57,7 @@ def find_decision_faults(connection: Connection) -> FaultsWithValues:
     columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
     for batch in sql.split_batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
         rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
-        answers = {row.uuid: _parse_json_document(row.selections) for row in rows}
+        responses = {row.uuid: _parse_json_document(row.selections) for row in rows}
         query = _build_decision_places_query()
         places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, batch))
         held = read_allocated_amounts(connection, [place.instance for place in places])
@@ -65,11 +65,13 @@ def find_decision_faults(connection: Connection) -> FaultsWithValues:
         for place in places:
             placed[place.decision][place.position] = canonicalize_uuid(place.instance)
             holds = held.get(place.instance, {})
-            yield from _find_faults_of_place(place, answers.get(place.decision), holds)
+            yield from _find_faults_of_place(place, responses.get(place.decision), holds)
         for row in rows:
             # Old releases recorded neither conditions nor places.
             if row.conditions is not None:
-                yield from _find_faults_of_request(row, answers[row.uuid], placed.get(row.uuid, {}))
+                yield from _find_faults_of_request(
+                    row, responses[row.uuid], placed.get(row.uuid, {})
+                )
 
 
 def _build_decision_places_query() -> Select[Any]:
@@ -112,10 +114,10 @@ def _parse_json_document(text: str) -> Any:
         return None
 
 
-def _find_faults_of_place(place: Any, answer: Any, held: AllocatedAmounts) -> FaultsWithValues:
+def _find_faults_of_place(place: Any, response: Any, held: AllocatedAmounts) -> FaultsWithValues:
     values = {"instance": place.instance, "decision": place.decision, "host": place.host}
     try:
-        best = answer["selections"][place.position][0]
+        best = response["selections"][place.position][0]
         chosen, request = best["service_host"], best["allocation_request"]
         claimed = _sum_claimed_amounts(request)
     except (AttributeError, LookupError, TypeError):
@@ -144,11 +146,11 @@ def _sum_claimed_amounts(request: Any) -> AllocatedAmounts:
     }
 
 
-def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> FaultsWithValues:
+def _find_faults_of_request(row: Any, response: Any, placed: Mapping[int, str]) -> FaultsWithValues:
     """Yield the positions with different instances in the request and in the places."""
     request = _parse_json_document(row.request)
     try:
-        named = request.get("instance_uuids") or answer["instance_uuids"]
+        named = request.get("instance_uuids") or response["instance_uuids"]
         requested = dict(enumerate(map(canonicalize_uuid, named)))
     except (AttributeError, LookupError, TypeError):
         yield Fault.DECISION_UNREADABLE, {"decision": row.uuid, "request": request}

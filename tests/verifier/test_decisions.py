@@ -217,14 +217,14 @@ def test_rebuild_without_a_claim_violates_no_invariant(cloud):
     cloud.select_hosts(INSTANCE_1, force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
     fields = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
-    answer = cloud.select_hosts(INSTANCE_1, **fields)
-    assert answer["selections"][0][0]["allocation_request"] is None
+    response = cloud.select_hosts(INSTANCE_1, **fields)
+    assert response["selections"][0][0]["allocation_request"] is None
     assert_invariants(cloud.database)
 
 
 def test_alternate_host_claimed_by_nova_is_allowed(cloud):
-    answer = cloud.select_hosts(INSTANCE_1, options={"return_alternates": True})
-    *_, alternate = answer["selections"][0]
+    response = cloud.select_hosts(INSTANCE_1, options={"return_alternates": True})
+    *_, alternate = response["selections"][0]
     cloud.delete_allocations(INSTANCE_1)
     body = {
         "allocations": alternate["allocation_request"]["allocations"],

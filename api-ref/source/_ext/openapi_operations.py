@@ -54,14 +54,14 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], server: str
         yield f":Parameters: {', '.join(names)}"
     responses = operation["responses"].items()
     texts = (f"{status} {response['description']}" for status, response in responses)
-    yield from (f":Answers: {', '.join(texts)}", "")
+    yield from (f":Responses: {', '.join(texts)}", "")
     if "requestBody" in operation:
         for kind, content in operation["requestBody"]["content"].items():
             yield from _block(f"Request body ({kind})", content["schema"])
     for status, response in responses:
         if status.startswith("2") and "content" in response:
             for kind, content in response["content"].items():
-                yield from _block(f"Answer {status} ({kind})", content["schema"])
+                yield from _block(f"Response {status} ({kind})", content["schema"])
 
 
 class OpenapiOperations(Directive):

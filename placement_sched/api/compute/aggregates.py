@@ -68,7 +68,7 @@ def create(call: ApiCall) -> ApiResponse:
     zone = fields.get("availability_zone")
     aggregate = call.write(aggregates.create, str(uuid4()), fields["name"], zone, call.read_clock())
     document = _build_document(aggregate, call.version)
-    # As in nova, the answer for a new aggregate lacks hosts and metadata.
+    # As in nova, the response for a new aggregate lacks hosts and metadata.
     for key in ("hosts", "metadata"):
         del document[key]
     return ApiResponse(body={"aggregate": document})
@@ -77,7 +77,7 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show")
 def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Show a host aggregate."""
-    return _answer(call, call.read(aggregates.get, _parse_id(aggregate_id)))
+    return _respond(call, call.read(aggregates.get, _parse_id(aggregate_id)))
 
 
 @blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
@@ -86,7 +86,7 @@ def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     fields, now = dict(call.body["aggregate"]), call.read_clock()
     if "name" in fields:
         fields["name"] = fields["name"].strip()
-    return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
+    return _respond(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete")
@@ -144,10 +144,10 @@ def _change(
     call: ApiCall, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
 ) -> ApiResponse:
     number, now, policies = _parse_id(aggregate_id), call.read_clock(), call.get_policies()
-    return _answer(call, call.write(operation, number, change, now, policies))
+    return _respond(call, call.write(operation, number, change, now, policies))
 
 
-def _answer(call: ApiCall, aggregate: HostAggregate) -> ApiResponse:
+def _respond(call: ApiCall, aggregate: HostAggregate) -> ApiResponse:
     return ApiResponse(body={"aggregate": _build_document(aggregate, call.version)})
 
 

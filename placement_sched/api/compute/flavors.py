@@ -138,7 +138,7 @@ def delete(call: ApiCall, flavor_id: str) -> ApiResponse:
 @blueprint.get(f"{_ITEM_PATH}/os-flavor-access", policy=_ACCESS)
 def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the projects that may use a private flavor."""
-    return _answer_access(flavor_id, call.read(flavors_images.list_flavor_projects, flavor_id))
+    return _build_access(flavor_id, call.read(flavors_images.list_flavor_projects, flavor_id))
 
 
 @_action(
@@ -154,7 +154,7 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     projects = call.write(
         flavors_images.add_flavor_access, flavor_id, project, call.read_clock(), public=public
     )
-    return _answer_access(flavor_id, projects)
+    return _build_access(flavor_id, projects)
 
 
 @_action(
@@ -163,12 +163,12 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
 def remove_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Revoke a project's access to a private flavor."""
     project = call.body["removeTenantAccess"]["tenant"]
-    return _answer_access(
+    return _build_access(
         flavor_id, call.write(flavors_images.remove_flavor_access, flavor_id, project)
     )
 
 
-def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:
+def _build_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:
     access = [{"flavor_id": flavor_id, "tenant_id": project} for project in projects]
     return ApiResponse(body={"flavor_access": access})
 

@@ -22,7 +22,7 @@ from placement_sched.store.compute import compute_nodes, instances
 _Servers = Mapping[str, Sequence[instances.InstanceNames]]
 
 _SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
-#: The figures of hypervisors in the order of the answer.
+#: The figures of hypervisors in the order of the response.
 _FIGURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
 
 blueprint = Blueprint("os_hypervisors", __name__)

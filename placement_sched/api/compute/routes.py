@@ -98,7 +98,7 @@ class ComputeConventions(ApiConventions):
             ) from None
 
     def build_version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the version headers of an answer, the current and the older."""
+        """Return the version headers of a response, the current and the older."""
         return {
             HEADER: f"{VERSIONING.service} {version}",
             LEGACY_HEADER: str(version),

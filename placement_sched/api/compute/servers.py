@@ -219,7 +219,7 @@ def index(call: ApiCall) -> ApiResponse:
     """List servers by name and id."""
     query = read_query(call, "index")
     page = call.read(instances.search_servers, query) if query else ()
-    return _answer_page(call, "servers", page, [_summarize(call, row) for row in page])
+    return _build_page_response(call, "servers", page, [_summarize(call, row) for row in page])
 
 
 @blueprint.get(f"{_COLLECTION_PATH}/detail", policy=f"{_POLICY}:detail", query=LIST)
@@ -229,12 +229,12 @@ def detail(call: ApiCall) -> ApiResponse:
     with call.services.database.read() as connection:
         page = instances.search_servers(connection, query) if query else ()
         hosts = _read_hosts(connection, call, page)
-    return _answer_page(
+    return _build_page_response(
         call, "servers/detail", page, [_build_document(call, row, hosts) for row in page]
     )
 
 
-def _answer_page(
+def _build_page_response(
     call: ApiCall, path: str, page: Sequence[Instance], documents: list[Json]
 ) -> ApiResponse:
     links = build_next_links(call, path, [instance.uuid for instance in page], each_counts=True)

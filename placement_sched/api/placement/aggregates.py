@@ -32,7 +32,7 @@ PUT = Schemas(
     ),
 )
 
-ANSWER = Schemas(
+RESPONSE = Schemas(
     (mv.PROVIDER_AGGREGATES, build_strict_object(aggregates=build_unique_list(UUID))),
     (
         mv.AGGREGATE_GENERATIONS,
@@ -43,7 +43,7 @@ ANSWER = Schemas(
 )
 
 
-@blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
+@blueprint.get(_PATH, policy=f"{_POLICY}:list", response=RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the aggregates of a provider."""
     generation, uuids = call.read(aggregates.get_by_provider_uuid, uuid)
@@ -56,7 +56,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     body=PUT,
     subject=placement.require_provider,
     errors=(409,),
-    answer=ANSWER,
+    response=RESPONSE,
 )
 @placement.reword_generation_conflict()
 @run_in_transaction

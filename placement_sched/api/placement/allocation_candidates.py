@@ -94,7 +94,7 @@ def _build_candidates_schema(request: Json, summary: Json) -> Json:
     return build_strict_object(allocation_requests=requests, provider_summaries=summaries)
 
 
-ANSWER = Schemas(
+RESPONSE = Schemas(
     (mv.ALLOCATION_CANDIDATES, _build_candidates_schema(_REQUEST_1_10, _SUMMARY_1_10)),
     (mv.ALLOCATIONS_BY_PROVIDER_UUID, _build_candidates_schema(_REQUEST_1_12, _SUMMARY_1_10)),
     (mv.REQUIRED_ON_CANDIDATES, _build_candidates_schema(_REQUEST_1_12, _SUMMARY_1_17)),
@@ -109,7 +109,7 @@ ANSWER = Schemas(
     since=mv.ALLOCATION_CANDIDATES,
     query=GET,
     errors=(404,),
-    answer=ANSWER,
+    response=RESPONSE,
 )
 def list_candidates(call: ApiCall) -> ApiResponse:
     """List allocation requests and provider summaries (Placement API)."""

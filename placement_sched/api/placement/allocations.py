@@ -87,7 +87,7 @@ _ALLOCATIONS = build_strict_map(
 )
 
 # Only a consumer with allocations has an owner.
-OF_CONSUMER_ANSWER = Schemas(
+OF_CONSUMER_RESPONSE = Schemas(
     *(
         (
             since,
@@ -106,20 +106,20 @@ OF_CONSUMER_ANSWER = Schemas(
 )
 
 
-def _build_provider_answer_schema(**properties: Json) -> Json:
+def _build_provider_schema(**properties: Json) -> Json:
     by_consumer = build_strict_map(
         LIKE_UUID, build_strict_object(resources=placement.AMOUNTS, **properties)
     )
     return build_strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
-OF_PROVIDER_ANSWER = Schemas(
-    (mv.OLDEST, _build_provider_answer_schema()),
-    (mv.CONSUMER_GENERATIONS, _build_provider_answer_schema(consumer_generation=INTEGER)),
+OF_PROVIDER_RESPONSE = Schemas(
+    (mv.OLDEST, _build_provider_schema()),
+    (mv.CONSUMER_GENERATIONS, _build_provider_schema(consumer_generation=INTEGER)),
 )
 
 
-@blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
+@blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", response=OF_CONSUMER_RESPONSE)
 def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     """List the allocations of a consumer, none for an unknown consumer."""
     rows = call.read(allocations.list_by_consumer, consumer_uuid)
@@ -136,7 +136,7 @@ def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
 @blueprint.get(
     "/resource_providers/<uuid>/allocations",
     policy="placement:resource_providers:allocations:list",
-    answer=OF_PROVIDER_ANSWER,
+    response=OF_PROVIDER_RESPONSE,
 )
 def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the allocations of a provider by consumer."""

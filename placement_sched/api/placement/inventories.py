@@ -55,24 +55,24 @@ PUT = Schemas(build_strict_object(resource_provider_generation=INTEGER, inventor
 
 _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type": "number"}}
 
-ANSWER = Schemas(
+RESPONSE = Schemas(
     build_strict_object(
         resource_provider_generation=INTEGER,
         inventories=placement.build_strict_map(placement.NAME, build_strict_object(**_SHOWN)),
     )
 )
 
-ONE_ANSWER = Schemas(build_strict_object(**_SHOWN, resource_provider_generation=INTEGER))
+ONE_RESPONSE = Schemas(build_strict_object(**_SHOWN, resource_provider_generation=INTEGER))
 
 
-@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", response=RESPONSE)
 def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
     generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
     return _build_list_response(stored, generation, placement.find_latest_change(call, stored))
 
 
-@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=ONE_RESPONSE)
 def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     """Show the inventory of a resource class of a provider."""
     generation, stored = call.read(inventories.get_by_provider_uuid, uuid)
@@ -90,7 +90,7 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     success=(201,),
     errors=(409,),
     located=True,
-    answer=ONE_ANSWER,
+    response=ONE_RESPONSE,
 )
 @run_in_transaction
 def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
@@ -113,7 +113,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     body=PUT_ONE,
     subject=placement.require_provider,
     errors=(409,),
-    answer=ONE_ANSWER,
+    response=ONE_RESPONSE,
 )
 @run_in_transaction
 def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
@@ -137,7 +137,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     body=PUT,
     subject=placement.require_provider,
     errors=(409,),
-    answer=ANSWER,
+    response=RESPONSE,
 )
 @placement.add_update_conflict_prefix()
 @run_in_transaction

@@ -43,12 +43,12 @@ NAMED = Schema(_BY_NAME)
 
 _SHOWN = build_strict_object(name=UPPER_CASE, links=build_links_schema("self"))
 
-LIST_ANSWER = Schemas(build_strict_object(resource_classes=build_unique_list(_SHOWN)))
+LIST_RESPONSE = Schemas(build_strict_object(resource_classes=build_unique_list(_SHOWN)))
 
-ANSWER = Schemas(_SHOWN)
+RESPONSE = Schemas(_SHOWN)
 
 
-@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", errors=(404,), answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", errors=(404,), response=LIST_RESPONSE)
 def index(call: ApiCall) -> ApiResponse:
     """List the resource classes."""
     rows = call.read(resource_classes.list_classes)
@@ -72,7 +72,7 @@ def create(call: ApiCall) -> ApiResponse:
     return ApiResponse(status=201, headers=_build_location_header(call, name))
 
 
-@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=RESPONSE)
 def show(call: ApiCall, name: str) -> ApiResponse:
     """Show a resource class."""
     row = call.read(resource_classes.get_by_name, name)
@@ -85,7 +85,7 @@ def show(call: ApiCall, name: str) -> ApiResponse:
     until=mv.IDEMPOTENT_CLASS_PUT.previous,
     body=PUT,
     errors=(409,),
-    answer=ANSWER,
+    response=RESPONSE,
 )
 @run_in_transaction
 def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:

@@ -92,9 +92,9 @@ def _build_provider_schema(since: Version) -> Json:
 
 _CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
 
-ANSWER = Schemas(*((since, _build_provider_schema(since)) for since in _CHANGED_IN))
+RESPONSE = Schemas(*((since, _build_provider_schema(since)) for since in _CHANGED_IN))
 
-LIST_ANSWER = Schemas(
+LIST_RESPONSE = Schemas(
     *(
         (
             since,
@@ -107,7 +107,7 @@ LIST_ANSWER = Schemas(
 )
 
 
-@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, response=LIST_RESPONSE)
 def index(call: ApiCall) -> ApiResponse:
     """List the providers that match the query."""
     resources = call.find_value("resources")
@@ -141,7 +141,7 @@ def index(call: ApiCall) -> ApiResponse:
     body=POST,
     errors=(409,),
     located=True,
-    answer=ANSWER,
+    response=RESPONSE,
 )
 def create(call: ApiCall) -> ApiResponse:
     """Create a provider, in the tree of its parent if it has a parent.
@@ -161,7 +161,7 @@ def create(call: ApiCall) -> ApiResponse:
     return _build_response(call, provider, headers=headers)
 
 
-@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a provider."""
     return _build_response(call, call.read(resource_providers.get_by_uuid, uuid))
@@ -173,7 +173,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     body=PUT,
     subject=placement.require_provider,
     errors=(409,),
-    answer=ANSWER,
+    response=RESPONSE,
 )
 @run_in_transaction
 def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:

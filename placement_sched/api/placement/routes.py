@@ -42,7 +42,7 @@ from placement_sched.schemas.parts import build_list_schema, build_object_schema
 openapi_blueprint = Blueprint("openapi", __name__)
 
 _OBJECT = {"type": "object"}
-OPENAPI_ANSWER = Schemas(
+OPENAPI_RESPONSE = Schemas(
     {
         "type": "object",
         "properties": {
@@ -75,7 +75,7 @@ _VERSION = build_strict_object(
     status=placement.TEXT,
     links=build_links_schema("self"),
 )
-_ROOT_ANSWER = Schemas(build_strict_object(versions=build_unique_list(_VERSION)))
+_ROOT_RESPONSE = Schemas(build_strict_object(versions=build_unique_list(_VERSION)))
 
 
 def _build_errors_schema(properties: Json) -> Json:
@@ -90,7 +90,9 @@ ERRORS = Schemas(
 )
 
 
-@openapi_blueprint.get("/openapi.json", public=True, has_last_modified=False, answer=OPENAPI_ANSWER)
+@openapi_blueprint.get(
+    "/openapi.json", public=True, has_last_modified=False, response=OPENAPI_RESPONSE
+)
 def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of the requested or newest microversion."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
@@ -180,7 +182,7 @@ def _select_media_type(accept: str) -> str:
     )
 
 
-@_root_blueprint.get("/", public=True, answer=_ROOT_ANSWER)
+@_root_blueprint.get("/", public=True, response=_ROOT_RESPONSE)
 def show(call: ApiCall) -> ApiResponse:
     """List the supported versions (Placement API reference, "List Versions")."""
     document = {

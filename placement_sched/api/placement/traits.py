@@ -41,15 +41,19 @@ PUT_ON_PROVIDER = Schemas(build_strict_object(traits=_TRAITS, resource_provider_
 
 _NAMES = placement.build_unique_list(placement.UPPER_CASE)
 
-LIST_ANSWER = Schemas(build_strict_object(traits=_NAMES))
+LIST_RESPONSE = Schemas(build_strict_object(traits=_NAMES))
 
-ON_PROVIDER_ANSWER = Schemas(
+ON_PROVIDER_RESPONSE = Schemas(
     build_strict_object(traits=_NAMES, resource_provider_generation=INTEGER)
 )
 
 
 @blueprint.get(
-    _COLLECTION_PATH, policy="placement:traits:list", query=LIST, errors=(404,), answer=LIST_ANSWER
+    _COLLECTION_PATH,
+    policy="placement:traits:list",
+    query=LIST,
+    errors=(404,),
+    response=LIST_RESPONSE,
 )
 def index(call: ApiCall) -> ApiResponse:
     """List the names of traits, filtered by names, prefix or use."""
@@ -121,7 +125,7 @@ def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
 
 
 @blueprint.get(
-    _ON_PROVIDER, policy="placement:resource_providers:traits:list", answer=ON_PROVIDER_ANSWER
+    _ON_PROVIDER, policy="placement:resource_providers:traits:list", response=ON_PROVIDER_RESPONSE
 )
 def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the traits of a provider."""
@@ -134,7 +138,7 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     policy="placement:resource_providers:traits:update",
     body=PUT_ON_PROVIDER,
     errors=(409,),
-    answer=ON_PROVIDER_ANSWER,
+    response=ON_PROVIDER_RESPONSE,
 )
 @placement.reword_generation_conflict()
 @run_in_transaction

@@ -42,12 +42,12 @@ _BY_TYPE: Json = {
     "patternProperties": {NAME: INTEGER},
 }
 
-ANSWER = Schemas(
+RESPONSE = Schemas(
     (mv.USAGES, build_strict_object(usages=AMOUNTS)),
     (mv.CONSUMER_TYPES, build_strict_object(usages=build_strict_map(_TYPES, _BY_TYPE))),
 )
 
-OF_PROVIDER_ANSWER = Schemas(
+OF_PROVIDER_RESPONSE = Schemas(
     build_strict_object(resource_provider_generation=INTEGER, usages=AMOUNTS)
 )
 
@@ -55,7 +55,7 @@ OF_PROVIDER_ANSWER = Schemas(
 @blueprint.get(
     "/resource_providers/<uuid>/usages",
     policy="placement:resource_providers:usages",
-    answer=OF_PROVIDER_ANSWER,
+    response=OF_PROVIDER_RESPONSE,
 )
 def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the used amount of each inventory of a provider."""
@@ -64,7 +64,12 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 @blueprint.get(
-    "/usages", policy="placement:usages", since=mv.USAGES, query=GET, errors=(404,), answer=ANSWER
+    "/usages",
+    policy="placement:usages",
+    since=mv.USAGES,
+    query=GET,
+    errors=(404,),
+    response=RESPONSE,
 )
 def of_project(call: ApiCall) -> ApiResponse:
     """Show the usage of a project or user, from 1.38 on by consumer type."""

@@ -2,7 +2,7 @@
 """Routes of ``/capacity`` and ``/failover_capacity``."""
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler import responses
 from placement_sched.api.scheduler.request_schema import OVERRIDES
 from placement_sched.api.scheduler.scheduling import check_policy_hint
 from placement_sched.api.validation import Schemas
@@ -44,14 +44,14 @@ _PROPERTIES: Json = {
 CAPACITY = Schemas(build_object_schema(_PROPERTIES, "request_spec"))
 
 
-@blueprint.post("/v1/capacity", body=CAPACITY, errors=(404, 500), answer=answers.CAPACITY)
+@blueprint.post("/v1/capacity", body=CAPACITY, errors=(404, 500), response=responses.CAPACITY)
 def count(call: ApiCall) -> ApiResponse:
     """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)
-    return ApiResponse(body=answer(call.services.scheduler, call.body))
+    return ApiResponse(body=count_capacity(call.services.scheduler, call.body))
 
 
-def answer(scheduler: Scheduler, body: Json) -> Json:
+def count_capacity(scheduler: Scheduler, body: Json) -> Json:
     """Count how many more instances of a request, or of each flavor, fit."""
     body = with_whole_numbers(body)
     per = body.get("per")
@@ -70,7 +70,7 @@ failover_blueprint = Blueprint(
     "failover_capacity",
     __name__,
     policy="scheduler:failover_capacity",
-    answer=answers.FAILOVER_CAPACITY,
+    response=responses.FAILOVER_CAPACITY,
 )
 
 _FAILOVER_PROPERTIES: Json = {
@@ -91,17 +91,17 @@ def show(call: ApiCall) -> ApiResponse:
             code="scheduler.not_found",
         )
     return ApiResponse(
-        body={**result.answer, "age": round(result.compute_age(call.read_clock()), 3)}
+        body={**result.report, "age": round(result.compute_age(call.read_clock()), 3)}
     )
 
 
 @failover_blueprint.post("/v1/failover_capacity", body=FAILOVER_CAPACITY, errors=(500,))
 def compute(call: ApiCall) -> ApiResponse:
     """Compute whether all instances of failed hosts fit on other hosts."""
-    return ApiResponse(body=answer_failover(call.services.scheduler, call.body))
+    return ApiResponse(body=report_failover(call.services.scheduler, call.body))
 
 
-def answer_failover(scheduler: Scheduler, body: Json) -> Json:
+def report_failover(scheduler: Scheduler, body: Json) -> Json:
     """Return the failover capacity for the body of a request."""
     body = with_whole_numbers(body)
     query = FailoverQuery(

@@ -7,7 +7,7 @@ import orjson
 
 from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler import responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -33,9 +33,9 @@ _COLLECTION_PATH = "/v1/compute_nodes"
 _ITEM_PATH = "/v1/compute_nodes/<uuid>"
 _POLICY = "scheduler:compute_nodes"
 
-NODE = answers.open_schema(SENT_REPORT, _FIELDS)
-SHOW_ANSWER = Schemas(NODE)
-LIST_ANSWER = answers.build_page_schema("compute_nodes", NODE)
+NODE = responses.open_schema(SENT_REPORT, _FIELDS)
+SHOW_RESPONSE = Schemas(NODE)
+LIST_RESPONSE = responses.build_page_schema("compute_nodes", NODE)
 LIST = Schemas(build_object_schema(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` validates the reports.
 PUT = Schemas({"type": "object"})
@@ -48,7 +48,7 @@ POST = Schemas(build_list_schema({"type": "object"}, maxItems=MAX_REPORTS))
     body=POST,
     documented_body=build_list_schema({"allOf": [SENT_REPORT], "required": ["uuid"]}),
     takes_many=True,
-    answer=answers.COUNTS,
+    response=responses.COUNTS,
 )
 def report_many(call: ApiCall) -> ApiResponse:
     """Record a list of reports atomically, and count new and changed nodes."""
@@ -64,7 +64,7 @@ def report_many(call: ApiCall) -> ApiResponse:
     policy=f"{_POLICY}:report",
     body=PUT,
     documented_body=SENT_REPORT,
-    answer=SHOW_ANSWER,
+    response=SHOW_RESPONSE,
 )
 def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
@@ -88,7 +88,7 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(body=_as_document(call.services.database.write(write_report)))
 
 
-@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, response=LIST_RESPONSE)
 def index(call: ApiCall) -> ApiResponse:
     """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
     limit, marker = parse_limit_and_marker(call)
@@ -97,7 +97,7 @@ def index(call: ApiCall) -> ApiResponse:
     return build_page(call, "compute_nodes", [_as_document(node) for node in nodes])
 
 
-@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=SHOW_RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
     return ApiResponse(

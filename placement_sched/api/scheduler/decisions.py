@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler import responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model import decision as model
@@ -46,7 +46,7 @@ REPLAY = Schemas(
 )
 
 
-@blueprint.get(_DECISIONS, policy=f"{_POLICY}:list", query=LIST, answer=answers.LIST_DECISIONS)
+@blueprint.get(_DECISIONS, policy=f"{_POLICY}:list", query=LIST, response=responses.LIST_DECISIONS)
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
@@ -57,14 +57,14 @@ def index(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.get(
-    "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, answer=answers.DECISION_COUNTS
+    "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, response=responses.DECISION_COUNTS
 )
 def count(call: ApiCall) -> ApiResponse:
     """Count decisions by outcome, stage, flavor, policy, project and time."""
     return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
 
 
-@blueprint.get(_DECISION, policy=f"{_POLICY}:show", answer=answers.SHOW_DECISION)
+@blueprint.get(_DECISION, policy=f"{_POLICY}:show", response=responses.SHOW_DECISION)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a decision with its request and funnel."""
     return ApiResponse(body=show_decision(call.services.scheduler, uuid))
@@ -75,7 +75,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     policy=f"{_POLICY}:replay",
     body=REPLAY,
     errors=(404, 500),
-    answer=answers.REPLAY,
+    response=responses.REPLAY,
 )
 def replay(call: ApiCall, uuid: str) -> ApiResponse:
     """Evaluate the request of a decision again and return the differences."""

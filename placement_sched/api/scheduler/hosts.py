@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler import responses
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
@@ -28,7 +28,7 @@ LIST = Schemas(
 )
 
 
-@blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST, answer=answers.HOSTS)
+@blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST, response=responses.HOSTS)
 def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and resources."""
     limit, marker = parse_limit_and_marker(call)
@@ -55,19 +55,19 @@ def search_hosts(
     return list_hosts(scheduler, filters)
 
 
-@blueprint.get("/v1/overview", policy=f"{_POLICY}:list", answer=answers.OVERVIEW)
+@blueprint.get("/v1/overview", policy=f"{_POLICY}:list", response=responses.OVERVIEW)
 def overview(call: ApiCall) -> ApiResponse:
     """Count hosts by state, and sum resources by zone and aggregate."""
     return ApiResponse(body=sum_cloud(call.services.scheduler))
 
 
-@blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show", answer=answers.HOST)
+@blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show", response=responses.HOST)
 def show(call: ApiCall, host: str) -> ApiResponse:
     """Show a host with its nodes, providers and instances."""
     return ApiResponse(body=show_host(call.services.scheduler, host))
 
 
-@blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check", answer=answers.CHECK)
+@blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check", response=responses.CHECK)
 def check(call: ApiCall) -> ApiResponse:
     """Check aggregates that reserve hosts by traits, and who may use them."""
     scheduler = call.services.scheduler

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint, run_in_transaction
-from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler import responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
@@ -45,13 +45,13 @@ _INSTANCE = parts.build_object_schema(
     }
 )
 PUT = Schemas(_INSTANCE)
-INSTANCE = answers.open_schema(_INSTANCE, _FIELDS)
-SHOW_ANSWER = Schemas(INSTANCE)
-LIST_ANSWER = answers.build_page_schema("instances", INSTANCE)
+INSTANCE = responses.open_schema(_INSTANCE, _FIELDS)
+SHOW_RESPONSE = Schemas(INSTANCE)
+LIST_RESPONSE = responses.build_page_schema("instances", INSTANCE)
 LIST = Schemas(parts.build_object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
 
 
-@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
+@blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:record", body=PUT, response=SHOW_RESPONSE)
 def record(call: ApiCall, uuid: str) -> ApiResponse:
     """Record an instance. Omitted fields except the request are cleared."""
     return _write_record(
@@ -86,7 +86,7 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
     )
 
 
-@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
+@blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, response=LIST_RESPONSE)
 def index(call: ApiCall) -> ApiResponse:
     """List instances by uuid, filtered by host, node or project."""
     limit, marker = parse_limit_and_marker(call)
@@ -95,7 +95,7 @@ def index(call: ApiCall) -> ApiResponse:
     return build_page(call, "instances", call.read(_as_documents, rows))
 
 
-@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
+@blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=SHOW_RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
     return ApiResponse(body=show_instance(call.services.scheduler, uuid))

@@ -8,16 +8,16 @@ from typing import cast
 from flask import current_app
 
 from placement_sched.api import openapi
-from placement_sched.api.placement.routes import OPENAPI_ANSWER, PlacementConventions
+from placement_sched.api.placement.routes import OPENAPI_RESPONSE, PlacementConventions
 from placement_sched.api.request import JSON
 from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.scheduler import (
-    answers,
     capacity,
     compute_nodes,
     decisions,
     hosts,
     instances,
+    responses,
     scheduling,
 )
 from placement_sched.api.validation import Schemas
@@ -40,7 +40,7 @@ _ERROR: Json = {
         "code": {"type": "string", "pattern": r"^scheduler\."},
         # The invalid value of a 400, and the funnel of a request without a valid host.
         "fault": {"type": "object", "required": ["problem", "path"]},
-        "funnel": answers.FUNNEL,
+        "funnel": responses.FUNNEL,
         "decision": UUID,
     },
     "required": list(_FIELDS),
@@ -87,7 +87,7 @@ SCHEDULER_CODES: Mapping[str, str] = {
 }
 
 
-@openapi_blueprint.get("/v1/openapi.json", public=True, answer=OPENAPI_ANSWER)
+@openapi_blueprint.get("/v1/openapi.json", public=True, response=OPENAPI_RESPONSE)
 def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of this API."""
     api = cast("Api", current_app.blueprints["scheduler"])
@@ -105,28 +105,28 @@ def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
         names={**dict.fromkeys(("host", "name"), NAME), "uuid": UUID, "instance": UUID},
         errors=ERRORS,
         error_types=(JSON,),
-        about="Clients ignore unknown keys of answers.",
+        about="Clients ignore unknown keys of responses.",
         schemas={
             "RequestSpec": REQUEST_SPEC,
             "NodeReport": SENT_REPORT,
             "Node": compute_nodes.NODE,
             "Instance": instances.INSTANCE,
-            "Selection": answers.SELECTION,
-            "Funnel": answers.FUNNEL,
-            "Explanation": answers.EXPLANATION,
-            "Decision": answers.DECISION,
+            "Selection": responses.SELECTION,
+            "Funnel": responses.FUNNEL,
+            "Explanation": responses.EXPLANATION,
+            "Decision": responses.DECISION,
         },
     )
 
 
-@_root_blueprint.get("/", policy="scheduler:root:show", answer=answers.ROOT)
+@_root_blueprint.get("/", policy="scheduler:root:show", response=responses.ROOT)
 def index(call: ApiCall) -> ApiResponse:
     """List the resources at the root of the API."""
     return show(call)
 
 
-@_root_blueprint.get("/v1", policy="scheduler:root:show", answer=answers.ROOT)
-@_root_blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
+@_root_blueprint.get("/v1", policy="scheduler:root:show", response=responses.ROOT)
+@_root_blueprint.get("/v1/", policy="scheduler:root:show", response=responses.ROOT)
 def show(call: ApiCall) -> ApiResponse:
     """List the resources and their addresses."""
     links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import answers, request_schema
+from placement_sched.api.scheduler import request_schema, responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NoValidHost
@@ -60,7 +60,7 @@ _DEFAULT_MOVES = 5
     policy=_POLICY,
     body=request_schema.SELECT,
     errors=(404, 409, 500),
-    answer=answers.SELECT,
+    response=responses.SELECT,
 )
 def select(call: ApiCall) -> ApiResponse:
     """Select hosts for a request spec, or several requests together.
@@ -76,7 +76,7 @@ def select(call: ApiCall) -> ApiResponse:
     policy="scheduler:explain",
     body=request_schema.EXPLAIN,
     errors=(404, 500),
-    answer=answers.EXPLAIN,
+    response=responses.EXPLAIN,
 )
 def explain(call: ApiCall) -> ApiResponse:
     """Return the funnel and hosts of a request without claiming."""
@@ -84,7 +84,7 @@ def explain(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=explain_request(call.services.scheduler, call.body, call.ids))
 
 
-@select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", answer=answers.POLICIES)
+@select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", response=responses.POLICIES)
 def list_policies(call: ApiCall) -> ApiResponse:
     """List policies (the default first), selectors and access rules."""
     services = call.services
@@ -100,7 +100,7 @@ def list_policies(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=body)
 
 
-@select_blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show", answer=answers.POLICY)
+@select_blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show", response=responses.POLICY)
 def show_policy(call: ApiCall, name: str) -> ApiResponse:
     """Show a policy."""
     return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
@@ -110,7 +110,7 @@ plan_blueprint = Blueprint("plan", __name__, errors=(404, 500))
 
 
 @plan_blueprint.post(
-    "/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN
+    "/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, response=responses.PLAN
 )
 def plan(call: ApiCall) -> ApiResponse:
     """Plan the moves that changes of the cloud require, without moving.
@@ -124,12 +124,12 @@ def plan(call: ApiCall) -> ApiResponse:
     "/v1/rebalance",
     policy="scheduler:rebalance",
     body=request_schema.REBALANCE,
-    answer=answers.REBALANCE,
+    response=responses.REBALANCE,
 )
 def rebalance(call: ApiCall) -> ApiResponse:
     """Suggest moves that free capacity, empty hosts or even out load.
 
-    Like a plan, the answer shows instances of every project.
+    Like a plan, the response shows instances of every project.
     """
     check_policy_hint(call)
     return _with_names(call, suggest_moves(call.services.scheduler, call.body))
@@ -182,14 +182,16 @@ CHANGE_MOVE = Schemas(
 )
 
 
-@runs_blueprint.get(_RUNS, policy=f"{_RUNS_POLICY}:list", query=LIST_RUNS, answer=answers.PLAN_RUNS)
+@runs_blueprint.get(
+    _RUNS, policy=f"{_RUNS_POLICY}:list", query=LIST_RUNS, response=responses.PLAN_RUNS
+)
 def index(call: ApiCall) -> ApiResponse:
     """List runs, newest first, page by page."""
     body = list_runs(call.services.scheduler, dict(call.query))
     return with_next_link(call, _RUNS, body)
 
 
-@runs_blueprint.get(_RUN, policy=f"{_RUNS_POLICY}:show", answer=answers.PLAN_RUN)
+@runs_blueprint.get(_RUN, policy=f"{_RUNS_POLICY}:show", response=responses.PLAN_RUN)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a run with its moves."""
     return ApiResponse(body=show_run(call.services.scheduler, uuid))
@@ -201,7 +203,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     body=CREATE_RUN,
     success=(201,),
     located=True,
-    answer=answers.PLAN_RUN,
+    response=responses.PLAN_RUN,
 )
 def create(call: ApiCall) -> ApiResponse:
     """Record a run with the moves of a plan."""
@@ -211,7 +213,11 @@ def create(call: ApiCall) -> ApiResponse:
 
 
 @runs_blueprint.put(
-    _RUN, policy=f"{_RUNS_POLICY}:execute", body=CHANGE_RUN, errors=(409,), answer=answers.PLAN_RUN
+    _RUN,
+    policy=f"{_RUNS_POLICY}:execute",
+    body=CHANGE_RUN,
+    errors=(409,),
+    response=responses.PLAN_RUN,
 )
 def change(call: ApiCall, uuid: str) -> ApiResponse:
     """Change the state of a run, or become its executor."""
@@ -223,7 +229,7 @@ def change(call: ApiCall, uuid: str) -> ApiResponse:
     policy=f"{_RUNS_POLICY}:execute",
     body=CHANGE_MOVE,
     errors=(409, 500),
-    answer=answers.RUN_MOVE,
+    response=responses.RUN_MOVE,
 )
 def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
     """Change the state of a move. A move is checked before it starts."""
@@ -279,14 +285,14 @@ def select_hosts(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST)
     try:
         if "requests" not in body:
             stats.result = scheduler.select_destinations(body["request_spec"], **options)
-            return stats.result.answer
+            return stats.result.result
         specs = [entry["request_spec"] for entry in body["requests"]]
         results = scheduler.select_together(specs, **options)
     except NoValidHost as error:
         stats.result = error.result
         raise
     stats.other_results = tuple(results)
-    return {"results": [result.answer for result in results]}
+    return {"results": [result.result for result in results]}
 
 
 def _check_requests(body: Json) -> None:
@@ -322,7 +328,7 @@ def explain_request(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUE
         recorded_for=ids if body.get("keep") else None,
     )
     get_request_stats().result = result
-    return result.answer
+    return result.result
 
 
 def plan_changes(scheduler: Scheduler, body: Json) -> Json:

@@ -73,21 +73,21 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_failover(arguments)
     body = _build_body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
-        answer = scheduler.post("capacity", body=body)
+        result = scheduler.post("capacity", body=body)
         names = scheduler.map_aggregate_names()
         if arguments.html is not None:
             heading = render_explanation.with_heading("Capacity", scheduler.place)
             render_explanation.write(
-                arguments.html, render_capacity_report(answer, body, heading, names)
+                arguments.html, render_capacity_report(result, body, heading, names)
             )
-    report = partial(_print, with_names(answer, names))
-    print_output(arguments, Output(answer, _COLUMNS, list(_list_rows(answer)), report))
+    report = partial(_print, with_names(result, names))
+    print_output(arguments, Output(result, _COLUMNS, list(_list_rows(result)), report))
     return 0
 
 
-def _list_rows(answer: Json) -> Iterator[Json]:
+def _list_rows(result: Json) -> Iterator[Json]:
     """Yield a row per flavor, followed by rows for parts of the cloud."""
-    for total in answer.get("flavors", [answer]):
+    for total in result.get("flavors", [result]):
         flavor = {"flavor": total.get("flavor")}
         yield {**total, **flavor, "name": None}
         for part in total.get("per", ()):
@@ -125,23 +125,23 @@ def _build_body(arguments: argparse.Namespace) -> Json:
     return body
 
 
-def _print(answer: Json, console: Console) -> None:
-    if "flavors" in answer:
-        _print_flavors(answer["flavors"], console)
+def _print(result: Json, console: Console) -> None:
+    if "flavors" in result:
+        _print_flavors(result["flavors"], console)
         return
-    words = "more fit" if answer["exact"] else "more fit, counted so far"
-    console.print(Text.assemble((f"{answer['capacity']:,}", "bold"), f" {words}"))
-    _print_doubts(answer, console)
-    if answer["limited_by"]:
+    words = "more fit" if result["exact"] else "more fit, counted so far"
+    console.print(Text.assemble((f"{result['capacity']:,}", "bold"), f" {words}"))
+    _print_doubts(result, console)
+    if result["limited_by"]:
         table = make_table("Hosts", "Limited by")
-        for entry in answer["limited_by"]:
+        for entry in result["limited_by"]:
             table.add_row(f"{entry['hosts']:,}", Text(_format_reason(entry)))
         console.print(table)
-    if answer["stranded"]:
-        console.print(Text(f"Stranded: {_format_amounts(answer['stranded'])}"), soft_wrap=True)
-    if answer.get("per"):
+    if result["stranded"]:
+        console.print(Text(f"Stranded: {_format_amounts(result['stranded'])}"), soft_wrap=True)
+    if result.get("per"):
         parts = _make_parts_table("Where")
-        for entry in answer["per"]:
+        for entry in result["per"]:
             _add_part(parts, entry["name"] or "-", entry)
         console.print(parts)
 
@@ -178,10 +178,10 @@ def _format_limits(part: Json) -> str:
     return ", ".join(reasons) + (f", {unlisted_count} more" if unlisted_count > 0 else "")
 
 
-def _print_doubts(answer: Json, console: Console) -> None:
-    for doubt in answer.get("inexact_because", ()):
+def _print_doubts(result: Json, console: Console) -> None:
+    for doubt in result.get("inexact_because", ()):
         console.print(Text(f"Not exact: {doubt}"), soft_wrap=True)
-    if rejection := answer.get("rejection"):
+    if rejection := result.get("rejection"):
         console.print(Text(f"The request is rejected: {rejection}"), soft_wrap=True)
 
 
@@ -243,15 +243,15 @@ def _run_failover(arguments: argparse.Namespace) -> int:
         show_waiting("placing the instances of failed hosts"),
         replace_json_paths(find_place),
     ):
-        answer = scheduler.post("failover_capacity", body=body)
-    report = partial(_print_failover, answer)
-    print_output(arguments, Output(answer, _FAILOVER_COLUMNS, list(_list_failures(answer)), report))
+        result = scheduler.post("failover_capacity", body=body)
+    report = partial(_print_failover, result)
+    print_output(arguments, Output(result, _FAILOVER_COLUMNS, list(_list_failures(result)), report))
     return 0
 
 
-def _list_failures(answer: Json) -> Iterator[Json]:
+def _list_failures(result: Json) -> Iterator[Json]:
     """Yield a row per unplaced instance, or per failure without any."""
-    for failure in answer["failures"]:
+    for failure in result["failures"]:
         facts = {"failure": failure["name"], "state": failure["state"]}
         if not failure["nowhere"]:
             yield facts
@@ -259,25 +259,25 @@ def _list_failures(answer: Json) -> Iterator[Json]:
             yield {**instance, **facts}
 
 
-def _print_failover(answer: Json, console: Console) -> None:
-    noun = answer["within"] or "host"
-    failing = noun if answer["host_failures"] == 1 else f"set of {answer['host_failures']} {noun}s"
+def _print_failover(result: Json, console: Console) -> None:
+    noun = result["within"] or "host"
+    failing = noun if result["host_failures"] == 1 else f"set of {result['host_failures']} {noun}s"
     states = ", ".join(
-        f"{answer[state]:,} {state}" for state in ("covered", "uncovered", "undetermined")
+        f"{result[state]:,} {state}" for state in ("covered", "uncovered", "undetermined")
     )
     console.print(Text(f"If a {failing} fails: {states}"))
-    if answer["bound"]:
-        console.print(Text(f"Not exact: {answer['bound']}"), soft_wrap=True)
-    counts = answer.get("other_consumers") or {"consumers": 0}
+    if result["bound"]:
+        console.print(Text(f"Not exact: {result['bound']}"), soft_wrap=True)
+    counts = result.get("other_consumers") or {"consumers": 0}
     if counts["consumers"]:
         consumers = format_count(counts["consumers"], "other consumer")
         hosts = format_count(counts["hosts"], "host")
         console.print(Text(f"Not counted: {consumers} on {hosts}, which nova does not evacuate"))
-    print_unknown_facts(answer, console)
-    if answer["failures"]:
+    print_unknown_facts(result, console)
+    if result["failures"]:
         table = make_table("Fails", "Instances", "Nowhere to go", "Lacking")
         table.columns[1].justify = "right"
-        for failure in answer["failures"]:
+        for failure in result["failures"]:
             rows = [
                 (
                     f"{instance['name'] or instance['uuid']} ({instance['flavor']})",
@@ -290,10 +290,10 @@ def _print_failover(answer: Json, console: Console) -> None:
                 table.add_row(*heads, *cells)
                 heads = ("", "")
         console.print(table)
-    if answer["remaining"]:
+    if result["remaining"]:
         table = make_table("Flavor", "More keep this", "Then fails")
         table.columns[1].justify = "right"
-        for row in answer["remaining"]:
+        for row in result["remaining"]:
             table.add_row(row["flavor"], _format_remaining(row), _format_breaks(row))
         console.print(table)
 

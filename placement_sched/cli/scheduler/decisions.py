@@ -149,10 +149,10 @@ def _build_heading(decision: Json) -> list[tuple[str, str]]:
 
 
 def render_differences(
-    answer: Json, console: Console, names: Mapping[str, str] | None = None
+    result: Json, console: Console, names: Mapping[str, str] | None = None
 ) -> None:
     """Print the differences between a decision and its replay in two columns."""
-    decision, differences = answer["then"], answer["differences"]
+    decision, differences = result["then"], result["differences"]
     head = (
         ("Decision", "bold"),
         f"  {decision['uuid']}  {decision['kind']}, made {_format_time(decision)}",
@@ -166,7 +166,7 @@ def render_differences(
         label, old, new = (with_names(part, names or {}) for part in row.values())
         table.add_row(Text(label), Text(format_value(old)), Text(format_value(new)))
     console.print(table)
-    for verdict in answer["now"].get("verdicts", ()):
+    for verdict in result["now"].get("verdicts", ()):
         for reason in _format_reasons(verdict["reasons"]):
             console.print(Text(f"{verdict['host']}: {reason}", style="yellow"), soft_wrap=True)
 
@@ -401,12 +401,12 @@ def run_replay(arguments: argparse.Namespace) -> int:
     """Print the differences between a decision and its replay."""
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
-        answer = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
+        result = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
 
         def report(console: Console) -> None:
-            render_differences(answer, console, scheduler.map_aggregate_names())
+            render_differences(result, console, scheduler.map_aggregate_names())
 
-        print_output(arguments, Output(answer, _DIFFERENCES, answer["differences"], report))
+        print_output(arguments, Output(result, _DIFFERENCES, result["differences"], report))
     return 0
 
 
@@ -441,20 +441,20 @@ def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[li
     error at the first evaluation and an obstacle later.
     """
     try:
-        answer = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})
+        result = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})
     except Unavailable as failure:
         if is_first:
             raise
         return [], format_error(failure)
-    if answer["then"]["outcome"] == "selected":
+    if result["then"]["outcome"] == "selected":
         raise Invalid(f"decision {uuid} selected a host: only a decision without a host can wait")
-    if (answer["then"]["conditions"] or {}).get("together"):
+    if (result["then"]["conditions"] or {}).get("together"):
         raise Invalid(
             f"decision {uuid} belongs to several requests that were sent together: it cannot be "
             "evaluated alone"
         )
-    hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
-    obstacle = answer["now"]["funnel"].get("obstacle") or {}
+    hosts = [best["service_host"] for best, *_ in result["now"]["selections"]]
+    obstacle = result["now"]["funnel"].get("obstacle") or {}
     return hosts, obstacle.get("reason", "no valid host")
 
 

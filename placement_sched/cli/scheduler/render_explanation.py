@@ -43,7 +43,7 @@ def render(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print the answer of ``POST /explain``, and selections under ``title``.
+    """Print the response of ``POST /explain``, and selections under ``title``.
 
     Each selection has the additional key ``instance`` (uuid). ``names`` maps uuids of aggregates to
     the names that replace the uuids. With ``verbose`` the candidates query is printed too.

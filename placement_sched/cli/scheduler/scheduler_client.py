@@ -58,12 +58,12 @@ _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
 #: Schemas and function of each request, by its method and path. ``*`` is a name.
 _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
-    "POST capacity": (capacity.CAPACITY, capacity.answer),
+    "POST capacity": (capacity.CAPACITY, capacity.count_capacity),
     "GET decisions": (decisions.LIST, decisions.list_decisions),
     "GET decisions/*": (None, decisions.show_decision),
     "POST decisions/*/replay": (decisions.REPLAY, decisions.replay_decision),
     "POST explain": (request_schema.EXPLAIN, scheduling.explain_request),
-    "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.answer_failover),
+    "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.report_failover),
     "GET instances/*": (None, instances.show_instance),
     "GET hosts": (None, hosts.search_hosts),
     "GET hosts/*": (None, show_host),

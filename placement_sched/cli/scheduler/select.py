@@ -424,14 +424,14 @@ def _run_select(arguments: argparse.Namespace) -> int:
         # An explanation is about a single request.
         if not is_report(arguments) or "requests" in body:
             try:
-                answer = scheduler.post("select_destinations", body=body)
+                response = scheduler.post("select_destinations", body=body)
             except NoValidHost as failure:
                 if getattr(arguments, "format", None) in {"json", "yaml"}:
                     document = {"code": failure.code, "detail": failure.detail, **failure.extra}
                     print_document(document, arguments.format)
                 raise
             print_output(
-                arguments, Output(answer, _SELECTION_COLUMNS, _list_selections(body, answer))
+                arguments, Output(response, _SELECTION_COLUMNS, _list_selections(body, response))
             )
             return 0
         explanation = scheduler.post(
@@ -439,7 +439,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
         )
         names = scheduler.map_aggregate_names()
         try:
-            answer = scheduler.post("select_destinations", body=body)
+            response = scheduler.post("select_destinations", body=body)
         except NoValidHost as failure:
             # If a host passed in the explanation, the funnel of the failed selection is shown.
             funnel = {} if explanation["outcome"] == "no_valid_host" else failure.extra
@@ -448,14 +448,14 @@ def _run_select(arguments: argparse.Namespace) -> int:
             suffix = f" in {scheduler.place}" if _is_empty(rejected) else ""
             raise NoValidHost(f"no valid host: {describe_obstacle(rejected)}{suffix}") from None
     title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
-    selected, verbose = _list_selections(body, answer), arguments.verbose
+    selected, verbose = _list_selections(body, response), arguments.verbose
     render(explanation, TextConsole(), selected, title, names, verbose=verbose)
     return 0
 
 
-def _list_selections(body: Json, answer: Json) -> list[Json]:
+def _list_selections(body: Json, response: Json) -> list[Json]:
     """List the first selection of each instance, with the instance's uuid."""
-    entries, results = body.get("requests", [body]), answer.get("results", [answer])
+    entries, results = body.get("requests", [body]), response.get("results", [response])
     return [
         {**best, "instance": uuid}
         for entry, result in zip(entries, results, strict=True)

@@ -27,7 +27,7 @@ PLACEMENT = with_help(
     "Order of the trees from which candidates are generated, if a limit truncates them.",
     ClampedIntOpt("allocation_conflict_retry_count", default=10, lowest=0),
     "Maximum number of retries, with jitter, of a write after a deadlock or a concurrent update. "
-    "After the last retry, the answer is 409 or 503.",
+    "After the last retry, the response is 409 or 503.",
     cfg.IntOpt("allocation_candidates_budget", default=1_000_000, min=0, mutable=True),
     "Maximum work, in steps, to combine groups, trees and sharing providers for a request for "
     "candidates. A step is a provider tried for a group (several steps with many groups or "

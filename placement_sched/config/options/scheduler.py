@@ -101,7 +101,7 @@ SCHEDULER = with_help(
     "Seconds after which decisions, and runs of plans that are not running, are deleted. 0: never.",
     cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=MAX_INT, mutable=True),
     "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
-    "enough. After that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
+    "enough. After that the result is a lower bound. 0: no limit. Each flavor of /metrics has the "
     "same limit.",
     cfg.IntOpt("failover_interval", default=0, min=0, max=MAX_INT, mutable=True),
     "Seconds between two background computations of the failover capacity, in a process of any "

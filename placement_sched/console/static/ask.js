@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ask page: sliders for weight multipliers, mutually exclusive fields, and the picture of an answer:
+// Ask page: sliders for weight multipliers, mutually exclusive fields, and the picture of a result:
 // the map of hosts with the colour and letter of the stage that rejects each host, next to the stages.
 
 import { Latest } from "./loading.js";
@@ -59,10 +59,10 @@ function choose(select) {
 
 let read = null; // the hosts and the time of reading
 
-/** Read the hosts, unless an answer has just used the same list. */
+/** Read the hosts, unless a result has just used the same list. */
 function readFreshHosts() {
   if (!read || performance.now() - read.at > FRESH) {
-    const hosts = readHosts(HOSTS).then((answer) => answer.hosts);
+    const hosts = readHosts(HOSTS).then((response) => response.hosts);
     read = { hosts, at: performance.now() };
     hosts.catch(() => (read = null));
   }
@@ -71,7 +71,7 @@ function readFreshHosts() {
 
 /**
  * Return the stage and reason of each rejected node. Hosts removed by a limit are counted in the
- * answer and not listed. If the number of remaining hosts is the same, the limit removed them.
+ * result and not listed. If the number of remaining hosts is the same, the limit removed them.
  */
 function rejections({ stages, reasons, passed }, hosts) {
   const rejected = new Map();

@@ -103,8 +103,8 @@ class CloudPage {
   /** Read all hosts. */
   async read() {
     const began = performance.now();
-    this.answer = await readHosts(this.place.dataset.hosts);
-    this.hosts = this.answer.hosts;
+    this.response = await readHosts(this.place.dataset.hosts);
+    this.hosts = this.response.hosts;
     this.byNode = new Map(this.hosts.map((host) => [host.uuid, host]));
     this.every = Math.max(EVERY, 20 * (performance.now() - began));
     this.find("#as-of").textContent = `as of ${new Date().toTimeString().slice(0, 8)}`;
@@ -139,7 +139,7 @@ class CloudPage {
   }
 
   fillForm() {
-    const { aggregates, traits, hosts } = this.answer;
+    const { aggregates, traits, hosts } = this.response;
     const options = (id, names) =>
       this.find(id).replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
     options("#zones", [...new Set(hosts.map((host) => host.zone))].sort(byName));
@@ -202,7 +202,7 @@ class CloudPage {
   }
 
   aggregatesOf(host) {
-    return host.aggregates.map((at) => this.answer.aggregates[at]).filter((aggregate) => !isOnlyZone(aggregate));
+    return host.aggregates.map((at) => this.response.aggregates[at]).filter((aggregate) => !isOnlyZone(aggregate));
   }
 
   /** Return how full a group is, for its title. */
@@ -311,7 +311,7 @@ class CloudPage {
   }
 
   filter() {
-    const { aggregates, traits } = this.answer;
+    const { aggregates, traits } = this.response;
     const [search, zone, aggregate, state, trait, only] = FILTERS.map((name) => this.value(name));
     const of = aggregates.findIndex(({ name, uuid }) => name === aggregate || uuid === aggregate);
     const withTrait = new Set([...traits.keys()].filter((at) => traits[at] === trait));
@@ -339,7 +339,7 @@ class CloudPage {
   }
 
   grouping(key) {
-    const { aggregates } = this.answer;
+    const { aggregates } = this.response;
     if (key === "zone") return (host) => [host.zone];
     if (key === "name") return (host) => [host.zone, beginning(host.host)];
     if (key === "aggregate") return (host) => [host.zone, this.aggregatesOf(host).map((aggregate) => aggregate.name).sort(byName).join(" + ") || "no aggregate"];
@@ -504,12 +504,12 @@ class CloudPage {
     const isChosen = (hosts) => new Set(hosts.map((host) => host.host)).size === chosen.size && hosts.every((host) => chosen.has(host.host));
     const word = (kind, name) => `${kind}:${encodeURIComponent(name)}`;
     const fields = FILTERS.slice(0, -1).filter((name) => this.value(name));
-    const isExact = !this.value("trait") || this.answer.traits.includes(this.value("trait"));
+    const isExact = !this.value("trait") || this.response.traits.includes(this.value("trait"));
     if (fields.length && isExact && isChosen(this.matching)) return fields.map((name) => word(name, this.value(name))).join("&");
     const [first] = this.map.selected();
     if (isChosen(this.hosts.filter((host) => host.zone === first.zone))) return word("zone", first.zone);
     const at = first.aggregates.find((place) => isChosen(this.hosts.filter((host) => host.aggregates.includes(place))));
-    return at === undefined ? null : word("aggregate", this.answer.aggregates[at].name);
+    return at === undefined ? null : word("aggregate", this.response.aggregates[at].name);
   }
 
   /** Show a host in the panel with the HTML of its page. */

@@ -70,14 +70,14 @@ const pages = new Latest("Loading");
 
 /** Fetch a page of the console and show its <main>. */
 export async function show(address, { push = true, words = "Loading" } = {}) {
-  const answer = await pages.read(address, "main", { words, delay: 0 });
-  if (!answer) return;
-  const { response, page, parts: [main] } = answer;
+  const loaded = await pages.read(address, "main", { words, delay: 0 });
+  if (!loaded) return;
+  const { response, page, parts: [main] } = loaded;
   document.querySelector("main").replaceWith(main);
   document.title = page.title;
   if (push) history.pushState({}, "", response.redirected ? response.url : address);
   document.dispatchEvent(new CustomEvent("shown"));
-  const first = document.querySelector("main [role=alert], main [data-answer]");
+  const first = document.querySelector("main [role=alert], main [data-result]");
   if (first) {
     first.tabIndex = -1;
     first.focus();

@@ -60,9 +60,9 @@ export async function readHosts(address) {
   const response = await fetch(address, { headers: { Accept: "application/json" } }).catch((failure) => {
     throw new Error(`the service does not answer: ${failure.message}`);
   });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
-  return answer;
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.errors?.[0]?.detail ?? response.statusText);
+  return body;
 }
 
 const byName = new Intl.Collator("en", { numeric: true }).compare;

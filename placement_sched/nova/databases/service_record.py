@@ -55,8 +55,8 @@ class ServiceRecord:
         """
         previous, self._count = self._count, None
         with translate_errors():
-            # If this raises, the row may be written nevertheless, because only the answer to COMMIT
-            # may be lost. The next heartbeat then has no previous count for comparison.
+            # If this raises, the row may be written nevertheless, because only the response to
+            # COMMIT may be lost. The next heartbeat then has no previous count for comparison.
             try:
                 self._count = self._write(now)
             except IntegrityError:  # another process created it at the same time

@@ -296,7 +296,7 @@ class Evaluator:
             project_id=document.get("project_id"),
             digest=compute_digest(document),
             request=document,
-            answer={"decision": uuid, "policy": DEFAULT_POLICY, "selections": []},
+            result={"decision": uuid, "policy": DEFAULT_POLICY, "selections": []},
             instances=tuple(map(PlacedInstance, uuids)),
             policy=DEFAULT_POLICY,
             kind=SHADOW,

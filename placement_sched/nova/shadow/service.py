@@ -84,7 +84,7 @@ _NO_VALID_HOST = "No valid host"
 #: Seconds between two readings of the allocations, and of nova's databases.
 PAUSE, RECORDS_PAUSE = 0.5, 2.0
 #: Seconds after which an outcome counts as unknown. nova waits for a scheduler for up to
-#: ``long_rpc_timeout`` (1800), but an answer that late is not comparable.
+#: ``long_rpc_timeout`` (1800), but a reply that late is not comparable.
 DEADLINE = 600
 #: Seconds that a request waits for nova's claim before nova's databases are read.
 _CLAIM_WAIT = 2.0
@@ -344,7 +344,7 @@ class OutcomeTracker:
         try:
             explanation = self.explain(
                 document, view=ExplanationView(frozenset(host), max_rejected=1)
-            ).answer
+            ).result
         except Unavailable:
             raise
         except Error as failure:

@@ -166,7 +166,7 @@ class Tap:
     """Consumer of nova's topic that reconnects until it is stopped.
 
     ``handle`` is called with the body of each message. It may only raise :class:`Unavailable`. The
-    message is then dropped, as nova does not wait for an answer of this service.
+    message is then dropped, as nova does not wait for a reply of this service.
     """
 
     def __init__(self, transport: NovaBus, host: str, handle: Callable[[object], None]) -> None:

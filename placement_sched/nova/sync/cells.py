@@ -358,9 +358,9 @@ class NovaCells:
                 cell.away_until = None
 
     def record_read(self) -> None:
-        """Record the current time as the last answer of all reachable cells."""
-        answering = [cell.uuid for cell in self.every if cell.away_until is None]
-        self.database.write(partial(cells.record_read, uuids=answering, now=self.clock()))
+        """Record the current time as the last response of all reachable cells."""
+        reachable = [cell.uuid for cell in self.every if cell.away_until is None]
+        self.database.write(partial(cells.record_read, uuids=reachable, now=self.clock()))
 
     def _mark_away(
         self, cell: FollowedCell, retry_at: float | None, failure: NovaDatabaseUnavailable

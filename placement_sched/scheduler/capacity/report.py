@@ -60,7 +60,7 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
         counts += _list_without_candidates(cloud.connection, run, uuids, result.cut_by)
     rejection, chosen = run.filtered_request.rejection, run.request.chosen
     part = _summarize(counts)
-    answer = {
+    report = {
         "capacity": part.pop("capacity"),
         "exact": not result.inexact_reasons,
         **({"policy": chosen.policy.name} if chosen else {}),
@@ -69,8 +69,8 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
         **part,
         **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
     }
-    _add_names(cloud, result, [answer, *answer.get("per", ())])
-    return answer
+    _add_names(cloud, result, [report, *report.get("per", ())])
+    return report
 
 
 def _summarize(counts: Iterable[HostCount]) -> Json:
@@ -268,7 +268,7 @@ def report_capacity(
             scheduler, LoadedCloud(connection, scheduler.caches), capacity_query
         )
         reports = {
-            key: evaluation.answer(request, last=number == len(requests))
+            key: evaluation.count(request, last=number == len(requests))
             for number, (key, request) in enumerate(requests.items(), 1)
         }
     if not (capacity_query.flavors or capacity_query.all_flavors):
@@ -294,17 +294,17 @@ def report_flavor_capacities(
         capacity_query = CapacityQuery(
             document={}, per=CloudPart.ZONE, flavors=stored, has_budget_per_flavor=True
         )
-        answers = report_capacity(scheduler, capacity_query)["flavors"]
-        figures |= {each["flavor"]: _build_figure(each).limit_names() for each in answers}
+        reports = report_capacity(scheduler, capacity_query)["flavors"]
+        figures |= {each["flavor"]: _build_figure(each).limit_names() for each in reports}
     return CapacityFigures(now, figures)
 
 
-def _build_figure(answer: Json) -> FlavorCapacity:
-    if "rejection" in answer:
+def _build_figure(report: Json) -> FlavorCapacity:
+    if "rejection" in report:
         return FlavorCapacity(Reliability.REJECTED)
-    zones = {zone["name"]: zone["capacity"] for zone in answer["per"]}
-    state = Reliability.EXACT if answer["exact"] else Reliability.INEXACT
-    return FlavorCapacity(state, answer["capacity"], zones)
+    zones = {zone["name"]: zone["capacity"] for zone in report["per"]}
+    state = Reliability.EXACT if report["exact"] else Reliability.INEXACT
+    return FlavorCapacity(state, report["capacity"], zones)
 
 
 def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Sequence[Any]:
@@ -365,7 +365,7 @@ class _CapacityEvaluation:
     capacity_query: CapacityQuery
     spent: float = 0.0
 
-    def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
+    def count(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
         """Report the capacity for a request.
 
         ``last`` is true for the last request of the report. The error of an invalid request, such

@@ -55,7 +55,7 @@ from placement_sched.store.compute import compute_nodes, server_groups
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.compute.other_consumers import list_other_consumers
 
-#: States of failures in the answer.
+#: States of failures in the report.
 COVERED, UNCOVERED, UNDETERMINED = "covered", "uncovered", "undetermined"
 #: Kinds of domains that are not keys in the metadata of aggregates.
 ZONE, AGGREGATE = "zone", "aggregate"

@@ -26,6 +26,6 @@ class ComputeClient:
         return send(url, body, headers=headers, status=status)
 
 
-def get_error_message(answer):
-    (fault,) = answer.json.values()
+def get_error_message(response):
+    (fault,) = response.json.values()
     return fault["message"]

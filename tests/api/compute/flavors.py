@@ -17,8 +17,8 @@ class FlavorApi(ComputeClient):
         flavor.update(
             {PREFIXED_FLAVOR_FIELDS.get(key, key): value for key, value in fields.items()}
         )
-        answer = self.request("POST", "", {"flavor": flavor}, status=status, version=version)
-        return answer.json.get("flavor") or answer.json
+        response = self.request("POST", "", {"flavor": flavor}, status=status, version=version)
+        return response.json.get("flavor") or response.json
 
     def show_flavor(self, flavorid, **options):
         return self.request("GET", f"/{flavorid}", **options).json.get("flavor")

@@ -40,8 +40,8 @@ class HostApi(ComputeClient):
     def change_service(self, fields, host="cn1", **options):
         """Change the service of a host by its uuid and return it, or the error message."""
         uuid = self.read_service(host)["id"]
-        answer = self.request("PUT", f"{SERVICES_PATH}/{uuid}", fields, **options)
-        return answer.json.get("service") or get_error_message(answer)
+        response = self.request("PUT", f"{SERVICES_PATH}/{uuid}", fields, **options)
+        return response.json.get("service") or get_error_message(response)
 
     def change_service_by_name(self, action, *, version="2.11", **fields):
         """Change a service by host and binary (before 2.53) and return the response."""

@@ -14,8 +14,8 @@ class ServerGroupApi(ComputeClient):
     def create_group(self, name="g", policy="affinity", rules=None, **options):
         """Create a group of 2.64 and return it."""
         fields = {"name": name, "policy": policy} | ({} if rules is None else {"rules": rules})
-        answer = self.request("POST", "", {"server_group": fields}, **options)
-        return answer.json.get("server_group") or answer.json
+        response = self.request("POST", "", {"server_group": fields}, **options)
+        return response.json.get("server_group") or response.json
 
     def show_group(self, uuid, **options):
         return self.request("GET", f"/{uuid}", **options).json.get("server_group")

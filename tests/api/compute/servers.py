@@ -46,5 +46,5 @@ class ServerApi(ComputeClient):
         return self.request("GET", f"/{make_uuid(number)}", **options).json.get("server")
 
     def list_server_names(self, query="all_tenants=1", **options):
-        answer = self.request("GET", f"?{query}", **options)
-        return [each["name"] for each in answer.json["servers"]]
+        response = self.request("GET", f"?{query}", **options)
+        return [each["name"] for each in response.json["servers"]]

@@ -51,8 +51,8 @@ def test_aggregate_uuid_is_shown_from_2_41(sqlite_aggregate_api):
 def test_aggregate_metadata_request_has_at_most_a_thousand_keys(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
-    answer = aggregate_api.set_metadata(number, **most, more="v", status=400)
-    assert "Failed validating 'maxProperties'" in answer.json["badRequest"]["message"]
+    response = aggregate_api.set_metadata(number, **most, more="v", status=400)
+    assert "Failed validating 'maxProperties'" in response.json["badRequest"]["message"]
     aggregate_api.set_metadata(number, **most)
 
 
@@ -132,8 +132,8 @@ def test_malformed_aggregate_is_400_with_the_path_of_the_error(sqlite_aggregate_
             (sqlite_aggregate_api.app.post_json, AGGREGATES_URL),
             (sqlite_aggregate_api.app.put_json, f"{AGGREGATES_URL}/1"),
         ):
-            answer = send(path, {"aggregate": fields}, status=400)
-            assert f"(at {place})" in answer.json["badRequest"]["message"], fields
+            response = send(path, {"aggregate": fields}, status=400)
+            assert f"(at {place})" in response.json["badRequest"]["message"], fields
     assert sqlite_aggregate_api.show(number).json["aggregate"]["name"] == "kept"
     for body in (b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"', BODY_WITH_NUL_CHARACTER):
         sqlite_aggregate_api.app.post(
@@ -195,8 +195,8 @@ def test_malformed_aggregate_action_is_400_and_changes_nothing(
     ):
         sqlite_aggregate_api.send_action(number, body, status=400)
         assert sqlite_aggregate_api.show(number).json == before, body
-    answer = sqlite_aggregate_api.send_action(number, {"frob": {}}, status=400)
-    assert answer.json["badRequest"]["message"] == "There is no such action: frob"
+    response = sqlite_aggregate_api.send_action(number, {"frob": {}}, status=400)
+    assert response.json["badRequest"]["message"] == "There is no such action: frob"
 
 
 def post_cache_images_request(app, number, body, version, status):

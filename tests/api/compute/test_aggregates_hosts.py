@@ -45,8 +45,8 @@ def test_hosts_added_to_an_aggregate_are_shown_in_order(aggregate_api, database)
     number = aggregate_api.create_and_get_id("a")
     for host in ("h2", "h1"):
         add_node(database, host)
-        answer = aggregate_api.add_host(number, host)
-    assert answer.json["aggregate"]["hosts"] == ["h1", "h2"]
+        response = aggregate_api.add_host(number, host)
+    assert response.json["aggregate"]["hosts"] == ["h1", "h2"]
     assert aggregate_api.show(number).json["aggregate"]["hosts"] == ["h1", "h2"]
     assert aggregate_api.remove_host(number, "h1").json["aggregate"]["hosts"] == ["h2"]
 
@@ -71,12 +71,12 @@ def test_placement_api_shows_the_aggregates_of_a_host(aggregate_api, database):
     for number in (one, two):
         aggregate_api.add_host(number, "h1")
     aggregate_api.remove_host(one, "h1")
-    answer = aggregate_api.app.get(
+    response = aggregate_api.app.get(
         f"/placement/resource_providers/{provider}/aggregates",
         headers={"OpenStack-API-Version": "placement 1.19"},
     )
-    assert answer.json["aggregates"] == [aggregate_api.read_uuid(two)]
-    assert answer.json["resource_provider_generation"] == 3
+    assert response.json["aggregates"] == [aggregate_api.read_uuid(two)]
+    assert response.json["resource_provider_generation"] == 3
 
 
 def test_host_without_resource_providers_can_be_added_to_an_aggregate(aggregate_api, database):
@@ -151,8 +151,8 @@ def test_zone_of_hosts_without_instances_can_change_but_not_be_removed(
     assert shown["hosts"] == ["h1"]
     sqlite_aggregate_api.set_metadata(number, availability_zone="z3")
     for zone in (None, ""):
-        answer = sqlite_aggregate_api.set_metadata(number, availability_zone=zone, status=400)
-        assert "empty named availability zone" in answer.json["badRequest"]["message"]
+        response = sqlite_aggregate_api.set_metadata(number, availability_zone=zone, status=400)
+        assert "empty named availability zone" in response.json["badRequest"]["message"]
         sqlite_aggregate_api.update(number, availability_zone=zone, status=400)
     assert sqlite_aggregate_api.show(number).json["aggregate"]["availability_zone"] == "z3"
 
@@ -207,10 +207,10 @@ def test_zone_of_hosts_with_instances_cannot_change(aggregate_api, database):
 def test_concurrent_additions_of_a_host_to_two_zones_never_both_succeed(aggregate_api, database):
     add_node(database, "h1")
     numbers = [aggregate_api.create_and_get_id(zone, zone) for zone in ("za", "zb", "zc", "zd")]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *(partial(aggregate_api.add_host, number, "h1", status="*") for number in numbers)
     )
-    assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
+    assert sorted(response.status_int for response in responses) == [200, 409, 409, 409]
 
 
 @pytest.mark.all_databases

@@ -92,24 +92,24 @@ def test_host_can_move_to_an_aggregate_of_another_scheduling_policy(aggregate_ap
 def test_unknown_scheduling_policy_is_409(aggregate_api):
     number = aggregate_api.create_and_get_id("a")
     for policy in ["nope", "", "filter_scheduler"]:
-        answer = get_error_message(
+        response = get_error_message(
             aggregate_api.set_metadata(number, sched_policy=policy, status=409)
         )
-        assert answer.startswith(f"Cannot update aggregate {number}: a cannot use policy"), policy
-        assert f"'{policy}'" in answer, policy
+        assert response.startswith(f"Cannot update aggregate {number}: a cannot use policy"), policy
+        assert f"'{policy}'" in response, policy
         assert aggregate_api.show(number).json["aggregate"]["metadata"] == {}, policy
 
 
 def test_scheduling_policy_with_an_invalid_configuration_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
     aggregate_api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
-    answer = get_error_message(
+    response = get_error_message(
         aggregate_api.set_metadata(
             aggregate_api.create_and_get_id("a"), sched_policy="broken", status=409
         )
     )
-    assert "policies.conf:" in answer
-    assert "'many'" in answer
+    assert "policies.conf:" in response
+    assert "'many'" in response
 
 
 def test_host_cannot_be_added_to_an_aggregate_of_a_removed_scheduling_policy(
@@ -128,12 +128,12 @@ def test_host_cannot_be_added_to_an_aggregate_of_a_removed_scheduling_policy(
 
 
 def test_sched_policy_metadata_is_409_if_no_policies_are_configured(sqlite_aggregate_api):
-    answer = get_error_message(
+    response = get_error_message(
         sqlite_aggregate_api.set_metadata(
             sqlite_aggregate_api.create_and_get_id("a"), sched_policy=HIGH_CPU_DENSITY, status=409
         )
     )
-    assert "There are: default" in answer
+    assert "There are: default" in response
 
 
 @pytest.mark.all_databases
@@ -144,11 +144,13 @@ def test_concurrent_additions_of_a_host_to_two_policies_never_both_succeed(aggre
         )
         for each in range(4)
     ]
-    answers = run_concurrently(
+    responses = run_concurrently(
         *(partial(aggregate_api.add_host, number, "h1", status="*") for number in numbers)
     )
-    won = [number for number, each in zip(numbers, answers, strict=True) if each.status_int == 200]
-    assert {each.status_int for each in answers} == {200, 409}
+    won = [
+        number for number, each in zip(numbers, responses, strict=True) if each.status_int == 200
+    ]
+    assert {each.status_int for each in responses} == {200, 409}
     assert (
         len(
             {aggregate_api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}
@@ -162,7 +164,7 @@ def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(aggregate_
     numbers = [aggregate_api.create_and_get_id(f"a{each}") for each in range(4)]
     for number in numbers:
         aggregate_api.add_host(number, "h1")
-    answers = run_concurrently(
+    responses = run_concurrently(
         *(
             partial(aggregate_api.set_metadata, number, sched_policy=policy, status="*")
             for number, policy in zip(
@@ -170,7 +172,7 @@ def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(aggregate_
             )
         )
     )
-    assert sorted(each.status_int for each in answers) == [200, 409, 409, 409]
+    assert sorted(each.status_int for each in responses) == [200, 409, 409, 409]
 
 
 @pytest.mark.all_databases
@@ -180,11 +182,11 @@ def test_concurrent_policy_change_and_host_addition_never_both_succeed(aggregate
         aggregate_api.create_and_get_id("plain"),
     )
     aggregate_api.add_host(plain, "h1")
-    answers = run_concurrently(
+    responses = run_concurrently(
         partial(aggregate_api.set_metadata, plain, sched_policy=LOW_CPU_DENSITY, status="*"),
         partial(aggregate_api.add_host, high, "h1", status="*"),
     )
-    assert sorted(each.status_int for each in answers) == [200, 409]
+    assert sorted(each.status_int for each in responses) == [200, 409]
 
 
 def count_sql_statements_of_aggregate_changes(aggregate_api):

@@ -88,11 +88,11 @@ def host_api(sqlite_template, tmp_path_factory):
 
 def send_request_and_check_error(host_api, method, path, version, body=None):
     """Check that the API documents the response."""
-    answer = host_api.request(method, path, body, version=version, status="*")
-    if answer.status_int >= 400:
-        (fault,) = answer.json.values()
-        assert fault["code"] == answer.status_int, (method, path, body)
-        assert answer.status_int in {400, 403, 404, 405, 501}, (method, path, body)
+    response = host_api.request(method, path, body, version=version, status="*")
+    if response.status_int >= 400:
+        (fault,) = response.json.values()
+        assert fault["code"] == response.status_int, (method, path, body)
+        assert response.status_int in {400, 403, 404, 405, 501}, (method, path, body)
 
 
 @pytest.mark.slow

@@ -57,8 +57,8 @@ def test_extra_specs_can_be_set_shown_changed_and_deleted(api_with_one_flavor, v
 
 def test_request_has_at_most_five_hundred_extra_specs(api_with_one_flavor):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
-    answer = api_with_one_flavor.add_extra_specs("f", {**most, "more": "v"}, status=400)
-    assert "Failed validating 'maxProperties'" in get_error_message(answer)
+    response = api_with_one_flavor.add_extra_specs("f", {**most, "more": "v"}, status=400)
+    assert "Failed validating 'maxProperties'" in get_error_message(response)
     api_with_one_flavor.add_extra_specs("f", most)
 
 
@@ -80,11 +80,11 @@ def test_unknown_extra_spec_is_404(api_with_one_flavor):
     api_with_one_flavor.add_extra_specs("f", {"a": "1"})
     for key in ["nope", "A", "a%20"]:
         for method in ("GET", "DELETE"):
-            answer = api_with_one_flavor.request(method, f"/f/os-extra_specs/{key}", status=404)
+            response = api_with_one_flavor.request(method, f"/f/os-extra_specs/{key}", status=404)
             shown = key.replace("%20", " ")
-            assert get_error_message(answer) == f"Flavor f has no extra specs with key {shown}.", (
-                key
-            )
+            assert (
+                get_error_message(response) == f"Flavor f has no extra specs with key {shown}."
+            ), key
         assert read_extra_specs(api_with_one_flavor) == {"a": "1"}, key
 
 
@@ -108,10 +108,10 @@ def test_malformed_extra_specs_are_400_and_set_nothing(sqlite_api_with_one_flavo
 
 
 def test_malformed_change_of_an_extra_spec_is_400(sqlite_api_with_one_flavor):
-    answer = sqlite_api_with_one_flavor.request(
+    response = sqlite_api_with_one_flavor.request(
         "PUT", "/f/os-extra_specs/a", {"b": "1"}, status=400
     )
-    assert get_error_message(answer) == "Request body and URI mismatch"
+    assert get_error_message(response) == "Request body and URI mismatch"
     for body in [{}, {"a": "1", "b": "2"}, {"a": None}, {"a": "v" * 256}, {"a/": "1"}]:
         sqlite_api_with_one_flavor.request("PUT", "/f/os-extra_specs/a", body, status=400)
         assert read_extra_specs(sqlite_api_with_one_flavor) == {}, body
@@ -127,12 +127,12 @@ def test_values_of_extra_specs_are_validated_from_2_86(sqlite_api_with_one_flavo
     ):
         before = read_extra_specs(sqlite_api_with_one_flavor)
         path, both = f"/f/os-extra_specs/{key}", {"ok": "1", key: value}
-        answer = sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.86", status=400)
-        assert get_error_message(answer).startswith(f"Validation failed; {words}")
-        answer = sqlite_api_with_one_flavor.request(
+        response = sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.86", status=400)
+        assert get_error_message(response).startswith(f"Validation failed; {words}")
+        response = sqlite_api_with_one_flavor.request(
             "PUT", path, {key: value}, version="2.86", status=400
         )
-        assert words in get_error_message(answer)
+        assert words in get_error_message(response)
         assert read_extra_specs(sqlite_api_with_one_flavor) == before
         sqlite_api_with_one_flavor.request("PUT", path, {key: value}, version="2.85")
         sqlite_api_with_one_flavor.add_extra_specs("f", both, version="2.85")

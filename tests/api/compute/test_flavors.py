@@ -131,8 +131,8 @@ def test_missing_required_flavor_field_is_400_with_its_name(sqlite_app):
     for key in ["name", "ram", "vcpus", "disk"]:
         flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
         del flavor[key]
-        answer = sqlite_app.post_json(FLAVORS_URL, {"flavor": flavor}, status=400)
-        assert f"'{key}' is a required property (at $.flavor)" in get_error_message(answer), key
+        response = sqlite_app.post_json(FLAVORS_URL, {"flavor": flavor}, status=400)
+        assert f"'{key}' is a required property (at $.flavor)" in get_error_message(response), key
 
 
 def test_body_without_flavor_is_400(sqlite_app):
@@ -154,8 +154,8 @@ def test_duplicate_flavor_id_or_name_is_409(flavor_api):
 def test_only_the_description_of_a_flavor_can_be_changed(flavor_api):
     flavor = flavor_api.create_flavor("f", description="old")
     for text in ("new", "", None):
-        answer = flavor_api.request("PUT", "/f", {"flavor": {"description": text}})
-        assert answer.json["flavor"] == {**flavor, "description": text}
+        response = flavor_api.request("PUT", "/f", {"flavor": {"description": text}})
+        assert response.json["flavor"] == {**flavor, "description": text}
         assert flavor_api.show_flavor("f") == {**flavor, "description": text}
 
 
@@ -199,8 +199,8 @@ def test_unknown_flavor_is_404(flavor_api):
             ("DELETE", "/os-extra_specs/a", None),
         ):
             flavor_api.request(method, f"/{flavorid}{path}", body, status=404)
-    answer = flavor_api.request("GET", "/nope", status=404)
-    assert answer.json == {
+    response = flavor_api.request("GET", "/nope", status=404)
+    assert response.json == {
         "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}
     }
 

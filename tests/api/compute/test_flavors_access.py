@@ -15,8 +15,8 @@ def api_with_private_flavor(flavor_api):
     return flavor_api
 
 
-def list_project_ids_with_access(answer):
-    return [each["tenant_id"] for each in answer.json["flavor_access"]]
+def list_project_ids_with_access(response):
+    return [each["tenant_id"] for each in response.json["flavor_access"]]
 
 
 @pytest.mark.all_databases
@@ -30,8 +30,8 @@ def test_project_access_to_a_flavor_is_added_and_removed(api_with_private_flavor
     assert list_project_ids_with_access(
         api_with_private_flavor.add_project_access("p", "bank")
     ) == ["bank", "shop"]
-    answer = api_with_private_flavor.request("GET", "/p/os-flavor-access", version="2.1")
-    assert answer.json["flavor_access"][0] == {"flavor_id": "p", "tenant_id": "bank"}
+    response = api_with_private_flavor.request("GET", "/p/os-flavor-access", version="2.1")
+    assert response.json["flavor_access"][0] == {"flavor_id": "p", "tenant_id": "bank"}
     assert list_project_ids_with_access(
         api_with_private_flavor.remove_project_access("p", "bank")
     ) == ["shop"]
@@ -39,27 +39,29 @@ def test_project_access_to_a_flavor_is_added_and_removed(api_with_private_flavor
 
 def test_repeated_addition_or_removal_of_project_access_is_409_or_404(api_with_private_flavor):
     api_with_private_flavor.add_project_access("p", "shop")
-    answer = get_error_message(api_with_private_flavor.add_project_access("p", "shop", status=409))
-    assert answer == "Flavor access already exists for flavor p and project shop combination."
+    response = get_error_message(
+        api_with_private_flavor.add_project_access("p", "shop", status=409)
+    )
+    assert response == "Flavor access already exists for flavor p and project shop combination."
     api_with_private_flavor.remove_project_access("p", "shop")
-    answer = get_error_message(
+    response = get_error_message(
         api_with_private_flavor.remove_project_access("p", "shop", status=404)
     )
-    assert answer == "Flavor access not found for p / shop combination."
+    assert response == "Flavor access not found for p / shop combination."
 
 
 def test_public_flavor_rejects_project_access_from_2_7(api_with_private_flavor):
     assert list_project_ids_with_access(
         api_with_private_flavor.add_project_access("f", "shop", version="2.6")
     ) == ["shop"]
-    answer = api_with_private_flavor.add_project_access("f", "bank", version="2.7", status=409)
-    assert get_error_message(answer) == "Can not add access to a public flavor."
+    response = api_with_private_flavor.add_project_access("f", "bank", version="2.7", status=409)
+    assert get_error_message(response) == "Can not add access to a public flavor."
     assert (
         list_project_ids_with_access(api_with_private_flavor.remove_project_access("f", "shop"))
         == []
     )
-    answer = api_with_private_flavor.request("GET", "/f/os-flavor-access", status=404)
-    assert get_error_message(answer) == "Access list not available for public flavors."
+    response = api_with_private_flavor.request("GET", "/f/os-flavor-access", status=404)
+    assert get_error_message(response) == "Access list not available for public flavors."
 
 
 def test_private_flavor_is_visible_to_projects_with_access(api_with_private_flavor):
@@ -103,8 +105,8 @@ def test_malformed_project_access_action_is_400_and_changes_nothing(api_with_pri
         ({"addTenantAccess": {"tenant": "a"}, "x": {}}, "the action"),
         ({"frob": {}}, "There is no such action: frob"),
     ):
-        answer = api_with_private_flavor.request("POST", "/p/action", body, status=400)
-        assert place in get_error_message(answer), body
+        response = api_with_private_flavor.request("POST", "/p/action", body, status=400)
+        assert place in get_error_message(response), body
     assert list_project_ids_with_access(
         api_with_private_flavor.request("GET", "/p/os-flavor-access")
     ) == ["shop"]

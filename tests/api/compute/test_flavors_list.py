@@ -70,8 +70,8 @@ def test_malformed_flavor_query_is_400_with_the_reason(sqlite_flavor_api):
     ):
         for path, version in (("", "2.1"), ("/detail", "2.96")):
             url = f"{path}?{query}"
-            answer = sqlite_flavor_api.request("GET", url, status=400, version=version)
-            assert words in get_error_message(answer), url
+            response = sqlite_flavor_api.request("GET", url, status=400, version=version)
+            assert words in get_error_message(response), url
 
 
 def test_unknown_flavor_query_parameters_are_rejected_from_2_75(sqlite_flavor_api):

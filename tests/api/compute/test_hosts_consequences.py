@@ -10,12 +10,12 @@ def select_host_or_list_rejection_reasons(host_api, number):
     """Return the selected host and no reasons, or None and the reasons of the rejections."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
     spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [make_uuid(number)]}
-    answer = host_api.app.post_json(
+    response = host_api.app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec}, status="*"
     )
-    if answer.status_int == 200:
-        return answer.json["selections"][0][0]["service_host"], ()
-    (error,) = answer.json["errors"]
+    if response.status_int == 200:
+        return response.json["selections"][0][0]["service_host"], ()
+    (error,) = response.json["errors"]
     funnel = error["funnel"]
     stages = (*funnel["allocation_candidates"]["steps"], *funnel["filters"])
     rejections = [each for stage in stages for each in stage["rejected"]]

@@ -104,8 +104,8 @@ def test_uptime_of_hypervisors_is_shown_for_hosts_that_are_up(sqlite_host_api):
     sqlite_host_api.report_host(1, **REPORTED_FIELDS)
     sqlite_host_api.report_host(2)
     path = f"{HYPERVISORS_PATH}/{node_uuid(1)}/uptime"
-    answer = sqlite_host_api.request("GET", path, version="2.87").json["hypervisor"]
-    assert answer == {
+    response = sqlite_host_api.request("GET", path, version="2.87").json["hypervisor"]
+    assert response == {
         "id": node_uuid(1),
         "hypervisor_hostname": "cn1",
         "state": "up",
@@ -115,7 +115,7 @@ def test_uptime_of_hypervisors_is_shown_for_hosts_that_are_up(sqlite_host_api):
     assert sqlite_host_api.show_hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
     sqlite_host_api.request("GET", path, version="2.88", status=404)
     numbered = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/1/uptime", version="2.1")
-    assert numbered.json["hypervisor"] == answer | {"id": 1}
+    assert numbered.json["hypervisor"] == response | {"id": 1}
     silent = sqlite_host_api.request(
         "GET", f"{HYPERVISORS_PATH}/2/uptime", version="2.1", status=501
     )
@@ -132,8 +132,8 @@ def test_hypervisor_statistics_are_sums_over_enabled_hypervisors(host_api):
     host_api.report_host(2, silent=300, free_disk_gb=None)
     host_api.report_host(3)
     host_api.change_service({"status": "disabled"}, host="cn3")
-    answer = host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.87")
-    assert answer.json["hypervisor_statistics"] == {
+    response = host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.87")
+    assert response.json["hypervisor_statistics"] == {
         "count": 2,
         "vcpus": 16,
         "vcpus_used": 2,
@@ -151,8 +151,8 @@ def test_hypervisor_statistics_are_sums_over_enabled_hypervisors(host_api):
 
 
 def test_hypervisor_statistics_without_hypervisors_are_zero(sqlite_host_api):
-    answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.1")
-    assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *USAGE_FIELDS}, 0)
+    response = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/statistics", version="2.1")
+    assert response.json["hypervisor_statistics"] == dict.fromkeys({"count", *USAGE_FIELDS}, 0)
 
 
 def test_next_links_of_hypervisors_lead_through_all_pages(host_api):
@@ -175,11 +175,11 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
         sqlite_host_api.report_host(number)
 
     def list_hypervisors_after(marker, **options):
-        answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?marker={marker}", **options)
+        response = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?marker={marker}", **options)
         return (
-            answer.json
+            response.json
             if "status" in options
-            else list_hypervisor_names(answer.json["hypervisors"])
+            else list_hypervisor_names(response.json["hypervisors"])
         )
 
     assert (
@@ -201,8 +201,8 @@ def test_page_of_hypervisors_starts_after_the_marker(sqlite_host_api):
 
 def test_next_link_of_hypervisors_has_the_url_and_query_of_the_request(sqlite_host_api):
     sqlite_host_api.report_host(1)
-    answer = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/detail?limit=1&with_servers=on")
-    (link,) = answer.json["hypervisors_links"]
+    response = sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}/detail?limit=1&with_servers=on")
+    (link,) = response.json["hypervisors_links"]
     shown = urlsplit(link["href"])
     assert (shown.netloc, shown.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
     assert shown.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
@@ -241,10 +241,10 @@ def test_hypervisor_name_search_cannot_be_paged(sqlite_host_api):
     sqlite_host_api.report_host(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
-        answer = get_error_message(
+        response = get_error_message(
             sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}{query}", status=400)
         )
-        assert "Paging over hypervisors" in answer
+        assert "Paging over hypervisors" in response
     sqlite_host_api.request("GET", f"{HYPERVISORS_PATH}?hypervisor_hostname_pattern=", status=400)
 
 
@@ -276,10 +276,10 @@ def test_hypervisor_search_and_servers_paths_exist_before_2_53(sqlite_host_api):
     sqlite_host_api.record_instance(INSTANCE_1, "cn1", "cn1", "web")
 
     def send_get_request(path, version="2.52", status=200):
-        answer = sqlite_host_api.request(
+        response = sqlite_host_api.request(
             "GET", f"{HYPERVISORS_PATH}/{path}", version=version, status=status
         ).json
-        return answer["hypervisors"] if status == 200 else answer["itemNotFound"]["message"]
+        return response["hypervisors"] if status == 200 else response["itemNotFound"]["message"]
 
     brief = [
         {"id": number, "hypervisor_hostname": f"cn{number}", "state": "up", "status": "enabled"}

@@ -5,8 +5,8 @@ from webtest import TestApp
 
 
 def test_request_without_a_token_is_401_with_novas_error_body(sqlite_app):
-    answer = TestApp(sqlite_app.app).get("/compute/v2.1/os-aggregates", status=401)
-    assert answer.json["unauthorized"]["code"] == 401
+    response = TestApp(sqlite_app.app).get("/compute/v2.1/os-aggregates", status=401)
+    assert response.json["unauthorized"]["code"] == 401
 
 
 def test_unknown_path_is_404_with_novas_error_body(sqlite_app):
@@ -15,23 +15,23 @@ def test_unknown_path_is_404_with_novas_error_body(sqlite_app):
 
 
 def test_wrong_method_is_405_with_allowed_methods(sqlite_app):
-    answer = sqlite_app.patch_json("/compute/v2.1/os-aggregates", {}, status=405)
-    assert answer.json["badMethod"]["code"] == 405
-    assert answer.headers["Allow"] == "GET, POST"
+    response = sqlite_app.patch_json("/compute/v2.1/os-aggregates", {}, status=405)
+    assert response.json["badMethod"]["code"] == 405
+    assert response.headers["Allow"] == "GET, POST"
 
 
 def test_wrong_content_type_is_415_with_novas_error_body(sqlite_app):
-    answer = sqlite_app.post(
+    response = sqlite_app.post(
         "/compute/v2.1/os-aggregates", "<a/>", content_type="application/xml", status=415
     )
-    assert answer.json["badMediaType"]["code"] == 415
+    assert response.json["badMediaType"]["code"] == 415
 
 
 def test_body_above_the_configured_size_is_413_with_novas_error_body(make_app, sqlite_settings):
     app = make_app(sqlite_settings.with_overrides({"api.max_request_body_size": 2048}))
     body = {"aggregate": {"name": "a" * 4096}}
-    answer = app.post_json("/compute/v2.1/os-aggregates", body, status=413)
-    assert answer.json["overLimit"]["code"] == 413
+    response = app.post_json("/compute/v2.1/os-aggregates", body, status=413)
+    assert response.json["overLimit"]["code"] == 413
     assert app.get("/compute/v2.1/os-aggregates").json == {"aggregates": []}
 
 

@@ -98,10 +98,10 @@ def test_invalid_server_group_is_400_and_not_stored(sqlite_server_group_api):
             for most in (0, -1, "0", "", "x", "1.5", 1.5, None, 2**31, "9" * 30)
         ),
     ]:
-        answer = post_group_of_version(sqlite_server_group_api, version, **fields)
-        assert answer.status_int == 400, fields
-        assert answer.json["badRequest"]["code"] == 400, fields
-        assert expected.lower() in get_error_message(answer).lower(), fields
+        response = post_group_of_version(sqlite_server_group_api, version, **fields)
+        assert response.status_int == 400, fields
+        assert response.json["badRequest"]["code"] == 400, fields
+        assert expected.lower() in get_error_message(response).lower(), fields
         assert sqlite_server_group_api.list_group_names() == [], fields
 
 
@@ -161,8 +161,8 @@ def test_page_of_groups_has_at_most_the_maximum_number(sqlite_server_group_api, 
 
 def test_invalid_limit_or_offset_of_server_groups_is_400(sqlite_server_group_api):
     for query in ["limit=-1", "limit=x", "offset=-1", "offset=1.5", "limit="]:
-        answer = sqlite_server_group_api.request("GET", f"?{query}", status=400)
-        assert query.split("=")[0] in get_error_message(answer), query
+        response = sqlite_server_group_api.request("GET", f"?{query}", status=400)
+        assert query.split("=")[0] in get_error_message(response), query
 
 
 def test_unknown_query_parameter_of_server_groups_is_rejected_from_2_75(sqlite_server_group_api):

@@ -197,8 +197,8 @@ def test_projects_see_only_their_own_servers_without_host_names(server_api):
     )
     for number in (2, 3):
         hidden = server_api.request("GET", f"/{make_uuid(number)}", status=404, **SHOP_READER)
-        answer = f"Instance {make_uuid(number)} could not be found."
-        assert hidden.json["itemNotFound"]["message"] == answer
+        response = f"Instance {make_uuid(number)} could not be found."
+        assert hidden.json["itemNotFound"]["message"] == response
         assert server_api.show_server(number)["name"] == f"s{number}"
     assert server_api.list_server_names("", **SHOP_READER) == ["s1"]
 
@@ -219,9 +219,9 @@ def test_servers_are_read_only(sqlite_server_api):
         ("POST", f"/v2.1/servers/{make_uuid(1)}/action", {"os-stop": None}),
     ]:
         below = path.removeprefix("/v2.1/servers")
-        answer = sqlite_server_api.request(method, below, body, status=403)
-        assert "cannot be created, changed or deleted" in get_error_message(answer), path
-        assert "/scheduler/v1/instances" in get_error_message(answer), path
+        response = sqlite_server_api.request(method, below, body, status=403)
+        assert "cannot be created, changed or deleted" in get_error_message(response), path
+        assert "/scheduler/v1/instances" in get_error_message(response), path
         assert sqlite_server_api.request(method, below, body, token="", status=401), path
         assert sqlite_server_api.list_server_names() == ["s1"], path
 

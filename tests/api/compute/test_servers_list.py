@@ -88,9 +88,9 @@ def test_servers_are_sorted_and_paged_in_the_requested_order(api_with_servers):
         assert api_with_servers.list_server_names(f"{everyone}&{query}") == names, query
         path, read = f"?{everyone}&{query}&limit=2", []
         while path:
-            answer = api_with_servers.request("GET", path).json
-            read += [each["name"] for each in answer["servers"]]
-            (link,) = answer.get("servers_links", [None])
+            response = api_with_servers.request("GET", path).json
+            read += [each["name"] for each in response["servers"]]
+            (link,) = response.get("servers_links", [None])
             path = link and link["href"].partition("/v2.1/servers")[2]
         assert read == names, query
 
@@ -105,8 +105,8 @@ def test_server_given_as_marker_need_not_match_the_filter(api_with_servers):
         "s1",
     ]
     for marker in (make_uuid(9), "nonsense"):
-        answer = api_with_servers.request("GET", f"?marker={marker}", status=400)
-        assert get_error_message(answer) == f"marker [{marker}] not found"
+        response = api_with_servers.request("GET", f"?marker={marker}", status=400)
+        assert get_error_message(response) == f"marker [{marker}] not found"
     api_with_servers.request("GET", f"?marker={make_uuid(5)}", status=400, **SHOP_READER)
 
 
@@ -169,8 +169,8 @@ def test_invalid_server_query_is_400(sqlite_server_api):
         ("created_at=2026-01-01T12:00:03", "created_at"),
     ]:
         for path in ("", "/detail"):
-            answer = sqlite_server_api.request("GET", f"{path}?{query}", status=400)
-            assert expected in get_error_message(answer), (query, expected)
+            response = sqlite_server_api.request("GET", f"{path}?{query}", status=400)
+            assert expected in get_error_message(response), (query, expected)
 
 
 SERVER_NAMES_WITH_PATTERN_CHARACTERS = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]

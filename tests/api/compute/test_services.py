@@ -82,22 +82,26 @@ def test_unknown_service_query_parameters_are_rejected_from_2_75(sqlite_host_api
 def test_only_disabled_host_has_the_disabled_trait(host_api):
     for number in (1, 2):
         host_api.report_host(number)
-    answer = host_api.change_service({"status": "disabled", "disabled_reason": "broken fan"})
-    assert (answer["status"], answer["disabled_reason"], answer["state"]) == (
+    response = host_api.change_service({"status": "disabled", "disabled_reason": "broken fan"})
+    assert (response["status"], response["disabled_reason"], response["state"]) == (
         *("disabled", "broken fan"),
         "up",
     )
-    assert answer == host_api.read_service()
+    assert response == host_api.read_service()
     assert (host_api.read_traits(1), host_api.read_traits(2)) == ({DISABLED_TRAIT}, set())
-    answer = host_api.change_service({"status": "enabled"})
-    assert (answer["status"], answer["disabled_reason"]) == ("enabled", None)
+    response = host_api.change_service({"status": "enabled"})
+    assert (response["status"], response["disabled_reason"]) == ("enabled", None)
     assert host_api.read_traits(1) == set()
 
 
 def test_forced_down_service_is_down_until_forced_down_is_unset(host_api):
     host_api.report_host(1)
-    answer = host_api.change_service({"forced_down": True})
-    assert (answer["forced_down"], answer["state"], answer["status"]) == (True, "down", "enabled")
+    response = host_api.change_service({"forced_down": True})
+    assert (response["forced_down"], response["state"], response["status"]) == (
+        True,
+        "down",
+        "enabled",
+    )
     host_api.report_host(1)
     assert host_api.read_service()["state"] == "down"
     assert host_api.change_service({"forced_down": False})["state"] == "up"
@@ -105,10 +109,10 @@ def test_forced_down_service_is_down_until_forced_down_is_unset(host_api):
 
 def test_status_and_forced_down_of_a_service_can_be_changed_in_one_request(sqlite_host_api):
     sqlite_host_api.report_host(1)
-    answer = sqlite_host_api.change_service(
+    response = sqlite_host_api.change_service(
         {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}
     )
-    assert (answer["status"], answer["forced_down"], answer["disabled_reason"]) == (
+    assert (response["status"], response["forced_down"], response["disabled_reason"]) == (
         *("disabled", True),
         "moved",
     )
@@ -148,8 +152,8 @@ def test_unknown_service_uuid_is_404_and_invalid_uuid_400(sqlite_host_api):
 
 def test_only_compute_services_can_be_changed_by_uuid(sqlite_host_api, sqlite_database):
     add_service(sqlite_database, "cn1", "nova-scheduler")
-    answer = sqlite_host_api.change_service({"status": "disabled"}, status=400)
-    assert "Updating a nova-scheduler service is not supported" in answer
+    response = sqlite_host_api.change_service({"status": "disabled"}, status=400)
+    assert "Updating a nova-scheduler service is not supported" in response
     assert sqlite_host_api.read_service()["status"] == "enabled"
 
 
@@ -157,23 +161,23 @@ def test_only_compute_services_can_be_changed_by_uuid(sqlite_host_api, sqlite_da
 def test_service_can_be_changed_by_name_before_2_53(host_api):
     host_api.report_host(1)
     named = {"host": "cn1", "binary": "nova-compute"}
-    answer = host_api.change_service_by_name(
+    response = host_api.change_service_by_name(
         "disable-log-reason", version="2.1", disabled_reason="fan"
     ).json["service"]
-    assert answer == {**named, "status": "disabled", "disabled_reason": "fan"}
+    assert response == {**named, "status": "disabled", "disabled_reason": "fan"}
     assert host_api.read_service(version="2.1")["disabled_reason"] == "fan"
     assert host_api.read_traits() == {DISABLED_TRAIT}
-    answer = host_api.change_service_by_name("enable", version="2.1").json["service"]
-    assert answer == {**named, "status": "enabled"}
+    response = host_api.change_service_by_name("enable", version="2.1").json["service"]
+    assert response == {**named, "status": "enabled"}
     assert (host_api.read_service()["disabled_reason"], host_api.read_traits()) == (None, set())
-    answer = host_api.change_service_by_name("disable", version="2.1").json["service"]
-    assert answer == {**named, "status": "disabled"}
+    response = host_api.change_service_by_name("disable", version="2.1").json["service"]
+    assert response == {**named, "status": "disabled"}
     assert (host_api.read_service()["status"], host_api.read_traits()) == (
         "disabled",
         {DISABLED_TRAIT},
     )
-    answer = host_api.change_service_by_name("force-down", forced_down="1").json["service"]
-    assert answer == {**named, "forced_down": True}
+    response = host_api.change_service_by_name("force-down", forced_down="1").json["service"]
+    assert response == {**named, "forced_down": True}
     assert host_api.read_service()["state"] == "down"
 
 

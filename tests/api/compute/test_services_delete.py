@@ -68,8 +68,8 @@ def test_host_with_instances_is_not_deleted(host_api, aggregate_api):
     aggregate_api.add_host(number, "cn1")
     instance = str(uuid4())
     host_api.record_instance(instance, "cn1", "cn1")
-    answer = get_error_message(host_api.delete_service(status=409))
-    assert "Unable to delete compute service that is hosting instances" in answer
+    response = get_error_message(host_api.delete_service(status=409))
+    assert "Unable to delete compute service that is hosting instances" in response
     assert host_api.show_hypervisor()["state"] == "up"
     assert list_provider_uuids(host_api) == {node_uuid(1)}
     assert aggregate_api.show(number).json["aggregate"]["hosts"] == ["cn1"]
@@ -83,9 +83,9 @@ def test_host_with_providers_in_use_is_not_deleted(host_api, aggregate_api):
     aggregate_api.add_host(number, "cn1")
     child = create_child_provider(host_api)
     address = allocate_and_get_allocation_path(host_api, child, "VGPU")
-    answer = get_error_message(host_api.delete_service(status=409))
-    assert f"Unable to delete resource provider {child}" in answer
-    assert address.rpartition("/")[2] in answer
+    response = get_error_message(host_api.delete_service(status=409))
+    assert f"Unable to delete resource provider {child}" in response
+    assert address.rpartition("/")[2] in response
     assert host_api.show_hypervisor()["state"] == "up"
     assert list_provider_uuids(host_api) == {node_uuid(1), child}
     assert aggregate_api.show(number).json["aggregate"]["hosts"] == ["cn1"]
@@ -104,11 +104,11 @@ def test_error_for_a_host_in_use_names_consumers_and_how_to_free_the_host(sqlite
     claim = build_body(LATEST, {node_uuid(at): {"VCPU": 1} for at in (1, 2)})
     host_api.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
     other = allocate_and_get_allocation_path(host_api, node_uuid(1), "VCPU").rpartition("/")[2]
-    answer = get_error_message(host_api.delete_service(status=409))
-    assert f"instance {instance} is on cn2 now" in answer
-    assert f"consumer {other} is not a recorded instance" in answer
-    assert "placement-sched placement audit --delete" in answer
-    assert "openstack resource provider allocation unset" in answer
+    response = get_error_message(host_api.delete_service(status=409))
+    assert f"instance {instance} is on cn2 now" in response
+    assert f"consumer {other} is not a recorded instance" in response
+    assert "placement-sched placement audit --delete" in response
+    assert "openstack resource provider allocation unset" in response
 
 
 def test_service_is_deleted_by_integer_id_before_2_53(sqlite_host_api):

@@ -29,8 +29,8 @@ class ImageApi:
 
     def list_image_names(self, query="", **headers):
         """Return the names of the listed images, in order."""
-        answer = self.list_images(query, **headers)
-        return [image["name"] for image in answer.json["images"]]
+        response = self.list_images(query, **headers)
+        return [image["name"] for image in response.json["images"]]
 
     def list_images(self, query="", status=200, **headers):
         return self.app.get(f"{IMAGES_URL}?{query}", headers=headers, status=status)

@@ -10,8 +10,8 @@ from tests.api.image.conftest import SHOP_MEMBER
 def test_image_tags_are_added_and_removed(image_api):
     uuid = image_api.create_and_get_uuid("image", {"tags": ["first"]})
     for tag in ("second", "first", "with%20blank", "Second", "%C3%BC" * 255):
-        answer = image_api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
-        assert answer.body == b""
+        response = image_api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
+        assert response.body == b""
     assert image_api.show_image(uuid).json["tags"] == [
         "Second",
         "first",

@@ -19,8 +19,8 @@ CORE_IMAGE_ATTRIBUTES = {
 
 
 def test_minimal_image_has_every_attribute(image_api):
-    answer = image_api.create_image({})
-    image = answer.json
+    response = image_api.create_image({})
+    image = response.json
     assert set(image) == CORE_IMAGE_ATTRIBUTES
     assert (image["status"], image["visibility"], image["owner"]) == ("queued", "shared", "admin")
     assert (image["protected"], image["os_hidden"]) == (False, False)
@@ -28,7 +28,7 @@ def test_minimal_image_has_every_attribute(image_api):
     nulls = {"name", "disk_format", "container_format", "size", "virtual_size", "checksum"}
     assert all(image[name] is None for name in nulls)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", image["created_at"])
-    assert answer.headers["Location"] == f"http://localhost{IMAGES_URL}/{image['id']}"
+    assert response.headers["Location"] == f"http://localhost{IMAGES_URL}/{image['id']}"
     path = f"/v2/images/{image['id']}"
     assert (image["self"], image["file"]) == (path, f"{path}/file")
     assert image["schema"] == "/v2/schemas/image"
@@ -62,9 +62,9 @@ def test_image_is_shown_as_it_was_created(image_api):
 
 def test_duplicate_image_id_is_409(image_api):
     image_api.create_image({"id": IMAGE_UUID})
-    answer = image_api.create_image({"id": IMAGE_UUID.upper(), "x": "y"}, status=409).json
-    assert answer["title"] == "Conflict"
-    assert IMAGE_UUID in answer["message"]
+    response = image_api.create_image({"id": IMAGE_UUID.upper(), "x": "y"}, status=409).json
+    assert response["title"] == "Conflict"
+    assert IMAGE_UUID in response["message"]
     assert "x" not in image_api.show_image(IMAGE_UUID).json
     image_api.delete_image(IMAGE_UUID)
     assert image_api.create_image({"id": IMAGE_UUID}).json["id"] == IMAGE_UUID
@@ -90,9 +90,9 @@ def test_invalid_image_attribute_is_rejected_with_its_path(sqlite_image_api):
         ({"blank ": "x"}, "blank "),
         ({"kernel_id": "x"}, "$.kernel_id"),
     ]:
-        answer = sqlite_image_api.create_image(attributes, status=400).json
-        assert answer["code"] == "400 Bad Request", attributes
-        assert expected in answer["message"], attributes
+        response = sqlite_image_api.create_image(attributes, status=400).json
+        assert response["code"] == "400 Bad Request", attributes
+        assert expected in response["message"], attributes
         assert sqlite_image_api.list_image_names() == [], attributes
 
 
@@ -114,12 +114,12 @@ def test_image_creation_with_read_only_attributes_is_403(sqlite_image_api):
             name
         )
         value = value or (5 if name in {"size", "virtual_size"} else "x")
-        answer = sqlite_image_api.create_image({name: value}, status=403).json
-        assert answer["message"] == f"Attribute '{name}' is {word}.", name
+        response = sqlite_image_api.create_image({name: value}, status=403).json
+        assert response["message"] == f"Attribute '{name}' is {word}.", name
         for operation in ("add", "replace", "remove"):
             change = {"op": operation, "path": f"/{name}", "value": value}
             rejection = sqlite_image_api.patch_image(uuid, change, status=403).json
-            assert rejection["message"] == answer["message"], name
+            assert rejection["message"] == response["message"], name
 
 
 def test_null_kernel_id_is_omitted_from_the_image(image_api):
@@ -155,8 +155,8 @@ def test_image_with_too_many_property_characters_is_413(image_api):
 def test_deleted_image_is_removed_with_its_properties(image_api):
     uuid = image_api.create_and_get_uuid("gone", {"a": "b", "tags": ["t"]})
     image_api.delete_image(uuid)
-    answer = image_api.show_image(uuid, status=404).json
-    assert answer == {
+    response = image_api.show_image(uuid, status=404).json
+    assert response == {
         "message": f"No image found with ID {uuid}",
         "code": "404 Not Found",
         "title": "Not Found",
@@ -175,8 +175,8 @@ def test_protected_image_cannot_be_deleted(image_api):
 def test_queued_image_cannot_be_deactivated(image_api):
     uuid = image_api.create_and_get_uuid()
     for action in ["deactivate", "reactivate"]:
-        answer = image_api.send_request("POST", f"{uuid}/actions/{action}", status=403).json
-        assert answer["message"] == f"Not allowed to {action} image in status 'queued'"
+        response = image_api.send_request("POST", f"{uuid}/actions/{action}", status=403).json
+        assert response["message"] == f"Not allowed to {action} image in status 'queued'"
         image_api.send_request("POST", f"{IMAGE_UUID}/actions/{action}", status=404)
 
 
@@ -228,8 +228,8 @@ def test_only_an_administrator_sets_another_owner_of_an_image(image_api):
 
 
 def test_only_an_administrator_makes_an_image_public(image_api):
-    answer = image_api.create_image({"visibility": "public"}, status=403, **SHOP_MEMBER).json
-    assert "public" in answer["message"]
+    response = image_api.create_image({"visibility": "public"}, status=403, **SHOP_MEMBER).json
+    assert "public" in response["message"]
     uuid = image_api.create_and_get_uuid("mine", {"visibility": "community"}, **SHOP_MEMBER)
     publish = {"op": "replace", "path": "/visibility", "value": "public"}
     image_api.patch_image(uuid, publish, status=403, **SHOP_MEMBER)

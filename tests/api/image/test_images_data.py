@@ -31,8 +31,8 @@ def test_upload_of_empty_data_activates_the_image(image_api):
 def test_image_accepts_only_one_upload_and_then_no_change_of_its_formats(image_api):
     uuid = image_api.create_and_get_uuid("once", RAW_IMAGE_FORMATS)
     upload_image_data(image_api, uuid, b"", 204)
-    answer = upload_image_data(image_api, uuid, b"", 409).json
-    assert answer["message"] == (
+    response = upload_image_data(image_api, uuid, b"", 409).json
+    assert response["message"] == (
         f"Image {uuid} is active: data can be uploaded only to a queued image."
     )
     change = {"op": "replace", "path": "/disk_format", "value": "qcow2"}
@@ -45,8 +45,8 @@ def test_upload_for_an_image_without_formats_is_400_and_it_stays_queued(sqlite_i
             "vague", {name: RAW_IMAGE_FORMATS[name] for name in names}
         )
         missing = " and ".join(sorted(RAW_IMAGE_FORMATS.keys() - set(names)))
-        answer = upload_image_data(sqlite_image_api, uuid, b"", 400).json
-        assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data.", (
+        response = upload_image_data(sqlite_image_api, uuid, b"", 400).json
+        assert response["message"] == f"Set {missing} of image {uuid} before uploading its data.", (
             names
         )
         assert sqlite_image_api.show_image(uuid).json["status"] == "queued", names
@@ -55,9 +55,9 @@ def test_upload_for_an_image_without_formats_is_400_and_it_stays_queued(sqlite_i
 def test_upload_of_image_data_is_rejected_with_a_message(image_api):
     for size in [1, 100_000]:
         uuid = image_api.create_and_get_uuid("full")
-        answer = upload_image_data(image_api, uuid, b"\0" * size, 413).json
-        assert answer["code"] == "413 Request Entity Too Large", size
-        assert "No image data is stored here" in answer["message"], size
+        response = upload_image_data(image_api, uuid, b"\0" * size, 413).json
+        assert response["code"] == "413 Request Entity Too Large", size
+        assert "No image data is stored here" in response["message"], size
         assert image_api.show_image(uuid).json["status"] == "queued", size
 
 
@@ -80,8 +80,8 @@ def test_too_large_image_upload_is_rejected_because_no_data_is_stored(make_app, 
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
     path = f"/image/v2/images/{uuid}/file"
-    answer = app.put(path, b"x" * 5000, content_type=OCTET_STREAM_TYPE, status=413).json
-    assert "No image data is stored here" in answer["message"]
+    response = app.put(path, b"x" * 5000, content_type=OCTET_STREAM_TYPE, status=413).json
+    assert "No image data is stored here" in response["message"]
 
 
 def test_image_upload_with_another_content_type_is_415(sqlite_image_api):
@@ -109,7 +109,7 @@ def test_image_import_and_stores_are_404(sqlite_app):
 
 def test_image_members_are_rejected_with_a_hint_at_community_visibility(sqlite_image_api):
     uuid, app = sqlite_image_api.create_and_get_uuid("shared"), sqlite_image_api.app
-    for answer in (
+    for response in (
         app.get(f"/image/v2/images/{uuid}/members", status=404),
         app.post(f"/image/v2/images/{uuid}/members", status=404),
         app.get(f"/image/v2/images/{uuid}/members/bank", status=404),
@@ -118,4 +118,4 @@ def test_image_members_are_rejected_with_a_hint_at_community_visibility(sqlite_i
         app.get("/image/v2/schemas/member", status=404),
         app.get("/image/v2/schemas/members", status=404),
     ):
-        assert "visibility of the image to community or public" in answer.text
+        assert "visibility of the image to community or public" in response.text

@@ -126,9 +126,9 @@ def test_invalid_image_query_is_rejected_with_the_name_of_the_parameter(sqlite_i
         ("self=/v2/images/x", "self"),
         ("tags=x", "tags"),
     ]:
-        answer = sqlite_image_api.list_images(query, status=400).json
-        assert answer["code"] == "400 Bad Request", query
-        assert expected in answer["message"], query
+        response = sqlite_image_api.list_images(query, status=400).json
+        assert response["code"] == "400 Bad Request", query
+        assert expected in response["message"], query
 
 
 def test_newest_images_are_listed_first(api_with_hourly_clock):
@@ -292,10 +292,10 @@ def test_page_of_large_images_ends_at_the_character_limit(api_with_large_images)
         api_with_large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = api_with_large_images.app.get(f"/image{address}")
-        pages.append([image["name"] for image in answer.json["images"]])
-        assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
-        address = answer.json.get("next")
+        response = api_with_large_images.app.get(f"/image{address}")
+        pages.append([image["name"] for image in response.json["images"]])
+        assert len(response.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
+        address = response.json.get("next")
     assert [len(page) for page in pages] == [38, 22]
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 

@@ -26,7 +26,7 @@ def sqlite_image_uuid(sqlite_image_api):
 
 
 def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, image_uuid):
-    answer = image_api.patch_image(
+    response = image_api.patch_image(
         image_uuid,
         build_op("add", "/trait:CUSTOM_X", "required"),
         build_op("add", "/with.dots", ""),
@@ -35,7 +35,7 @@ def test_properties_of_an_image_can_be_added_replaced_and_removed(image_api, ima
         build_op("add", "/short-lived", "x"),
         build_op("remove", "/short-lived"),
     )
-    image = answer.json
+    image = response.json
     assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
     assert (image["a"], image["b/c~d"]) == ("over", "new")
     assert "short-lived" not in image
@@ -85,19 +85,19 @@ def test_image_patch_with_an_invalid_operation_changes_nothing(settings, make_ap
 
 def test_replacing_or_removing_unknown_image_property_is_409(sqlite_image_api, sqlite_image_uuid):
     for operation in ["replace", "remove"]:
-        answer = sqlite_image_api.patch_image(
+        response = sqlite_image_api.patch_image(
             sqlite_image_uuid, build_op(operation, "/nothing", "x"), status=409
         ).json
-        assert answer["message"] == "Property nothing does not exist.", operation
+        assert response["message"] == "Property nothing does not exist.", operation
 
 
 def test_core_attribute_of_an_image_cannot_be_removed_and_its_id_not_changed(
     sqlite_image_api, sqlite_image_uuid
 ):
-    answer = sqlite_image_api.patch_image(
+    response = sqlite_image_api.patch_image(
         sqlite_image_uuid, build_op("remove", "/name"), status=403
     ).json
-    assert answer["message"] == "Property name may not be removed."
+    assert response["message"] == "Property name may not be removed."
     image_uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
     sqlite_image_api.patch_image(
         sqlite_image_uuid, build_op("replace", "/id", image_uuid), status=403
@@ -133,11 +133,11 @@ def test_malformed_patch_operation_is_rejected_with_its_path(sqlite_image_api, s
         ({"op": "replace", "path": "/tags", "value": [" x"]}, "Invalid value of tags"),
         ({"op": "add", "path": "/x ", "value": "y"}, "Invalid value of x"),
     ]:
-        answer = sqlite_image_api.patch_image(sqlite_image_uuid, operation, status=400).json[
+        response = sqlite_image_api.patch_image(sqlite_image_uuid, operation, status=400).json[
             "message"
         ]
-        assert place in answer, operation
-        assert "[0]" in answer, operation
+        assert place in response, operation
+        assert "[0]" in response, operation
 
 
 def test_image_patch_that_is_no_list_of_objects_is_rejected(sqlite_image_api, sqlite_image_uuid):
@@ -157,10 +157,10 @@ def test_image_patch_with_another_media_type_is_415(sqlite_image_api, sqlite_ima
         "application/openstack-images-v2.0-json-patch",
         "text/plain",
     ]:
-        answer = sqlite_image_api.patch_image(
+        response = sqlite_image_api.patch_image(
             sqlite_image_uuid, build_op("add", "/a", "x"), media_type=kind, status=415
         ).json
-        assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
+        assert "application/openstack-images-v2.1-json-patch" in response["message"], kind
 
 
 @pytest.mark.all_databases

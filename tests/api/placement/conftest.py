@@ -8,10 +8,10 @@ from tests.support.versions import LATEST_HEADERS
 
 @pytest.fixture
 def provider_uuid(sqlite_app):
-    answer = sqlite_app.post_json(
+    response = sqlite_app.post_json(
         "/placement/resource_providers", {"name": "host"}, headers=LATEST_HEADERS
     )
-    return answer.json["uuid"]
+    return response.json["uuid"]
 
 
 @pytest.fixture

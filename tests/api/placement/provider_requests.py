@@ -30,10 +30,10 @@ def build_inventories(generation, **totals):
     }
 
 
-def check_error_and_get_detail(answer):
-    (error,) = answer.json["errors"]
-    assert error["status"] == answer.status_code
-    assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
+def check_error_and_get_detail(response):
+    (error,) = response.json["errors"]
+    assert error["status"] == response.status_code
+    assert error["request_id"] == response.headers["X-Openstack-Request-Id"]
     return error["detail"]
 
 

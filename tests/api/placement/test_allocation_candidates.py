@@ -210,8 +210,8 @@ def test_allocation_candidates_query_finds_the_expected_providers(cloud_app):
         else:
             assert sorted(groups, key=str) == sorted(expected, key=str), query
     for query, part in REJECTED_QUERIES:
-        answer = cloud_app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS, status=400)
-        assert part in answer.text, query
+        response = cloud_app.get(f"{CANDIDATES_PATH}?{query}", headers=LATEST_HEADERS, status=400)
+        assert part in response.text, query
 
 
 def test_allocation_candidates_have_amounts_and_provider_summaries(cloud_app):

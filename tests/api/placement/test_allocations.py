@@ -41,9 +41,9 @@ def send_get_request(app, path, version=LATEST, status=200):
 
 def test_consumer_fields_of_allocations_depend_on_the_version(app, provider):
     consumer = str(uuid4())
-    answer = send_get_request(app, f"/allocations/{consumer}")
-    assert answer.json == {"allocations": {}}
-    assert "Last-Modified" in answer.headers
+    response = send_get_request(app, f"/allocations/{consumer}")
+    assert response.json == {"allocations": {}}
+    assert "Last-Modified" in response.headers
     amounts = {"VCPU": 2, "DISK_GB": 5}
     put_claim(app, consumer, LATEST, {provider: amounts})
     expected = {"allocations": {provider: {"generation": 1, "resources": amounts}}}
@@ -88,9 +88,9 @@ def test_last_modified_of_allocations_is_sent_from_1_15(app, provider):
             f"/resource_providers/{provider}/usages",
             "/usages?project_id=project",
         ):
-            answer = send_get_request(app, path, version)
-            assert ("Last-Modified" in answer.headers) is stamped, version
-            assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
+            response = send_get_request(app, path, version)
+            assert ("Last-Modified" in response.headers) is stamped, version
+            assert (response.headers.get("Cache-Control") == "no-cache") is stamped, version
 
 
 def test_consumer_without_project_and_user_gets_the_configured_defaults(sqlite_settings, make_app):
@@ -191,8 +191,8 @@ def test_claim_on_an_unknown_provider_is_400_and_its_allocation_list_404(sqlite_
     (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
-        answer = send_get_request(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
-        assert f"No resource provider with uuid {unknown} found" in answer.text
+        response = send_get_request(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        assert f"No resource provider with uuid {unknown} found" in response.text
 
 
 #: Microversions that changed the format of a claim.
@@ -232,8 +232,8 @@ def test_malformed_allocations_are_400_in_every_version(sqlite_app):
     ]:
         for version in VERSIONS_THAT_CHANGED_ALLOCATIONS:
             body = {**build_body(version, {PROVIDER_UUID: {"VCPU": 1}}), **change}
-            answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
-            assert "JSON does not validate" in answer.json["errors"][0]["detail"], change
+            response = put_allocations(sqlite_app, uuid4(), body, version, 400)
+            assert "JSON does not validate" in response.json["errors"][0]["detail"], change
 
 
 def test_allocation_field_required_by_the_version_cannot_be_omitted(sqlite_app):
@@ -241,8 +241,8 @@ def test_allocation_field_required_by_the_version_cannot_be_omitted(sqlite_app):
         whole = build_body(version, {PROVIDER_UUID: {"VCPU": 1}})
         for key in whole:
             body = {name: value for name, value in whole.items() if name != key}
-            answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
-            assert f"'{key}' is a required property" in answer.text, version
+            response = put_allocations(sqlite_app, uuid4(), body, version, 400)
+            assert f"'{key}' is a required property" in response.text, version
 
 
 def test_mappings_of_allocations_are_accepted_from_1_34(sqlite_app, sqlite_provider):
@@ -261,21 +261,21 @@ def test_mappings_of_allocations_are_accepted_from_1_34(sqlite_app, sqlite_provi
 
 
 def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
-    answer = put_claim(sqlite_app, "nobody", LATEST, {PROVIDER_UUID: {"VCPU": 1}}, status=400)
-    assert "Malformed consumer_uuid: nobody" in answer.text
+    response = put_claim(sqlite_app, "nobody", LATEST, {PROVIDER_UUID: {"VCPU": 1}}, status=400)
+    assert "Malformed consumer_uuid: nobody" in response.text
     assert send_get_request(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
 def test_malformed_posts_of_allocations_are_400(sqlite_app):
     for body in [b"", b"{", b"[]", b"null", b"{}", b'{"x": {}}']:
-        answer = sqlite_app.post(
+        response = sqlite_app.post(
             "/placement/allocations",
             body,
             headers=build_version_headers(LATEST),
             content_type="application/json",
             status=400,
         )
-        assert answer.json["errors"][0]["code"] == "placement.undefined_code", body
+        assert response.json["errors"][0]["code"] == "placement.undefined_code", body
 
 
 def test_too_many_amounts_in_one_claim_are_rejected(sqlite_app, sqlite_provider, monkeypatch):
@@ -283,8 +283,8 @@ def test_too_many_amounts_in_one_claim_are_rejected(sqlite_app, sqlite_provider,
     for version in ["1.0", "1.12", LATEST]:
         consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
         body = build_body(version, {sqlite_provider: amounts})
-        answer = put_allocations(sqlite_app, consumer, body, version, status=400)
-        assert "$.allocations: the request has 2 amounts in all, which" in answer.text, version
+        response = put_allocations(sqlite_app, consumer, body, version, status=400)
+        assert "$.allocations: the request has 2 amounts in all, which" in response.text, version
         assert send_get_request(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
@@ -295,6 +295,6 @@ def test_too_many_amounts_in_several_claims_are_rejected(sqlite_app, sqlite_prov
         consumer: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for consumer in (first, second)
     }
     path = "/placement/allocations"
-    answer = sqlite_app.post_json(path, body, headers=build_version_headers(LATEST), status=400)
-    assert "$: the request has 2 amounts in all, which" in answer.text
+    response = sqlite_app.post_json(path, body, headers=build_version_headers(LATEST), status=400)
+    assert "$: the request has 2 amounts in all, which" in response.text
     assert send_get_request(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

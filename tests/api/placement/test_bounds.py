@@ -24,16 +24,18 @@ def test_too_many_inventories_traits_or_aggregates_of_a_provider_are_400(sqlite_
     for noun, (items, keyword) in TOO_MANY_ITEMS_BY_SUBRESOURCE.items():
         body = {"resource_provider_generation": 0, noun: items}
         path = f"/placement/resource_providers/{provider}/{noun}"
-        answer = sqlite_app.put_json(path, body, headers=build_version_headers(LATEST), status=400)
-        assert f"(at $.{noun}). Failed validating '{keyword}'" in answer.text, noun
+        response = sqlite_app.put_json(
+            path, body, headers=build_version_headers(LATEST), status=400
+        )
+        assert f"(at $.{noun}). Failed validating '{keyword}'" in response.text, noun
 
 
 def test_allocation_candidates_query_with_too_many_trait_conditions_is_rejected(sqlite_app):
     for term in ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"]:
         terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
         path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
-        answer = sqlite_app.get(path, headers=build_version_headers(LATEST), status=400)
-        assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text, term
+        response = sqlite_app.get(path, headers=build_version_headers(LATEST), status=400)
+        assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in response.text, term
         (fewer, _, _) = path.rpartition("&")
         unknown = sqlite_app.get(fewer, headers=build_version_headers(LATEST), status=400)
         assert "No such trait(s)" in unknown.text, term
@@ -46,13 +48,13 @@ def test_aggregate_conditions_count_towards_the_limit_of_trait_conditions(sqlite
     )
     more = "&".join(f"member_of={uuid4()}" for _ in range(MAX_CONDITIONS - 15))
     path = f"/placement/allocation_candidates?{groups}&resources=VCPU:1&{more}&group_policy=none"
-    answer = sqlite_app.get(path, headers=build_version_headers(LATEST), status=400)
-    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text
+    response = sqlite_app.get(path, headers=build_version_headers(LATEST), status=400)
+    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in response.text
 
 
 def test_too_many_aggregates_of_a_provider_are_rejected_before_1_19(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
     items, _ = TOO_MANY_ITEMS_BY_SUBRESOURCE["aggregates"]
     path = f"/placement/resource_providers/{provider}/aggregates"
-    answer = sqlite_app.put_json(path, items, headers=build_version_headers("1.1"), status=400)
-    assert "(at $). Failed validating 'maxItems'" in answer.text
+    response = sqlite_app.put_json(path, items, headers=build_version_headers("1.1"), status=400)
+    assert "(at $). Failed validating 'maxItems'" in response.text

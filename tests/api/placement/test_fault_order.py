@@ -45,8 +45,8 @@ def test_error_code_of_a_candidates_query_without_resources_depends_on_the_versi
             *((25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value"))
         ]:
             headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-            answer = sqlite_app.get(f"{CANDIDATES_PATH}?{query}", headers=headers, status=400)
-            assert answer.json["errors"][0]["code"] == f"placement.{code}", (query, minor)
+            response = sqlite_app.get(f"{CANDIDATES_PATH}?{query}", headers=headers, status=400)
+            assert response.json["errors"][0]["code"] == f"placement.{code}", (query, minor)
 
 
 def test_provider_query_with_several_errors_is_400_with_the_first_of_placement(sqlite_app):
@@ -67,10 +67,10 @@ def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provid
         f"{PROVIDERS_PATH}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
     )
     assert "No resource provider" in missing.json["errors"][0]["detail"]
-    answer = sqlite_app.put_json(
+    response = sqlite_app.put_json(
         f"{provider_path}/traits", body, headers=LATEST_HEADERS, status=400
     )
-    assert "No such trait no trait" in answer.json["errors"][0]["detail"]
+    assert "No such trait no trait" in response.json["errors"][0]["detail"]
 
 
 def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider_path):
@@ -82,5 +82,5 @@ def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provi
         ("POST", "", stock | {"resource_class": "CUSTOM_NOPE"}),
     ):
         send = sqlite_app.put_json if method == "PUT" else sqlite_app.post_json
-        answer = send(f"{path}{below}", body, headers=LATEST_HEADERS, status=400)
-        assert "No such resource class" not in answer.json["errors"][0]["detail"]
+        response = send(f"{path}{below}", body, headers=LATEST_HEADERS, status=400)
+        assert "No such resource class" not in response.json["errors"][0]["detail"]

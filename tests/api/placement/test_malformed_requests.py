@@ -15,10 +15,10 @@ INVALID_BODIES = [
 
 def test_invalid_request_body_is_rejected(sqlite_app):
     for body in [*INVALID_BODIES, b'{"name": "\\ud800"}', b'{"name": "\\u0000"}']:
-        answer = sqlite_app.post(
+        response = sqlite_app.post(
             "/placement/resource_providers", body, headers=JSON_HEADERS, status=400
         )
-        assert check_error_and_get_detail(answer).startswith(
+        assert check_error_and_get_detail(response).startswith(
             ("Malformed JSON", "JSON does not validate")
         ), body
         listed = sqlite_app.get("/placement/resource_providers").json
@@ -27,8 +27,8 @@ def test_invalid_request_body_is_rejected(sqlite_app):
 
 def test_text_u0000_after_an_escaped_backslash_is_no_nul_character(sqlite_app):
     body = rb'{"name": "a\\u0000"}'
-    answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON_HEADERS)
-    assert answer.json["name"] == "a\\u0000"
+    response = sqlite_app.post("/placement/resource_providers", body, headers=JSON_HEADERS)
+    assert response.json["name"] == "a\\u0000"
 
 
 def test_content_type_other_than_json_is_rejected(sqlite_app):

@@ -226,14 +226,14 @@ def check_response_of_microversion(app, minor, method, path, body, expected):
     body = body(f"mv{minor}") if callable(body) else body
     url, options = f"/placement{path.format(**PATH_VARIABLES)}", {"headers": headers, "status": "*"}
     if body is None:
-        answer = app.request(url, method=method, **options)
+        response = app.request(url, method=method, **options)
     else:
-        answer = getattr(app, f"{method.lower()}_json")(url, body, **options)
+        response = getattr(app, f"{method.lower()}_json")(url, body, **options)
     request = (minor, method, path)
     if isinstance(expected, int):
-        assert answer.status_int == expected, (request, answer.text)
+        assert response.status_int == expected, (request, response.text)
         return
-    assert {name: read_value_at_path(answer.json, name) for name in expected} == expected, request
+    assert {name: read_value_at_path(response.json, name) for name in expected} == expected, request
 
 
 def test_each_microversion_has_its_documented_change_and_the_version_before_has_not(cloud_app):
@@ -243,8 +243,8 @@ def test_each_microversion_has_its_documented_change_and_the_version_before_has_
         check_response_of_microversion(cloud_app, minor, method, path, body, after)
     for minor in (14, 15):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-        answer = cloud_app.get(f"/placement/resource_providers/{HOST_UUID}", headers=headers)
-        assert ("Last-Modified" in answer.headers) is (minor == 15)
+        response = cloud_app.get(f"/placement/resource_providers/{HOST_UUID}", headers=headers)
+        assert ("Last-Modified" in response.headers) is (minor == 15)
     assert {15, *(minor for minor, *_ in RESPONSES_BY_MICROVERSION)} == set(
         range(1, NEWEST.minor + 1)
     )

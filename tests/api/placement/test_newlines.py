@@ -44,5 +44,7 @@ def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app):
     ]:
         body = {**build_body(LATEST, {PROVIDER_UUID: {"VCPU": 1}}), **spoilt}
         path = f"/placement/allocations/{PROVIDER_UUID}"
-        answer = sqlite_app.put_json(path, body, headers=build_version_headers(LATEST), status=400)
-        assert "does not validate" in answer.text, spoilt
+        response = sqlite_app.put_json(
+            path, body, headers=build_version_headers(LATEST), status=400
+        )
+        assert "does not validate" in response.text, spoilt

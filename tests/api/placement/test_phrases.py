@@ -266,7 +266,7 @@ def test_error_of_an_invalid_content_length_has_the_wording_of_placement(
         "Content-Type": "application/json",
         "X-Auth-Token": "admin",
     }
-    answer = unchecked.request(
+    response = unchecked.request(
         f"/placement{PROVIDERS_PATH}", method="POST", headers=headers, body=b"{}", status=400
     )
-    assert "content-length header must be an integer" in answer.json["errors"][0]["detail"]
+    assert "content-length header must be an integer" in response.json["errors"][0]["detail"]

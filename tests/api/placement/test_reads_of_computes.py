@@ -54,9 +54,9 @@ def empty_provider(app):
 def read_in_one_sql_statement(app, path, status=200):
     """Return the document at ``path``, and check that it takes a single statement."""
     with record_statements(app.app.services.database) as seen:
-        answer = app.get(path, headers=LATEST_HEADERS, status=status)
+        response = app.get(path, headers=LATEST_HEADERS, status=status)
     assert len(seen) == 1
-    return answer.json
+    return response.json
 
 
 def list_uuids_in_tree(app, uuid):
@@ -97,8 +97,8 @@ def test_read_of_an_unknown_provider_takes_one_sql_statement(app, empty_provider
 def test_reading_allocations_of_a_consumer_takes_one_sql_statement(app, provider_with_subresources):
     consumer, _ = list_consumer_uuids()
     for uuid in (consumer, consumer.upper()):
-        answer = read_in_one_sql_statement(app, f"/placement/allocations/{uuid}")
-        assert answer["allocations"][provider_with_subresources]["resources"] == {
+        response = read_in_one_sql_statement(app, f"/placement/allocations/{uuid}")
+        assert response["allocations"][provider_with_subresources]["resources"] == {
             "VCPU": 1,
             "DISK_GB": 2,
         }

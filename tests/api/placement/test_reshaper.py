@@ -101,28 +101,28 @@ def test_reshape_with_too_many_amounts_is_rejected(app, host_with_used_disk, mon
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: build_inventories(2, VCPU=8), disk: build_inventories(0, DISK_GB=100)}
-    answer = post_reshaper(app, inventories, {instance: moved}, status=400)
-    assert "$.allocations: the request has 2 amounts in all, which" in answer.text
+    response = post_reshaper(app, inventories, {instance: moved}, status=400)
+    assert "$.allocations: the request has 2 amounts in all, which" in response.text
     assert get_placement_json(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
 def test_reshape_with_too_many_inventories_is_rejected(app, host_with_used_disk, monkeypatch):
     host, disk, _ = host_with_used_disk
     monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
-    answer = post_reshaper(
+    response = post_reshaper(
         app,
         {host: build_inventories(1, VCPU=9), disk: build_inventories(0, DISK_GB=1, VCPU=1)},
         status=400,
     )
-    assert "$.inventories: the providers have 3 inventories, which" in answer.text
+    assert "$.inventories: the providers have 3 inventories, which" in response.text
     inventories = get_placement_json(app, f"/resource_providers/{host}/inventories")["inventories"]
     assert inventories["VCPU"]["total"] == 8
 
 
 def test_reshape_with_too_many_providers_is_rejected(sqlite_app):
     many = {str(uuid4()): build_inventories(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
-    answer = post_reshaper(sqlite_app, many, status=400)
-    assert "(at $.inventories). Failed validating 'maxProperties'" in answer.text
+    response = post_reshaper(sqlite_app, many, status=400)
+    assert "(at $.inventories). Failed validating 'maxProperties'" in response.text
 
 
 def test_sql_statement_count_of_a_reshape_does_not_grow_with_providers_or_consumers(app):
@@ -158,10 +158,10 @@ def test_malformed_reshapes_are_400(sqlite_app):
         ),
     ]:
         request_headers = {**build_version_headers(version), **SERVICE_HEADERS}
-        answer = sqlite_app.post_json(
+        response = sqlite_app.post_json(
             "/placement/reshaper", body, headers=request_headers, status=400
         )
-        assert "JSON does not validate" in answer.text, body
+        assert "JSON does not validate" in response.text, body
 
 
 def test_allocations_in_a_reshape_have_the_format_of_the_version(sqlite_app):
@@ -185,19 +185,19 @@ def test_reshape_can_reserve_more_than_the_total_of_an_inventory(app):
     path = f"/resource_providers/{provider}/inventories"
     assert get_placement_json(app, path)["inventories"]["VCPU"]["reserved"] == 5
     body = build_body(LATEST, {provider: {"VCPU": 1}})
-    answer = app.put_json(
+    response = app.put_json(
         f"/placement/allocations/{uuid4()}", body, headers=build_version_headers(LATEST), status=409
     )
-    assert "VCPU" in answer.json["errors"][0]["detail"]
+    assert "VCPU" in response.json["errors"][0]["detail"]
 
 
 def test_error_of_inventories_in_use_names_the_first_such_provider_and_its_classes(
     app, host_with_used_disk
 ):
     host, disk, _instance = host_with_used_disk
-    answer = post_reshaper(
+    response = post_reshaper(
         app, {disk: build_inventories(0, VCPU=1), host: build_inventories(1)}, status=409
     )
-    (error,) = answer.json["errors"]
+    (error,) = response.json["errors"]
     assert error["code"] == "placement.inventory.inuse"
     assert f"'VCPU, DISK_GB' on resource provider '{host}'" in error["detail"]

@@ -82,9 +82,9 @@ def test_parent_uuid_can_be_in_any_format(app):
 def test_provider_can_be_created_shown_and_deleted_in_every_version(sqlite_app):
     for minor in range(40):
         headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-        answer = sqlite_app.post_json(PROVIDERS_PATH, {"name": "host"}, headers=headers)
-        assert answer.status_code == (200 if minor >= 20 else 201), minor
-        path = answer.headers["Location"]
+        response = sqlite_app.post_json(PROVIDERS_PATH, {"name": "host"}, headers=headers)
+        assert response.status_code == (200 if minor >= 20 else 201), minor
+        path = response.headers["Location"]
         shown = sqlite_app.get(path, headers=headers)
         assert ("root_provider_uuid" in shown.json) == (minor >= 14), minor
         assert ("Last-Modified" in shown.headers) == (minor >= 15), minor

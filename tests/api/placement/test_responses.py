@@ -18,8 +18,8 @@ def app_with_hourly_clock(sqlite_settings, make_app):
     return make_app(sqlite_settings, clock=lambda: CLOCK_START + timedelta(hours=next(hours)))
 
 
-def read_last_modified(answer):
-    return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
+def read_last_modified(response):
+    return datetime.strptime(response.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
 def get_last_modified(app, path):
@@ -47,9 +47,9 @@ def test_last_modified_of_a_list_is_the_time_of_its_latest_changed_object(app_wi
 
 def test_unchanged_provider_keeps_its_update_time(app_with_hourly_clock):
     app = app_with_hourly_clock
-    answer = create_provider(app, "host")
-    path = f"{PROVIDERS_PATH}/{answer.json['uuid']}"
-    created = read_last_modified(answer)
+    response = create_provider(app, "host")
+    path = f"{PROVIDERS_PATH}/{response.json['uuid']}"
+    created = read_last_modified(response)
     assert read_last_modified(rename_provider(app, path, "host")) == created
     assert get_last_modified(app, path) == created
     renamed = read_last_modified(rename_provider(app, path, "other"))
@@ -63,8 +63,8 @@ def test_last_modified_of_an_empty_provider_list_is_the_time_of_the_request(app_
 
 def test_empty_inventory_list_has_no_last_modified(app_with_hourly_clock):
     uuid = create_provider(app_with_hourly_clock, "host").json["uuid"]
-    answer = app_with_hourly_clock.get(
+    response = app_with_hourly_clock.get(
         f"{PROVIDERS_PATH}/{uuid}/inventories", headers=LATEST_HEADERS
     )
-    assert answer.headers["Cache-Control"] == "no-cache"
-    assert "Last-Modified" not in answer.headers
+    assert response.headers["Cache-Control"] == "no-cache"
+    assert "Last-Modified" not in response.headers

@@ -83,14 +83,14 @@ def test_every_error_response_has_the_content_type_that_the_client_accepts(app_w
         as_json = send_failing_request(app_with_provider, error, None)
         assert as_json.content_type == JSON_TYPE, error
         for kind in [HTML_TYPE, TEXT_TYPE]:
-            answer = send_failing_request(app_with_provider, error, kind)
-            assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8", error
+            response = send_failing_request(app_with_provider, error, kind)
+            assert response.headers["Content-Type"] == f"{kind}; charset=UTF-8", error
             (shown,) = as_json.json["errors"]
-            titles = answer.text.count(f"{shown['status']} {shown['title']}")
+            titles = response.text.count(f"{shown['status']} {shown['title']}")
             assert titles == (2 if kind == HTML_TYPE else 1), error
-            assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), error
+            assert response.headers["X-Openstack-Request-Id"].startswith("req-"), error
             for name in ("Allow", "Vary", "OpenStack-API-Version"):
-                assert answer.headers.get(name) == as_json.headers.get(name), error
+                assert response.headers.get(name) == as_json.headers.get(name), error
 
 
 def test_json_error_is_preferred_to_html_and_text(app_with_provider):
@@ -104,13 +104,13 @@ def test_json_error_is_preferred_to_html_and_text(app_with_provider):
 def test_html_error_escapes_the_detail_and_text_error_does_not(sqlite_app):
     body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
     error = ("POST", "/resource_providers", LATEST_HEADERS, body, 400)
-    answer = send_failing_request(sqlite_app, error, HTML_TYPE)
-    assert "<script>" not in answer.text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
-    assert "JSON does not validate" in answer.text
-    answer = send_failing_request(sqlite_app, error, TEXT_TYPE)
-    assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
-    assert "'<script>alert(1)</script>'" in answer.text
+    response = send_failing_request(sqlite_app, error, HTML_TYPE)
+    assert "<script>" not in response.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in response.text
+    assert "JSON does not validate" in response.text
+    response = send_failing_request(sqlite_app, error, TEXT_TYPE)
+    assert response.text.startswith("400 Bad Request\n\nJSON does not validate: ")
+    assert "'<script>alert(1)</script>'" in response.text
 
 
 def test_html_error_of_an_unknown_path_explains_404_only_once(sqlite_app):
@@ -121,17 +121,17 @@ def test_html_error_of_an_unknown_path_explains_404_only_once(sqlite_app):
 
 
 def test_error_response_to_head_has_no_body(sqlite_app):
-    answer = send_failing_request(
+    response = send_failing_request(
         sqlite_app, ("HEAD", f"/{UNKNOWN_PROVIDER_UUID}", LATEST_HEADERS, None, 404), HTML_TYPE
     )
-    assert answer.content_type == HTML_TYPE
-    assert answer.body == b""
+    assert response.content_type == HTML_TYPE
+    assert response.body == b""
 
 
 def test_errors_of_scheduler_and_compute_apis_are_json(sqlite_app):
     for path in ["/scheduler/v1/nope", "/compute/v2.1/nope"]:
-        answer = sqlite_app.get(path, headers={"Accept": HTML_TYPE}, status=404)
-        assert answer.content_type == JSON_TYPE, path
+        response = sqlite_app.get(path, headers={"Accept": HTML_TYPE}, status=404)
+        assert response.content_type == JSON_TYPE, path
 
 
 OPENAPI_PATH = "/placement/openapi.json"
@@ -156,9 +156,9 @@ def test_openapi_document_has_exactly_the_routes_of_the_version():
 
 
 def test_openapi_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
-    answer = TestApp(sqlite_app.app).get(OPENAPI_PATH)
-    assert answer.json == build_openapi_document(VERSIONING.newest)
-    assert answer.headers["Vary"] == "openstack-api-version"
+    response = TestApp(sqlite_app.app).get(OPENAPI_PATH)
+    assert response.json == build_openapi_document(VERSIONING.newest)
+    assert response.headers["Vary"] == "openstack-api-version"
 
 
 def test_server_url_of_the_openapi_document_is_the_given_mount_path():

@@ -111,10 +111,10 @@ def test_malformed_queries_of_usages_are_400(sqlite_app):
         ("project_id=p&consumer_type=", "1.38"),
         (f"project_id=p&consumer_type={'X' * 256}", "1.38"),
     ]:
-        answer = sqlite_app.get(
+        response = sqlite_app.get(
             f"/placement/usages?{query}", headers=build_version_headers(version), status=400
         )
-        assert "Invalid query string parameters" in answer.text, query
+        assert "Invalid query string parameters" in response.text, query
     sqlite_app.get(
         "/placement/usages?project_id=p", headers=build_version_headers("1.8"), status=404
     )

@@ -3,7 +3,7 @@
 
 Each operation is a method with the name of its ``operationId``, with ``_`` in place of the dot. Its
 arguments are the body and, by name, the parameters of the path and the query. The body and the
-answer are compared with the schemas of the document.
+response are compared with the schemas of the document.
 """
 
 from collections.abc import Mapping
@@ -68,16 +68,16 @@ class OpenApiClient:
         (server,) = self._document["servers"]
         address = f"{server['url']}{path}" + (f"?{urlencode(query)}" if query else "")
         send = getattr(self._app, f"{method}_json" if options else method)
-        answer = send(address, headers=headers, expect_errors=True, **options)
-        assert answer.status_int == (self._expected or answer.status_int), answer.text
-        assert self._expected or answer.status_int < 400, answer.text
+        reply = send(address, headers=headers, expect_errors=True, **options)
+        assert reply.status_int == (self._expected or reply.status_int), reply.text
+        assert self._expected or reply.status_int < 400, reply.text
         self.calls.add(name)
-        response = operation["responses"][str(answer.status_int)]
+        response = operation["responses"][str(reply.status_int)]
         if "content" not in response:
-            assert answer.body == b""
+            assert reply.body == b""
             return None
-        self._check_value(response["content"][answer.content_type]["schema"], answer.json)
-        return answer.json
+        self._check_value(response["content"][reply.content_type]["schema"], reply.json)
+        return reply.json
 
     def _build_credentials(self, operation: Mapping[str, Any]) -> dict[str, str]:
         """Return the header of the operation's security scheme."""

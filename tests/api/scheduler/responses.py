@@ -2,6 +2,6 @@
 """Parts of responses."""
 
 
-def get_single_error(answer):
-    (error,) = answer.json["errors"]
+def get_single_error(response):
+    (error,) = response.json["errors"]
     return error

@@ -23,5 +23,5 @@ def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):
         ({"request_spec": {"flavor": "small"}, "policy": "gold"}, 400, "gold"),
         ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),
     ]:
-        answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
-        assert words in get_error_detail(answer), words
+        response = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
+        assert words in get_error_detail(response), words

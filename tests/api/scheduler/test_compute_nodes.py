@@ -92,8 +92,8 @@ def test_fractional_value_of_a_metric_that_is_no_percentage_is_rejected_with_its
 
 @pytest.mark.all_databases
 def test_list_of_reports_creates_providers_with_inventories(app):
-    answer = app.post_json(NODES_PATH, [build_report(number) for number in range(1, 4)]).json
-    assert answer == {"created": 3, "changed": 0, "unchanged": 0}
+    response = app.post_json(NODES_PATH, [build_report(number) for number in range(1, 4)]).json
+    assert response == {"created": 3, "changed": 0, "unchanged": 0}
     for number in range(1, 4):
         assert read_provider(app, number).json["name"] == f"cn{number}"
     inventories = app.get(f"/placement/resource_providers/{node_uuid(2)}/inventories").json
@@ -155,9 +155,9 @@ def test_delete_of_a_node_with_allocations_is_409(app):
     consumer = f"/placement/allocations/{node_uuid(99)}"
     claim = build_body(LATEST, {node_uuid(1): {"VCPU": 1}})
     app.put_json(consumer, claim, headers=LATEST_HEADERS, status=204)
-    answer = get_single_error(app.delete(f"{NODES_PATH}/{node_uuid(1)}", status=409))
-    assert answer["code"] == "scheduler.conflict"
-    assert node_uuid(1) in answer["detail"]
+    response = get_single_error(app.delete(f"{NODES_PATH}/{node_uuid(1)}", status=409))
+    assert response["code"] == "scheduler.conflict"
+    assert node_uuid(1) in response["detail"]
     app.get(f"{NODES_PATH}/{node_uuid(1)}")
     app.delete(consumer, status=204)
     app.delete(f"{NODES_PATH}/{node_uuid(1)}", status=204)
@@ -175,19 +175,19 @@ def test_node_uuid_in_a_path_can_be_in_any_format(sqlite_app, change_uuid_format
 
 def test_unknown_node_is_404(app):
     for uuid in [node_uuid(1), "nonsense", "%01"]:
-        for answer in (
+        for response in (
             app.get(f"{NODES_PATH}/{uuid}", status=404),
             app.delete(f"{NODES_PATH}/{uuid}", status=404),
         ):
-            assert get_single_error(answer)["code"] == "scheduler.not_found", uuid
+            assert get_single_error(response)["code"] == "scheduler.not_found", uuid
 
 
 def test_reported_node_is_an_allocation_candidate(app):
     app.post_json(NODES_PATH, [build_report(1), build_report(2, memory_mb=1024)])
-    answer = app.get(
+    response = app.get(
         "/placement/allocation_candidates?resources=MEMORY_MB:2048", headers=LATEST_HEADERS
     ).json
-    (request,) = answer["allocation_requests"]
+    (request,) = response["allocation_requests"]
     assert list(request["allocations"]) == [node_uuid(1)]
 
 
@@ -217,10 +217,10 @@ def test_node_report_with_invalid_json_is_400(sqlite_app):
         b'{"a": "\\ud800"}',
     ]:
         for method, path in (("PUT", f"{NODES_PATH}/{node_uuid(1)}"), ("POST", NODES_PATH)):
-            answer = sqlite_app.request(
+            response = sqlite_app.request(
                 path, method=method, body=body, content_type="application/json", status=400
             )
-            assert "JSON" in get_single_error(answer)["detail"], body
+            assert "JSON" in get_single_error(response)["detail"], body
 
 
 def test_json_body_that_is_no_node_report_is_400(sqlite_app):
@@ -232,12 +232,12 @@ def test_json_body_that_is_no_node_report_is_400(sqlite_app):
 
 def test_node_report_with_a_wrong_uuid_is_400(sqlite_app):
     body = remove_keys(build_report(), "uuid")
-    answer = sqlite_app.put_json(f"{NODES_PATH}/cn1", body, status=400)
-    assert "not a uuid" in get_single_error(answer)["detail"]
+    response = sqlite_app.put_json(f"{NODES_PATH}/cn1", body, status=400)
+    assert "not a uuid" in get_single_error(response)["detail"]
     for other in [node_uuid(2), "x", None, 1]:
         body = build_report(uuid=other)
-        answer = sqlite_app.put_json(f"{NODES_PATH}/{node_uuid(1)}", body, status=400)
-        assert "(at $.uuid)" in get_single_error(answer)["detail"], other
+        response = sqlite_app.put_json(f"{NODES_PATH}/{node_uuid(1)}", body, status=400)
+        assert "(at $.uuid)" in get_single_error(response)["detail"], other
 
 
 def test_repeated_node_in_a_list_of_reports_is_400(sqlite_app):
@@ -258,5 +258,5 @@ def test_malformed_query_of_nodes_is_400(sqlite_app):
 
 def test_unsupported_methods_of_compute_nodes_are_405(sqlite_app):
     for method in ["POST", "PATCH"]:
-        answer = sqlite_app.request(f"{NODES_PATH}/{node_uuid(1)}", method=method, status=405)
-        assert "PUT" in answer.headers["Allow"], method
+        response = sqlite_app.request(f"{NODES_PATH}/{node_uuid(1)}", method=method, status=405)
+        assert "PUT" in response.headers["Allow"], method

@@ -22,8 +22,8 @@ def cloud_app(app):
 def post_selection(app, *instances, status=200, claim=True, sent=None, **fields):
     body = {"request_spec": make_spec(*instances, **fields), "claim": claim}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
-    answer = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
-    return answer["errors"][0] if status == 409 else answer
+    response = app.post_json(SELECT_PATH, body, headers=headers, status=status).json
+    return response["errors"][0] if status == 409 else response
 
 
 def list_decisions(app, query=""):
@@ -31,9 +31,9 @@ def list_decisions(app, query=""):
 
 
 def test_decision_shows_request_funnel_and_selections(cloud_app):
-    answer = post_selection(cloud_app, make_uuid(1), make_uuid(2))
-    shown = cloud_app.get(f"{DECISIONS_PATH}/{answer['decision'].upper()}").json
-    hosts = [selection[0]["service_host"] for selection in answer["selections"]]
+    response = post_selection(cloud_app, make_uuid(1), make_uuid(2))
+    shown = cloud_app.get(f"{DECISIONS_PATH}/{response['decision'].upper()}").json
+    hosts = [selection[0]["service_host"] for selection in response["selections"]]
     expected = {
         "kind": "select",
         "policy": "default",
@@ -44,7 +44,7 @@ def test_decision_shows_request_funnel_and_selections(cloud_app):
             for number, host in zip((1, 2), hosts, strict=True)
         ],
         "request": make_spec(make_uuid(1), make_uuid(2)),
-        "selections": answer["selections"],
+        "selections": response["selections"],
     }
     assert {key: shown[key] for key in expected} == expected
     funnel = shown["funnel"]
@@ -73,14 +73,14 @@ def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud_app):
 def test_decision_is_found_by_request_ids(cloud_app, claim):
     """The ids are the service's own in the response, and the id that nova sent."""
     body = {"request_spec": make_spec(make_uuid(1)), "claim": claim}
-    answer = cloud_app.post_json(
+    response = cloud_app.post_json(
         SELECT_PATH, body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID}
     )
     post_selection(cloud_app, make_uuid(2), sent=OTHER_REQUEST_ID)
     post_selection(cloud_app, make_uuid(3))
-    own = answer.headers["X-Openstack-Request-Id"]
+    own = response.headers["X-Openstack-Request-Id"]
     assert own not in {NOVA_REQUEST_ID, OTHER_REQUEST_ID}
-    uuid = answer.json["decision"]
+    uuid = response.json["decision"]
     shown = cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
     assert (shown["request_id"], shown["global_request_id"]) == (own, NOVA_REQUEST_ID)
     assert list_decisions(cloud_app, f"?request_id={own}") == [uuid]
@@ -119,10 +119,10 @@ def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(cloud_
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
         "keep": True,
     }
-    answer = cloud_app.post_json(
+    response = cloud_app.post_json(
         "/scheduler/v1/explain", body, headers={"X-Openstack-Request-Id": NOVA_REQUEST_ID}
     )
-    explanation = answer.json
+    explanation = response.json
     assert list_decisions(cloud_app, "?kind=explain") == [explanation["decision"]]
     assert list_decisions(cloud_app, f"?request_id={NOVA_REQUEST_ID}") == [explanation["decision"]]
     shown = cloud_app.get(f"{DECISIONS_PATH}/{explanation['decision']}").json
@@ -315,16 +315,16 @@ def test_page_of_decisions_without_a_limit_has_at_most_a_thousand(cloud_app):
 
 def test_replay_of_a_decision_returns_recorded_and_new_result_with_differences(cloud_app):
     uuid = post_selection(cloud_app, make_uuid(1), claim=False)["decision"]
-    answer = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}).json
-    assert answer["then"] == cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
-    assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
+    response = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {}).json
+    assert response["then"] == cloud_app.get(f"{DECISIONS_PATH}/{uuid}").json
+    assert (response["now"]["outcome"], response["differences"]) == ("selected", [])
     cloud_app.put_json(
         "/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"}
     )
-    answer = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {"settings": "then"}).json
+    response = cloud_app.post_json(f"{DECISIONS_PATH}/{uuid}/replay", {"settings": "then"}).json
     differences = {
         difference["what"]: (difference["then"], difference["now"])
-        for difference in answer["differences"]
+        for difference in response["differences"]
     }
     assert differences["hosts found"] == (2, 1)
     assert len(list_decisions(cloud_app)) == 1

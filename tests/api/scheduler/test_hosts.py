@@ -43,10 +43,10 @@ def test_hosts_are_filtered_and_paged(cloud_app):
     uuid = list_hosts(cloud_app)["aggregates"][1]["uuid"]
     assert list_host_names(cloud_app, f"?aggregate={uuid}") == ["cn1", "cn3"]
     # Shared values of a filtered list cover its hosts only.
-    answer = list_hosts(cloud_app, "?host=cn3")
-    assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["rack"]
-    assert answer["traits"] == ["CUSTOM_A"]
-    (host,) = answer["hosts"]
+    response = list_hosts(cloud_app, "?host=cn3")
+    assert [aggregate["name"] for aggregate in response["aggregates"]] == ["rack"]
+    assert response["traits"] == ["CUSTOM_A"]
+    (host,) = response["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
     assert host["resources"] == index_hosts_by_name(list_hosts(cloud_app))["cn3"]["resources"]
     (error,) = cloud_app.get(f"{HOSTS_PATH}?marker={make_uuid(9)}", status=400).json["errors"]
@@ -55,7 +55,7 @@ def test_hosts_are_filtered_and_paged(cloud_app):
     cloud_app.get(f"{HOSTS_PATH}?state=up&state=sleeping", status=400)
     pages, path = [], f"{HOSTS_PATH}?limit=3"
     while path:
-        answer = cloud_app.get(path).json
-        pages.append([host["host"] for host in answer["hosts"]])
-        path = answer["links"][0]["href"] if answer["links"] else None
+        response = cloud_app.get(path).json
+        pages.append([host["host"] for host in response["hosts"]])
+        path = response["links"][0]["href"] if response["links"] else None
     assert pages == [["cn1", "cn2", "cn3"], ["cn4"]]

@@ -157,6 +157,6 @@ def test_malformed_instance_record_is_400_with_the_path_of_the_error(sqlite_app)
         ("$.image.min_ram", {"image": {"min_ram": 2**31}}),
         ("$.image.properties", {"image": {"properties": []}}),
     ]:
-        answer = sqlite_app.put_json(INSTANCE_PATH, body, status=400)
-        assert f"(at {path})" in get_single_error(answer)["detail"], body
+        response = sqlite_app.put_json(INSTANCE_PATH, body, status=400)
+        assert f"(at {path})" in get_single_error(response)["detail"], body
         assert sqlite_app.get(INSTANCES_PATH).json["instances"] == [], body

@@ -17,8 +17,8 @@ def test_invalid_plan_is_400_with_the_path_of_the_error(cloud):
         ({"changes": [{"remove": ["cn1", "cx"]}]}, "(at $.changes[0].remove[1])"),
         ({"changes": [{"remove": ["cn1"]}, {"drain": ["cn1"]}]}, "(at $.changes[1].drain[0])"),
     ]:
-        answer = cloud.post_json("/scheduler/v1/plan", body, status=400)
-        assert words in answer.json["errors"][0]["detail"], words
+        response = cloud.post_json("/scheduler/v1/plan", body, status=400)
+        assert words in response.json["errors"][0]["detail"], words
 
 
 @pytest.mark.slow
@@ -40,5 +40,5 @@ def test_invalid_advice_request_is_400_with_the_path_of_the_error(app):
             "Did you mean 'nova'? (at $.request_spec.availability_zone)",
         ),
     ]:
-        answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
-        assert words in answer.json["errors"][0]["detail"], words
+        response = app.post_json("/scheduler/v1/rebalance", body, status=400)
+        assert words in response.json["errors"][0]["detail"], words

@@ -45,8 +45,8 @@ def change_move(app, run, uuid, state, status=200, executor=EXECUTOR, **more):
     return app.put_json(f"{RUNS_PATH}/{run['uuid']}/moves/{uuid}", body, status=status).json
 
 
-def read_error_detail(answer):
-    return answer["errors"][0]["detail"]
+def read_error_detail(response):
+    return response["errors"][0]["detail"]
 
 
 @pytest.mark.all_databases
@@ -107,15 +107,15 @@ def test_start_of_a_move_is_rejected_unless_the_instance_is_on_its_source_host(c
         ((make_uuid(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
         ((make_uuid(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
     ]:
-        answer = change_move(cloud_app, create_run(cloud_app, move), move[0], "started")
-        assert (answer["state"], answer["rejection"]) == ("planned", rejection), rejection
+        response = change_move(cloud_app, create_run(cloud_app, move), move[0], "started")
+        assert (response["state"], response["rejection"]) == ("planned", rejection), rejection
 
 
 def test_start_of_a_move_is_rejected_if_the_target_host_does_not_exist(cloud_app):
-    answer = change_move(
+    response = change_move(
         cloud_app, create_run(cloud_app, (make_uuid(1), "cn1", "cn9")), make_uuid(1), "started"
     )
-    assert "cn9" in answer["rejection"]
+    assert "cn9" in response["rejection"]
 
 
 @pytest.mark.all_databases
@@ -123,13 +123,13 @@ def test_change_of_a_plan_run_by_another_executor_is_409(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE)
     path = f"{RUNS_PATH}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
-    answer = change_move(cloud_app, run, make_uuid(1), "started", 409, executor=OTHER_EXECUTOR)
-    assert read_error_detail(answer).startswith(words)
+    response = change_move(cloud_app, run, make_uuid(1), "started", 409, executor=OTHER_EXECUTOR)
+    assert read_error_detail(response).startswith(words)
     stopped = {"executor": OTHER_EXECUTOR, "state": "stopped"}
     assert read_error_detail(cloud_app.put_json(path, stopped, status=409).json).startswith(words)
     cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
-    answer = change_move(cloud_app, run, make_uuid(1), "started", 409)
-    assert read_error_detail(answer).startswith(words)
+    response = change_move(cloud_app, run, make_uuid(1), "started", 409)
+    assert read_error_detail(response).startswith(words)
     assert (
         change_move(cloud_app, run, make_uuid(1), "started", executor=OTHER_EXECUTOR)["rejection"]
         is None
@@ -142,9 +142,9 @@ def test_finished_or_skipped_move_of_a_plan_run_cannot_be_changed(cloud_app):
         run = create_run(cloud_app, FIRST_MOVE)
         change_move(cloud_app, run, make_uuid(1), state)
         for later in ("started", "failed"):
-            answer = change_move(cloud_app, run, make_uuid(1), later, 409)
+            response = change_move(cloud_app, run, make_uuid(1), later, 409)
             assert (
-                read_error_detail(answer)
+                read_error_detail(response)
                 == f"The move of instance {make_uuid(1)} is already done or skipped"
             ), state
 
@@ -154,23 +154,23 @@ def test_resumption_of_a_plan_run_that_is_done_is_409(cloud_app):
     path = f"{RUNS_PATH}/{run['uuid']}"
     change_move(cloud_app, run, make_uuid(1), "skipped")
     cloud_app.put_json(path, {"executor": EXECUTOR, "state": "done"})
-    answer = cloud_app.put_json(
+    response = cloud_app.put_json(
         path, {"executor": OTHER_EXECUTOR, "state": "running"}, status=409
     ).json
-    assert read_error_detail(answer) == f"Run {run['uuid']} is already done"
+    assert read_error_detail(response) == f"Run {run['uuid']} is already done"
 
 
 @pytest.mark.all_databases
 def test_plan_run_with_planned_or_started_moves_cannot_change_to_done(cloud_app):
     run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE)
     path, done = f"{RUNS_PATH}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
-    answer = cloud_app.put_json(path, done, status=409).json
+    response = cloud_app.put_json(path, done, status=409).json
     words = f"Run {run['uuid']} cannot change to done: "
-    assert read_error_detail(answer) == f"{words}2 moves are planned or started"
+    assert read_error_detail(response) == f"{words}2 moves are planned or started"
     change_move(cloud_app, run, make_uuid(1), "started")
     change_move(cloud_app, run, make_uuid(2), "skipped")
-    answer = cloud_app.put_json(path, done, status=409).json
-    assert read_error_detail(answer) == f"{words}1 move is planned or started"
+    response = cloud_app.put_json(path, done, status=409).json
+    assert read_error_detail(response) == f"{words}1 move is planned or started"
     assert cloud_app.get(path).json["state"] == "running"
     change_move(cloud_app, run, make_uuid(1), "failed")
     assert cloud_app.put_json(path, done).json["state"] == "done"
@@ -183,9 +183,9 @@ def test_move_starts_only_while_its_plan_run_is_running(cloud_app, state):
     path = f"{RUNS_PATH}/{run['uuid']}"
     change_move(cloud_app, run, make_uuid(1), "started")
     cloud_app.put_json(path, {"executor": EXECUTOR, "state": state})
-    answer = change_move(cloud_app, run, make_uuid(2), "started", 409)
+    response = change_move(cloud_app, run, make_uuid(2), "started", 409)
     words = f"Run {run['uuid']} is {state}. Moves start only in the state running: "
-    assert read_error_detail(answer).startswith(words)
+    assert read_error_detail(response).startswith(words)
     assert change_move(cloud_app, run, make_uuid(1), "done")["state"] == "done"
     cloud_app.put_json(path, {"executor": OTHER_EXECUTOR, "state": "running"})
     change_move(cloud_app, run, make_uuid(2), "started", executor=OTHER_EXECUTOR)
@@ -232,11 +232,13 @@ def test_unknown_plan_run_or_move_or_state_is_an_error(cloud_app):
     path = f"{RUNS_PATH}/{run['uuid']}"
     started = {"executor": EXECUTOR, "state": "started"}
     assert cloud_app.get(f"{RUNS_PATH}/{make_uuid(5)}", status=404)
-    answer = cloud_app.put_json(f"{path}/moves/{make_uuid(5)}", started, status=404).json
-    assert f"Run {run['uuid']} has no move of instance {make_uuid(5)}" in read_error_detail(answer)
+    response = cloud_app.put_json(f"{path}/moves/{make_uuid(5)}", started, status=404).json
+    assert f"Run {run['uuid']} has no move of instance {make_uuid(5)}" in read_error_detail(
+        response
+    )
     wrong = {"executor": EXECUTOR, "state": "planned"}
-    answer = cloud_app.put_json(f"{path}/moves/{make_uuid(1)}", wrong, status=400).json
-    assert "(at $.state)" in read_error_detail(answer)
+    response = cloud_app.put_json(f"{path}/moves/{make_uuid(1)}", wrong, status=400).json
+    assert "(at $.state)" in read_error_detail(response)
     assert "marker" in read_error_detail(cloud_app.get(f"{RUNS_PATH}?marker=x", status=400).json)
 
 

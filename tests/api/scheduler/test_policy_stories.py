@@ -112,9 +112,9 @@ def test_request_uses_the_selected_policy_or_the_default_policy(make_policy_app,
         candidates = explanation["funnel"]["allocation_candidates"]
         assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
         body = {"request_spec": make_spec(**fields), "claim": False}
-        answer = app.post_json("/scheduler/v1/select_destinations", body).json
-        assert set(get_selected_hosts(answer)) <= HOSTS_BY_POLICY[policy]
-        decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+        response = app.post_json("/scheduler/v1/select_destinations", body).json
+        assert set(get_selected_hosts(response)) <= HOSTS_BY_POLICY[policy]
+        decision = app.get(f"/scheduler/v1/decisions/{response['decision']}").json
         assert decision["policy"] == policy
     explanation = explain_request(app, project_id="other")
     assert explanation["policy"] == "default"

@@ -26,8 +26,8 @@ from tests.support.scheduling import make_flavor, make_report, make_spec, make_u
 SELECT_PATH = "/scheduler/v1/select_destinations"
 
 
-def read_error_code(answer):
-    (error,) = answer.json["errors"]
+def read_error_code(response):
+    (error,) = response.json["errors"]
     return error["code"]
 
 
@@ -42,8 +42,10 @@ def test_error_code_corresponds_to_the_status(sqlite_app):
         ("GET", nodes, {"X-Auth-Token": "joe:p"}, b"", 403, "forbidden"),
         ("GET", nodes, {"Accept": "text/html"}, b"", 406, "not_acceptable"),
     ):
-        answer = sqlite_app.request(path, method=method, headers=headers, body=body, status=status)
-        assert read_error_code(answer) == f"scheduler.{code}", path
+        response = sqlite_app.request(
+            path, method=method, headers=headers, body=body, status=status
+        )
+        assert read_error_code(response) == f"scheduler.{code}", path
 
 
 def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
@@ -52,8 +54,8 @@ def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
         (make_spec(flavor="m1"), 404, "scheduler.not_found"),
         (make_spec(requested_destination={"aggregates": ["x"]}), 400, "scheduler.bad_value"),
     ):
-        answer = sqlite_app.post_json(SELECT_PATH, {"request_spec": request_spec}, status=status)
-        assert read_error_code(answer) == code
+        response = sqlite_app.post_json(SELECT_PATH, {"request_spec": request_spec}, status=status)
+        assert read_error_code(response) == code
 
 
 def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
@@ -64,10 +66,10 @@ def test_errors_raised_by_the_model_have_their_status_and_scheduler_code():
         (Unavailable("x"), 503, "scheduler.unavailable"),
         (Error("x"), 500, "scheduler.failed"),
     ]:
-        answer = SchedulerConventions().render_error(
+        response = SchedulerConventions().render_error(
             error, status, "title", ErrorContext(RequestIds("req-1"))
         )
-        assert answer.body["errors"][0]["code"] == code, code
+        assert response.body["errors"][0]["code"] == code, code
 
 
 OPENAPI_PATH = "/scheduler/v1/openapi.json"
@@ -100,8 +102,8 @@ def test_operation_ids_of_the_openapi_document_are_unique():
 
 
 def test_openapi_document_needs_no_token(sqlite_app):
-    answer = TestApp(sqlite_app.app).get(OPENAPI_PATH)
-    assert answer.json == sqlite_app.get(OPENAPI_PATH).json
+    response = TestApp(sqlite_app.app).get(OPENAPI_PATH)
+    assert response.json == sqlite_app.get(OPENAPI_PATH).json
     assert OPERATIONS_BY_PATH["GET", "/v1/openapi.json"]["security"] == []
 
 

@@ -58,9 +58,9 @@ def parse_http_responses(received: bytes) -> list[RawHttpResponse]:
     responses = []
     while received:
         head = _STATUS_LINE.match(received)
-        assert head, f"no answer: {received[:200]!r}"
+        assert head, f"no response: {received[:200]!r}"
         end = received.find(b"\r\n\r\n") + 4
-        assert end > 3, f"half an answer: {received[:200]!r}"
+        assert end > 3, f"half a response: {received[:200]!r}"
         length = _CONTENT_LENGTH_HEADER.search(received[:end])
         rest = len(received) if length is None and b"close" in received[:end].lower() else end
         size = rest if length is None else end + int(length[1])

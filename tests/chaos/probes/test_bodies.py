@@ -71,10 +71,10 @@ def test_hostile_body_is_answered_without_a_server_error(cached_app, caplog, rec
         for name, body in HOSTILE_JSON_BODIES.items():
             request = cached_app.RequestClass.blank(path, method=endpoint.method, headers=headers)
             request.body = body
-            answer = cached_app.do_request(request, expect_errors=True)
-            details = (endpoint.name, name, answer.text[:500])
-            assert answer.status_int < 500, details
-            assert "Traceback" not in answer.text, details
+            response = cached_app.do_request(request, expect_errors=True)
+            details = (endpoint.name, name, response.text[:500])
+            assert response.status_int < 500, details
+            assert "Traceback" not in response.text, details
             failures = [record for record in caplog.records if record.exc_info]
             assert not failures, (details, failures)
     assert cached_app.get(f"/placement/resource_providers/{UNKNOWN_UUIDS[0]}", status=404)

@@ -43,24 +43,24 @@ def send_all_framing_probes(client: RawHttpClient) -> list[list[RawHttpResponse]
         return list(pool.map(client.send_bytes, numbered))
 
 
-def describe_server_error(number: int, answers: list[RawHttpResponse]) -> str | None:
+def describe_server_error(number: int, responses: list[RawHttpResponse]) -> str | None:
     """Return a description of a server error in the responses, None without an error."""
-    statuses = [answer.status for answer in answers]
+    statuses = [response.status for response in responses]
     if any(status >= 500 and status not in {501, 505} for status in statuses):
         return f"{FRAMING_PROBES[number].name}: answered {statuses}"
     return None
 
 
 def describe_framing_faults(
-    number: int, answers: list[RawHttpResponse], served: list[str]
+    number: int, responses: list[RawHttpResponse], served: list[str]
 ) -> str | None:
     """Return a description of faults in responses and served requests, None without faults."""
-    probe, statuses = FRAMING_PROBES[number], [answer.status for answer in answers]
-    if len(served) > probe.requests or len(answers) > probe.requests:
+    probe, statuses = FRAMING_PROBES[number], [response.status for response in responses]
+    if len(served) > probe.requests or len(responses) > probe.requests:
         return f"{probe.name}: {served} served, answered {statuses}"
     if sum(status < 300 for status in statuses) > len(served):
         return f"{probe.name}: {statuses} for {served}"
-    return describe_server_error(number, answers)
+    return describe_server_error(number, responses)
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_server_serves_no_smuggled_http_request(server, record_property):
     responses = send_all_framing_probes(RawHttpClient(server.url))
     lines = server.read_log_lines()
     faults = [
-        describe_framing_faults(n, answers, find_logged_requests(lines, n))
-        for n, answers in enumerate(responses)
+        describe_framing_faults(n, probe_responses, find_logged_requests(lines, n))
+        for n, probe_responses in enumerate(responses)
     ]
     assert [fault for fault in faults if fault] == []
     check_server_health(server)
@@ -107,7 +107,9 @@ def test_server_and_proxy_agree_on_request_boundaries(proxied_server, record_pro
     assert wait_until(lambda: find_probes_with_differing_logs(proxied_server) == [], 20), (
         find_probes_with_differing_logs(proxied_server)
     )
-    failures = [describe_server_error(n, answers) for n, answers in enumerate(responses)]
+    failures = [
+        describe_server_error(n, probe_responses) for n, probe_responses in enumerate(responses)
+    ]
     assert [failure for failure in failures if failure] == []
     check_server_health(proxied_server.server)
     record_property(TRIED_KEY, f"{len(FRAMING_PROBES)} through HAProxy")
@@ -154,9 +156,11 @@ class TraitCreatingClients:
                 if self._over.is_set():
                     return
                 path = f"/placement/traits/CUSTOM_BYSTANDER_{which}_{number}"
-                answer = session.put(self._client.url + path, timeout=60)
-                if answer.status_code != 201 or not answer.headers["Location"].endswith(path):
-                    self.wrong_responses.append(f"{path}: {answer.status_code} {answer.headers}")
+                response = session.put(self._client.url + path, timeout=60)
+                if response.status_code != 201 or not response.headers["Location"].endswith(path):
+                    self.wrong_responses.append(
+                        f"{path}: {response.status_code} {response.headers}"
+                    )
                 self.response_count += 1
 
     def __enter__(self) -> Self:

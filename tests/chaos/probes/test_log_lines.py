@@ -86,8 +86,8 @@ def test_object_names_and_headers_cannot_forge_log_lines(serve, record_property)
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
             count += 1
         for sent in build_requests_with_header_value(name):
-            for answer in RawHttpClient(server.url).send_bytes(sent):
-                assert answer.status < 500, (sent, answer)
+            for response in RawHttpClient(server.url).send_bytes(sent):
+                assert response.status < 500, (sent, response)
             count += 1
     text = server.log.read_bytes().decode()
     assert "forged" in text  # in escaped form

@@ -104,18 +104,18 @@ def server(serve):
 def test_unusual_path_without_token_does_not_show_traits(server, record_property):
     client = RawHttpClient(server.url)
     for path in TRAITS_PATH_SPELLINGS:
-        (answer,) = client.send_bytes(build_raw_get_request(path, ""))
+        (response,) = client.send_bytes(build_raw_get_request(path, ""))
         public = path.startswith("/?")  # the console's first page
-        assert answer.status in ({200, 303} if public else {400, 401, 404}), path
-        assert b"HW_CPU_X86" not in answer.text, path
+        assert response.status in ({200, 303} if public else {400, 401, 404}), path
+        assert b"HW_CPU_X86" not in response.text, path
     paths = [*TRAITS_PATH_SPELLINGS, *METRICS_PATH_SPELLINGS, *MALFORMED_PATHS]
     for path in paths:
         for token in TOKEN_HEADERS:
-            (answer,) = client.send_bytes(build_raw_get_request(path, token))
-            assert answer.status < 500, (path, answer)
-            head = answer.text.partition(b"\r\n\r\n")[0]
-            assert b"\r\nx-forged:" not in head.lower(), (path, answer)
-            assert b"root:x:0" not in answer.text, path
+            (response,) = client.send_bytes(build_raw_get_request(path, token))
+            assert response.status < 500, (path, response)
+            head = response.text.partition(b"\r\n\r\n")[0]
+            assert b"\r\nx-forged:" not in head.lower(), (path, response)
+            assert b"root:x:0" not in response.text, path
     assert "Traceback" not in server.log.read_text()
     record_property(TRIED_KEY, f"{len(paths)} paths x {len(TOKEN_HEADERS)} callers")
 
@@ -127,8 +127,8 @@ def test_unusual_path_through_a_proxy_does_not_show_metrics(proxy, server, tmp_p
         client = RawHttpClient(url, certificate)
         shown = []
         for path in METRICS_PATH_SPELLINGS:
-            for answer in client.send_bytes(build_raw_get_request(path, "")):
-                assert answer.status < 500, (path, answer)
-                if b"# HELP" in answer.text:
+            for response in client.send_bytes(build_raw_get_request(path, "")):
+                assert response.status < 500, (path, response)
+                if b"# HELP" in response.text:
                     shown.append(path)
         assert shown == []

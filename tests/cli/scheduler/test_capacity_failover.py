@@ -35,9 +35,9 @@ def test_hosts_without_failover_capacity_are_printed_with_the_missing_amount(run
 def test_failover_capacity_as_json_equals_the_api_response(run_failover_capacity, sqlite_app):
     _, printed, _ = run_failover_capacity("--host-failures", "2", "--within", "zone", "-f", "json")
     body = {"host_failures": 2, "within": "zone"}
-    answer = sqlite_app.post_json("/scheduler/v1/failover_capacity", body).json
+    response = sqlite_app.post_json("/scheduler/v1/failover_capacity", body).json
     changing = dict.fromkeys(("duration", "computed_at"))
-    assert {**json.loads(printed), **changing} == {**answer, **changing}
+    assert {**json.loads(printed), **changing} == {**response, **changing}
 
 
 def test_value_format_has_a_row_for_each_instance_that_fits_no_other_host(run_failover_capacity):

@@ -180,10 +180,10 @@ def test_decision_list_without_a_match_names_the_database(run_cli, arguments):
 
 
 def test_api_list_of_decisions_with_an_unknown_flavor_is_empty_with_a_warning(cloud):
-    answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
+    response = cloud.get("/scheduler/v1/decisions?flavor=nope").json
     detail = "there is no flavor 'nope'. There are: m1"
     warnings = [{"key": "flavor", "detail": detail}]
-    assert answer == {"decisions": [], "links": [], "warnings": warnings}
+    assert response == {"decisions": [], "links": [], "warnings": warnings}
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
@@ -467,8 +467,8 @@ def test_decision_watch_of_one_of_several_requests_sent_together_is_an_error(clo
         {"request_spec": make_spec(make_uuid(8), flavor=make_flavor(vcpus=99))},
     ]
     path = "/scheduler/v1/select_destinations"
-    answer = cloud.post_json(path, {"requests": requests}, status=409).json
-    status, _, error = run_cli("watch", answer["errors"][0]["decision"])
+    response = cloud.post_json(path, {"requests": requests}, status=409).json
+    status, _, error = run_cli("watch", response["errors"][0]["decision"])
     assert status == 1
     assert "were sent together" in error
 

@@ -34,12 +34,12 @@ def test_plan_for_a_file_of_changes_lists_the_moves(run_cli, tmp_path):
 
 def test_plan_drains_the_hosts_of_an_aggregate(run_cli, sqlite_app):
     aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
-    answer = sqlite_app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
+    response = sqlite_app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
     change = ("plan", "--format", "json", "--change")
     status, _, error = run_cli(*change, "drain=aggregate:racks")
     assert status == 1
     assert "--change drain=aggregate:racks: aggregate racks has no hosts" in error
-    path = f"/compute/v2.1/os-aggregates/{answer['id']}/action"
+    path = f"/compute/v2.1/os-aggregates/{response['id']}/action"
     sqlite_app.post_json(path, {"add_host": {"host": "cn1"}})
     for hosts in ("aggregate:racks", "aggregate:racks,cn1"):
         document = json.loads(run_cli(*change, f"drain={hosts}")[1])

@@ -47,8 +47,8 @@ def respond_with_path_info(environ, start_response):
 
 def test_percent_encoded_server_address_is_not_encoded_again():
     with serve_application(respond_with_path_info) as url:
-        answer = build_scheduler_client(f"{url}/a%20b").get("hosts", "x")
-    assert answer["path"] == "/a b/scheduler/v1/hosts/x"
+        response = build_scheduler_client(f"{url}/a%20b").get("hosts", "x")
+    assert response["path"] == "/a b/scheduler/v1/hosts/x"
 
 
 def test_connection_closed_by_the_scheduler_server_is_reported_without_a_retry():

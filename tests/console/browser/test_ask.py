@@ -22,7 +22,7 @@ pytestmark = pytest.mark.exhaustive
 
 @pytest.fixture
 def page(open_page):
-    """Return the page with an answer and its map."""
+    """Return the page with a response and its map."""
     return wait_for_map(open_page(ASK_URL))
 
 
@@ -52,7 +52,7 @@ def test_hosts_beyond_the_candidate_limit_have_the_letter_of_the_limit_on_the_ma
         seen.add(page.locator(".map .pointed").inner_text().partition(": ")[2])
     assert any(words.startswith(f"rejected at {letter}, limit 5") for words in seen)
     assert "not reached" not in seen
-    expect(page.locator(".why-not")).to_contain_text("not listed in the answer")
+    expect(page.locator(".why-not")).to_contain_text("not listed in the result")
     page.get_by_role("link", name="limit 5").click()
     expect(page.locator(".empty")).to_contain_text("hosts are counted and not listed")
 
@@ -227,7 +227,7 @@ def test_ask_form_can_be_filled_and_sent_by_keyboard_which_focuses_the_result(op
     page.keyboard.press("Control+A")
     page.keyboard.type("32")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-answer]")).to_be_focused()
+    expect(page.locator("[data-result]")).to_be_focused()
     wait_for_map(page)
     seen = []
     for _ in range(60):

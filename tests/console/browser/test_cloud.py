@@ -333,7 +333,7 @@ def test_wheel_over_the_map_scrolls_the_page_up_and_down(page):
 
 
 def test_slow_response_about_a_host_does_not_replace_the_host_opened_later(page):
-    """The slow answer about an earlier host replaced the answer about a later host."""
+    """A slow response about an earlier host replaced the later host."""
     held = []
     page.route("**/hosts/az1-r01-hdd05", lambda route: held.append(route))  # noqa: PLW0108
     table = page.locator("#hosts")
@@ -442,7 +442,7 @@ FORBIDDEN_ERROR_BODY = {"errors": [{"status": 403, "detail": "Policy does not al
         ),
         (lambda route: route.abort(), "the service does not answer"),
     ],
-    ids=["forbidden", "no answer"],
+    ids=["forbidden", "no response"],
 )
 def test_failed_map_request_shows_the_reason(open_page, respond, reason):
     page = open_page("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))

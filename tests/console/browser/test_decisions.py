@@ -19,8 +19,8 @@ SMALL_FLAVOR = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
 def record_decision(server, flavor, project="live") -> str:
     """Have a request decided, unclaimed, and return the uuid of the decision."""
     body = {"request_spec": make_spec(flavor=flavor, project_id=project), "claim": False}
-    _, answer = server.post("/scheduler/v1/select_destinations", body)
-    return answer.get("decision") or answer["errors"][0]["decision"]
+    _, response = server.post("/scheduler/v1/select_destinations", body)
+    return response.get("decision") or response["errors"][0]["decision"]
 
 
 def test_decision_filter_is_applied_without_a_page_load_and_undone_by_the_back_button(open_page):

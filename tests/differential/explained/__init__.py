@@ -3,15 +3,15 @@
 
 from tests.differential.comparison import Explanations, apply_explanations
 from tests.differential.differences import Differences
-from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.explained.candidates import CANDIDATES_EXPLANATIONS
 from tests.differential.explained.errors import ERROR_EXPLANATIONS
+from tests.differential.explained.response_pair import ResponsePair
 from tests.differential.explained.writes import WRITE_EXPLANATIONS
 
 EXPLANATIONS: Explanations = {**ERROR_EXPLANATIONS, **CANDIDATES_EXPLANATIONS, **WRITE_EXPLANATIONS}
 
 
 def explain_differences(
-    pair: AnswerPair, differences: Differences
+    pair: ResponsePair, differences: Differences
 ) -> tuple[list[str], Differences]:
     return apply_explanations(EXPLANATIONS, pair, differences)

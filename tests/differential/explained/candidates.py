@@ -10,7 +10,7 @@ from tests.candidates.reference import SHARING_TRAIT
 from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences, sort_keys_and_lists
 from tests.differential.exchange import Request
-from tests.differential.explained.answer_pair import AnswerPair
+from tests.differential.explained.response_pair import ResponsePair
 from tests.differential.oracle import (
     Candidate,
     Candidates,
@@ -26,7 +26,7 @@ register_explanation = partial(add_explanation, CANDIDATES_EXPLANATIONS)
 
 @register_explanation("a limit may keep other candidates")
 def _peer_chooses_other_candidates_within_limit(
-    pair: AnswerPair, differences: Differences
+    pair: ResponsePair, differences: Differences
 ) -> set[str]:
     if (
         not _are_both_answered_and_ours_valid(pair)
@@ -40,12 +40,12 @@ def _peer_chooses_other_candidates_within_limit(
     return {"body"} if needed.items() <= document.items() <= every.items() else set()
 
 
-def _are_both_answered_and_ours_valid(pair: AnswerPair) -> bool:
-    return pair.is_our_answer_valid and pair.theirs.status == 200
+def _are_both_answered_and_ours_valid(pair: ResponsePair) -> bool:
+    return pair.is_our_response_valid and pair.theirs.status == 200
 
 
 @register_explanation("amounts of different candidates are not added")
-def _peer_adds_amounts(pair: AnswerPair, differences: Differences) -> set[str]:
+def _peer_adds_amounts(pair: ResponsePair, differences: Differences) -> set[str]:
     """Detect candidates of the peer with wrong amounts of shared classes.
 
     The peer may also lose all candidates, because the added amounts exceed the capacity. It finds
@@ -99,7 +99,7 @@ def _replace_query_terms(request: Request, **terms: str | None) -> Request:
     return replace(request, target=f"{request.path}?{urlencode(pairs)}")
 
 
-def _find_candidates_as_peer_reads_query(pair: AnswerPair) -> Candidates:
+def _find_candidates_as_peer_reads_query(pair: ResponsePair) -> Candidates:
     """Return the expected candidates for the query as the peer interprets it.
 
     The peer ignores ``in_tree`` of groups without resources. It accepts a sharing provider whose
@@ -115,7 +115,7 @@ def _find_candidates_as_peer_reads_query(pair: AnswerPair) -> Candidates:
     return find_expected_candidates(pair.cloud, pair.request, treeless, spans=spans)
 
 
-def _find_candidates_of_sharing_providers(pair: AnswerPair) -> Candidates:
+def _find_candidates_of_sharing_providers(pair: ResponsePair) -> Candidates:
     sharers = {host.name for host in pair.cloud.hosts if SHARING_TRAIT in host.traits}
     treeless, spans = (
         _remove_in_tree_without_resources(parse_candidates_query(pair.request)),
@@ -124,7 +124,7 @@ def _find_candidates_of_sharing_providers(pair: AnswerPair) -> Candidates:
     return find_candidates_served_by(pair.cloud, pair.request, treeless, sharers, spans=spans)
 
 
-def _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair: AnswerPair) -> bool:
+def _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair: ResponsePair) -> bool:
     """Return whether only the root of a sharing provider is in a forbidden aggregate.
 
     The peer checks the roots of the other trees, but not the root of the sharing provider. It then
@@ -151,7 +151,7 @@ def _clear_amounts_of_classes(candidate: Candidate, classes: set[str]) -> Candid
 
 @register_explanation("candidates of sharing providers are complete")
 def _peer_omits_candidates_of_sharing_providers(
-    pair: AnswerPair, differences: Differences
+    pair: ResponsePair, differences: Differences
 ) -> set[str]:
     """Detect missing candidates of the peer that sharing providers serve.
 
@@ -160,12 +160,12 @@ def _peer_omits_candidates_of_sharing_providers(
     """
     if not _are_both_answered_and_ours_valid(pair):
         return set()
-    query, answer, anywhere = (
+    query, response, anywhere = (
         parse_candidates_query(pair.request),
         parse_candidates(pair.theirs.document),
         _find_candidates_as_peer_reads_query(pair),
     )
-    every = answer
+    every = response
     if query.limit is not None:
         every = parse_candidates(
             pair.their_side.send_request(_replace_query_terms(pair.request, limit=None)).document
@@ -177,12 +177,12 @@ def _peer_omits_candidates_of_sharing_providers(
         and every < anywhere
         and anywhere - every <= _find_candidates_of_sharing_providers(pair)
     )
-    return {"body"} if lost and answer <= every and answer.total() == cut else set()
+    return {"body"} if lost and response <= every and response.total() == cut else set()
 
 
 @register_explanation("a group without resources may have only forbidden traits")
 def _peer_omits_candidates_for_forbidden_traits_only(
-    pair: AnswerPair, differences: Differences
+    pair: ResponsePair, differences: Differences
 ) -> set[str]:
     if not _are_both_answered_and_ours_valid(pair) or parse_candidates(pair.theirs.document):
         return set()
@@ -192,7 +192,7 @@ def _peer_omits_candidates_for_forbidden_traits_only(
 
 
 @register_explanation("in_tree of a group without resources has an effect")
-def _peer_ignores_in_tree(pair: AnswerPair, differences: Differences) -> set[str]:
+def _peer_ignores_in_tree(pair: ResponsePair, differences: Differences) -> set[str]:
     if not _are_both_answered_and_ours_valid(pair) or _remove_in_tree_without_resources(
         parse_candidates_query(pair.request)
     ) == parse_candidates_query(pair.request):
@@ -205,12 +205,12 @@ def _peer_ignores_in_tree(pair: AnswerPair, differences: Differences) -> set[str
 
 
 @register_explanation("a root in a forbidden aggregate excludes its whole tree")
-def _peer_allows_forbidden_root(pair: AnswerPair, differences: Differences) -> set[str]:
+def _peer_allows_forbidden_root(pair: ResponsePair, differences: Differences) -> set[str]:
     if not _are_both_answered_and_ours_valid(
         pair
     ) or not _is_only_root_of_sharing_provider_in_forbidden_aggregate(pair):
         return set()
-    every, answer, limit = (
+    every, response, limit = (
         _find_candidates_as_peer_reads_query(pair),
         parse_candidates(pair.theirs.document),
         parse_candidates_query(pair.request).limit,
@@ -218,16 +218,18 @@ def _peer_allows_forbidden_root(pair: AnswerPair, differences: Differences) -> s
     cut = every.total() if limit is None else min(limit, every.total())
     summaries = sort_keys_and_lists(pair.theirs.document["provider_summaries"])
     whole = (
-        pair.list_summaries_of(answer).items()
+        pair.list_summaries_of(response).items()
         <= summaries.items()
         <= pair.list_summaries_of(every).items()
     )
-    strange = bool(answer - pair.expected_candidates) and answer <= every and answer.total() == cut
+    strange = (
+        bool(response - pair.expected_candidates) and response <= every and response.total() == cut
+    )
     return {"body"} if strange and whole else set()
 
 
 @register_explanation("every provider that a candidate names is summarised")
-def _peer_omits_mapped_provider(pair: AnswerPair, differences: Differences) -> set[str]:
+def _peer_omits_mapped_provider(pair: ResponsePair, differences: Differences) -> set[str]:
     if not _are_both_answered_and_ours_valid(pair) or not pair.has_expected_candidates(pair.theirs):
         return set()
     allocated = pair.list_summaries_of(parse_candidates(pair.theirs.document))
@@ -237,5 +239,5 @@ def _peer_omits_mapped_provider(pair: AnswerPair, differences: Differences) -> s
 
 
 @register_explanation("a valid request for candidates is answered")
-def _peer_fails_on_valid_request(pair: AnswerPair, differences: Differences) -> set[str]:
-    return set(differences) if pair.theirs.status == 500 and pair.is_our_answer_valid else set()
+def _peer_fails_on_valid_request(pair: ResponsePair, differences: Differences) -> set[str]:
+    return set(differences) if pair.theirs.status == 500 and pair.is_our_response_valid else set()

@@ -8,7 +8,7 @@ from typing import Any
 from tests.differential.comparison import CaseComparison
 from tests.differential.hosts.case import HostsCase
 from tests.differential.hosts.differences import Differences, find_differences
-from tests.differential.hosts.explained import HostAnswers, explain_differences
+from tests.differential.hosts.explained import HostResults, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import NovaPlugins, OwnPlugins
 
@@ -21,13 +21,13 @@ class HostsComparison(CaseComparison):
     draw_case = staticmethod(random_case)
     cases_folder = Path(__file__).parent / "cases"
 
-    def compare_answers(self, case: HostsCase) -> tuple[HostAnswers, list[str], Differences]:
+    def compare_responses(self, case: HostsCase) -> tuple[HostResults, list[str], Differences]:
         theirs = self.theirs.run_plugins_for_case(case)
-        answers = HostAnswers(case, self.ours.run_plugins_for_case(case, theirs), theirs)
-        return answers, *explain_differences(answers, find_differences(case, answers.ours, theirs))
+        results = HostResults(case, self.ours.run_plugins_for_case(case, theirs), theirs)
+        return results, *explain_differences(results, find_differences(case, results.ours, theirs))
 
-    def list_covered_behaviours(self, case: HostsCase, answers: HostAnswers) -> Iterable[Any]:
-        theirs = answers.theirs
+    def list_covered_behaviours(self, case: HostsCase, results: HostResults) -> Iterable[Any]:
+        theirs = results.theirs
         for name, verdicts in theirs.filters.items():
             for verdict in verdicts:
                 yield (

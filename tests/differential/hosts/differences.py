@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between two answers to a case."""
+"""Differences between two results to a case."""
 
 from itertools import pairwise
 from typing import Any
 
 from tests.differential.hosts.case import HostsCase
-from tests.differential.hosts.sides import HostsAnswer
+from tests.differential.hosts.sides import HostsResult
 
 #: A compared value: kind, class of a plugin or "", host or "".
 Aspect = tuple[str, str, str]
@@ -16,15 +16,15 @@ Differences = dict[Aspect, tuple[Any, Any]]
 MAX_RELATIVE_DIFFERENCE = 1e-9
 
 
-def find_differences(case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+def find_differences(case: HostsCase, ours: HostsResult, theirs: HostsResult) -> Differences:
     differences = _find_differences_of_filters(case, ours, theirs)
-    for side, answer in (("our chain", ours), ("nova's chain", theirs)):
-        implied = _derive_chain_from_filters(case, answer)
-        if not _is_equal_verdict(answer.chain, implied):
-            differences[side, "", ""] = (answer.chain, implied)
+    for side, result in (("our chain", ours), ("nova's chain", theirs)):
+        implied = _derive_chain_from_filters(case, result)
+        if not _is_equal_verdict(result.chain, implied):
+            differences[side, "", ""] = (result.chain, implied)
     differences |= _find_differences_of_weighers(case, ours, theirs)
-    for side, answer in (("our weights", ours), ("nova's weights", theirs)):
-        if isinstance(answer.weights, list) and (wrong := _find_wrong_weight_sums(answer)):
+    for side, result in (("our weights", ours), ("nova's weights", theirs)):
+        if isinstance(result.weights, list) and (wrong := _find_wrong_weight_sums(result)):
             differences[side, "", ""] = wrong
     if not any(kind in _WEIGHER_ASPECTS for kind, _, _ in differences):
         differences |= _find_differences_of_order(case, ours, theirs)
@@ -32,7 +32,7 @@ def find_differences(case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer) ->
     return differences or _find_differences_of_rounds(ours, theirs)
 
 
-def _find_differences_of_rounds(ours: HostsAnswer, theirs: HostsAnswer) -> Differences:
+def _find_differences_of_rounds(ours: HostsResult, theirs: HostsResult) -> Differences:
     for number, (mine, nova) in enumerate(zip(ours.rounds, theirs.rounds, strict=False)):
         weights = dict(nova["weights"])
         is_equal = mine["left"] == nova["left"] and all(
@@ -58,7 +58,7 @@ def is_nearly_equal(first: float, second: float) -> bool:
 
 
 def _find_differences_of_filters(
-    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
+    case: HostsCase, ours: HostsResult, theirs: HostsResult
 ) -> Differences:
     return {
         ("filter", name, case.format_host_and_node(place)): (mine, nova)
@@ -74,17 +74,17 @@ def _is_equal_verdict(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _derive_chain_from_filters(case: HostsCase, answer: HostsAnswer) -> list[int] | str:
+def _derive_chain_from_filters(case: HostsCase, result: HostsResult) -> list[int] | str:
     left = list(range(len(case.hosts)))
-    whole = answer.filters[_ALL_HOSTS_FILTER][0]
+    whole = result.filters[_ALL_HOSTS_FILTER][0]
     if isinstance(whole, str):
         return whole
     for name in case.chain:
-        for verdict in answer.filters[name]:
+        for verdict in result.filters[name]:
             if isinstance(verdict, str) and verdict.startswith("rejects"):
                 return verdict
     for name in case.chain:
-        verdicts = [answer.filters[name][place] for place in left]
+        verdicts = [result.filters[name][place] for place in left]
         if failure := next((verdict for verdict in verdicts if isinstance(verdict, str)), None):
             return failure
         left = [place for place, passes in zip(left, verdicts, strict=True) if passes]
@@ -92,7 +92,7 @@ def _derive_chain_from_filters(case: HostsCase, answer: HostsAnswer) -> list[int
 
 
 def _find_differences_of_weighers(
-    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
+    case: HostsCase, ours: HostsResult, theirs: HostsResult
 ) -> Differences:
     differences: Differences = {}
     for name, mine in ours.weighers.items():
@@ -115,15 +115,15 @@ def _find_differences_of_weighers(
     return differences
 
 
-def _find_wrong_weight_sums(answer: HostsAnswer) -> tuple[Any, Any] | None:
-    results = [result for result in answer.weighers.values() if isinstance(result, dict)]
-    if len(answer.weighed) < 2 or len(results) < len(answer.weighers):
+def _find_wrong_weight_sums(hosts_result: HostsResult) -> tuple[Any, Any] | None:
+    results = [result for result in hosts_result.weighers.values() if isinstance(result, dict)]
+    if len(hosts_result.weighed) < 2 or len(results) < len(hosts_result.weighers):
         return None
     sums = {
         place: sum(result["multipliers"][index] * result["normalized"][index] for result in results)
-        for index, place in enumerate(answer.weighed)
+        for index, place in enumerate(hosts_result.weighed)
     }
-    weights = dict(answer.weights)
+    weights = dict(hosts_result.weights)
     is_equal = weights.keys() == sums.keys() and all(
         is_nearly_equal(weights[place], sums[place]) for place in sums
     )
@@ -131,7 +131,7 @@ def _find_wrong_weight_sums(answer: HostsAnswer) -> tuple[Any, Any] | None:
 
 
 def _find_differences_of_order(
-    case: HostsCase, ours: HostsAnswer, theirs: HostsAnswer
+    case: HostsCase, ours: HostsResult, theirs: HostsResult
 ) -> Differences:
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
         if _is_equal_verdict(ours.weights, theirs.weights):

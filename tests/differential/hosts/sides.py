@@ -31,8 +31,8 @@ NOVA_PLUGINS_MODULE = Path(__file__).parent / "peer" / "plugins.py"
 
 
 @dataclass(frozen=True)
-class HostsAnswer:
-    """The answer of a side, with hosts as places in the case.
+class HostsResult:
+    """The result of a side, with hosts as places in the case.
 
     A text in place of a value is a rejection of the request, or a failure.
     """
@@ -52,8 +52,8 @@ class NovaPlugins:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = JsonLineProgram(python, SERVE_NOVA_PROGRAM, NOVA_PLUGINS_MODULE)
 
-    def run_plugins_for_case(self, case: HostsCase) -> HostsAnswer:
-        return HostsAnswer(**self._nova.exchange_json_line(case.as_json()))
+    def run_plugins_for_case(self, case: HostsCase) -> HostsResult:
+        return HostsResult(**self._nova.exchange_json_line(case.as_json()))
 
     def list_plugin_classes(self) -> dict[str, list[str]]:
         return self._nova.exchange_json_line({"classes": True})
@@ -68,20 +68,20 @@ class OwnPlugins:
     def __init__(self) -> None:
         self._write_settings = Settings.from_conf(read_files(make_full_conf()))
 
-    def run_plugins_for_case(self, case: HostsCase, theirs: HostsAnswer) -> HostsAnswer:
+    def run_plugins_for_case(self, case: HostsCase, theirs: HostsResult) -> HostsResult:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
         settings = self._write_settings.with_overrides({**case.options, **enabled}, "nova.conf")
         plugins = get_plugins(settings, lambda: NOW)
         spec = _get_result_or_failure(lambda: parse_request_spec(case.request_spec))
         if isinstance(spec, str):
-            return _build_answer_with_all_rejected(case, spec, weighed)
+            return _build_result_with_all_rejected(case, spec, weighed)
         hosts = _HostsUnderTest(case, spec)
         filters = {type(plugin).__name__: plugin for plugin in plugins.filters}
         weighers = {type(plugin).__name__: plugin for plugin in plugins.weighers}
         chain = [filters[name] for name in case.chain]
         compared = [weighers[name] for name in WEIGHERS]
-        return HostsAnswer(
+        return HostsResult(
             {name: hosts.list_verdicts_of_plugin(filters[name]) for name in FILTERS},
             _get_result_or_failure(lambda: hosts.list_remaining_hosts(chain)),
             list(weighed),
@@ -98,12 +98,12 @@ class OwnPlugins:
         )
 
 
-def _build_answer_with_all_rejected(
+def _build_result_with_all_rejected(
     case: HostsCase, rejection: str, weighed: Sequence[int]
-) -> HostsAnswer:
+) -> HostsResult:
     every: list[bool | str] = [rejection] * len(case.hosts)
     weighers = dict.fromkeys(WEIGHERS, rejection)
-    return HostsAnswer(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
+    return HostsResult(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
 
 
 class _HostsUnderTest:

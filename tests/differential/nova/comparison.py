@@ -9,7 +9,7 @@ from typing import Any, Self
 from tests.differential.comparison import PEER_PYTHON, CaseComparison
 from tests.differential.generate.random_values import RandomSource
 from tests.differential.nova.differences import Differences, find_differences
-from tests.differential.nova.explained import NovaAnswers, explain_differences
+from tests.differential.nova.explained import NovaResults, explain_differences
 from tests.differential.nova.generate.cloud import random_cloud
 from tests.differential.nova.generate.requests import RequestCase, random_request_case
 from tests.differential.nova.sides import NovaWithOpenStackPlacement, OwnExplainApi
@@ -38,19 +38,19 @@ class NovaComparison(CaseComparison):
             for _ in range(REQUESTS_PER_CLOUD):
                 yield random_request_case(rng, cloud)
 
-    def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
-        answers = NovaAnswers(
+    def compare_responses(self, case: RequestCase) -> tuple[NovaResults, list[str], Differences]:
+        results = NovaResults(
             case,
             self.ours.build_query(case),
             self.theirs.build_query(case),
             self.theirs.build_query,
         )
-        return answers, *explain_differences(
-            answers, find_differences(case, answers.ours, answers.theirs)
+        return results, *explain_differences(
+            results, find_differences(case, results.ours, results.theirs)
         )
 
-    def list_covered_behaviours(self, case: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
-        return [answers.theirs.verdict]
+    def list_covered_behaviours(self, case: RequestCase, results: NovaResults) -> Iterable[Any]:
+        return [results.theirs.verdict]
 
     def build_finding_kind(self, case: RequestCase, unexplained: Differences) -> tuple[str, ...]:
         return (

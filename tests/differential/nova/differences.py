@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences between two answers to a request."""
+"""Differences between two results to a request."""
 
 import re
 from typing import Any
 
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.nova.query import QueryDocument, convert_query_to_document
-from tests.differential.nova.sides import QueryAnswer
+from tests.differential.nova.sides import QueryResult
 
 #: Differing values by aspect (``verdict``, or a parameter): ours, then nova's.
 Differences = dict[str, tuple[Any, Any]]
@@ -15,7 +15,7 @@ Differences = dict[str, tuple[Any, Any]]
 GROUP_SUFFIX_PATTERN = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
 
 
-def find_differences(case: RequestCase, ours: QueryAnswer, theirs: QueryAnswer) -> Differences:
+def find_differences(case: RequestCase, ours: QueryResult, theirs: QueryResult) -> Differences:
     if ours.verdict != theirs.verdict:
         return {
             "verdict": (f"{ours.verdict} ({ours.reason})", f"{theirs.verdict} ({theirs.reason})")
@@ -30,11 +30,11 @@ def find_differences(case: RequestCase, ours: QueryAnswer, theirs: QueryAnswer) 
     }
 
 
-def _list_query_aspects(case: RequestCase, answer: QueryAnswer) -> QueryDocument:
+def _list_query_aspects(case: RequestCase, result: QueryResult) -> QueryDocument:
     suffixes = find_suffixes(case)
-    second = convert_query_to_document(answer.fallback, suffixes)
+    second = convert_query_to_document(result.fallback, suffixes)
     return {
-        **convert_query_to_document(answer.query, suffixes),
+        **convert_query_to_document(result.query, suffixes),
         **{f"fallback {key}": value for key, value in second.items()},
     }
 

@@ -23,8 +23,8 @@ _OWNER_TRAIT = "OWNER_NOVA"
 
 
 @dataclass(frozen=True)
-class QueryAnswer:
-    """The answer of a side to a request.
+class QueryResult:
+    """The result of a side to a request.
 
     ``verdict`` is ``query``, ``rejected`` (the request is invalid), ``no host`` (before a query) or
     ``failed``, with its ``reason``. ``api_rejection`` is the exception of nova's API for flavor and
@@ -49,20 +49,20 @@ class NovaWithOpenStackPlacement:
         for name in CUSTOM_TRAITS:
             self._placement.send_request(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def build_query(self, case: RequestCase) -> QueryAnswer:
+    def build_query(self, case: RequestCase) -> QueryResult:
         document = self._nova.exchange_json_line(case.as_json())
         rejection = document["api_rejection"] or {}
         if "error" in document:
             kind, message = document["error"]["class"], document["error"]["message"]
             no_host = kind in {"NoValidHost", "RequestFilterFailed"}
             verdict = "no host" if no_host else "rejected"
-            return QueryAnswer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
+            return QueryResult(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
         query = document["query"]
         reply = self._placement.send_request(
             Request("GET", f"/allocation_candidates?{query}", PEER_LATEST)
         )
         verdict = "query" if reply.status == 200 else "rejected"
-        return QueryAnswer(verdict, query, reply.detail, rejection, document.get("fallback", ""))
+        return QueryResult(verdict, query, reply.detail, rejection, document.get("fallback", ""))
 
     def close(self) -> None:
         self._nova.close()
@@ -96,7 +96,7 @@ class OwnExplainApi:
         group = self._client.post_json("/compute/v2.1/os-server-groups", body)
         self._group: str = group.json["server_group"]["id"]
 
-    def build_query(self, case: RequestCase) -> QueryAnswer:
+    def build_query(self, case: RequestCase) -> QueryResult:
         self._load_cloud(case.cloud)
         body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(
@@ -104,7 +104,7 @@ class OwnExplainApi:
         )
         if reply.status_int != 200:
             verdict = "rejected" if reply.status_int == 400 else "failed"
-            return QueryAnswer(verdict, reason=reply.json["errors"][0]["detail"])
+            return QueryResult(verdict, reason=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
         stage = funnel["allocation_candidates"]
         query = self._replace_uuids_by_names(stage["query"])
@@ -113,8 +113,8 @@ class OwnExplainApi:
             item["rejection"] for item in funnel["request_filters"] if "rejection" in item
         ]
         if rejections:
-            return QueryAnswer("no host", query, rejections[0])
-        return QueryAnswer("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
+            return QueryResult("no host", query, rejections[0])
+        return QueryResult("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
 
     def close(self) -> None:
         self._application.close()

@@ -10,11 +10,11 @@ import pytest
 
 from tests.differential.nova.comparison import NovaComparison
 from tests.differential.nova.differences import find_differences
-from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
+from tests.differential.nova.explained import EXPLANATIONS, NovaResults, explain_differences
 from tests.differential.nova.generate.cloud import Cloud
 from tests.differential.nova.generate.requests import RequestCase, build_case_from_json
 from tests.differential.nova.query import convert_query_to_document
-from tests.differential.nova.sides import QueryAnswer
+from tests.differential.nova.sides import QueryResult
 
 pytestmark = pytest.mark.system
 COMPARISON = NovaComparison
@@ -40,7 +40,7 @@ def test_random_requests_get_equal_or_explained_candidate_queries(comparison):
 
 @pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_saved_differences_are_equal_or_explained(comparison, path):
-    _, _, left = comparison.compare_answers(build_case_from_json(json.loads(path.read_text())))
+    _, _, left = comparison.compare_responses(build_case_from_json(json.loads(path.read_text())))
     assert left == {}
 
 
@@ -48,32 +48,32 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 def test_every_explanation_has_a_saved_case_that_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     saved = json.loads(path.read_text())
-    answers, names, left = comparison.compare_answers(build_case_from_json(saved))
-    assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
+    results, names, left = comparison.compare_responses(build_case_from_json(saved))
+    assert (names, left) == ([explanation], {}), (results.ours, results.theirs)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "aspects"),
     [
         (
-            QueryAnswer("query", "resources=VCPU%3A1"),
-            QueryAnswer("query", "resources=VCPU%3A2"),
+            QueryResult("query", "resources=VCPU%3A1"),
+            QueryResult("query", "resources=VCPU%3A2"),
             ["resources"],
         ),
         (
-            QueryAnswer("query", "resources=VCPU%3A1"),
-            QueryAnswer("rejected", reason="no"),
+            QueryResult("query", "resources=VCPU%3A1"),
+            QueryResult("rejected", reason="no"),
             ["verdict"],
         ),
         (
-            QueryAnswer("rejected", reason="no"),
-            QueryAnswer("query", "resources=VCPU%3A1"),
+            QueryResult("rejected", reason="no"),
+            QueryResult("query", "resources=VCPU%3A1"),
             ["verdict"],
         ),
-        (QueryAnswer("failed", reason="oops"), QueryAnswer("rejected", reason="no"), ["verdict"]),
+        (QueryResult("failed", reason="oops"), QueryResult("rejected", reason="no"), ["verdict"]),
         (
-            QueryAnswer("query", "limit=1"),
-            QueryAnswer("query", "limit=1&required=CUSTOM_FAST"),
+            QueryResult("query", "limit=1"),
+            QueryResult("query", "limit=1&required=CUSTOM_FAST"),
             ["required"],
         ),
     ],
@@ -83,7 +83,7 @@ def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
     found = find_differences(SMALL_FLAVOR_CASE, ours, theirs)
     assert list(found) == aspects
     assert explain_differences(
-        NovaAnswers(SMALL_FLAVOR_CASE, ours, theirs, lambda _case: theirs), found
+        NovaResults(SMALL_FLAVOR_CASE, ours, theirs, lambda _case: theirs), found
     ) == ([], found)
 
 
@@ -92,8 +92,10 @@ def test_comparison_reports_an_unexplained_difference(ours, theirs, aspects):
 def test_failure_of_our_side_is_always_an_unexplained_difference(
     comparison, our_side, monkeypatch, path
 ):
-    monkeypatch.setattr(our_side, "build_query", lambda _case: QueryAnswer("failed", reason="oops"))
-    _, names, left = comparison.compare_answers(build_case_from_json(json.loads(path.read_text())))
+    monkeypatch.setattr(our_side, "build_query", lambda _case: QueryResult("failed", reason="oops"))
+    _, names, left = comparison.compare_responses(
+        build_case_from_json(json.loads(path.read_text()))
+    )
     assert (names, list(left)) == ([], ["verdict"])
 
 
@@ -102,26 +104,26 @@ def test_failure_of_our_side_is_always_an_unexplained_difference(
 def test_too_small_amount_in_our_query_is_always_an_unexplained_difference(
     comparison, our_side, monkeypatch, path
 ):
-    def answer_with_smaller_amount(case):
-        answer = original(case)
-        return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
+    def result_with_smaller_amount(case):
+        result = original(case)
+        return replace(result, query=result.query.replace("VCPU%3A2", "VCPU%3A1"))
 
     original = our_side.build_query
-    monkeypatch.setattr(our_side, "build_query", answer_with_smaller_amount)
-    answers, _, left = comparison.compare_answers(
+    monkeypatch.setattr(our_side, "build_query", result_with_smaller_amount)
+    results, _, left = comparison.compare_responses(
         build_case_from_json(json.loads(path.read_text()))
     )
-    comparable = answers.ours.verdict == "query" and answers.theirs.verdict != "no host"
+    comparable = results.ours.verdict == "query" and results.theirs.verdict != "no host"
     assert bool(left) == comparable
 
 
 def test_comparison_detects_a_lost_trait_in_most_requests(comparison, our_side, monkeypatch):
-    def answer_without_trait(case):
-        answer = original(case)
-        return replace(answer, query=answer.query.replace("root_required", "root_member"))
+    def result_without_trait(case):
+        result = original(case)
+        return replace(result, query=result.query.replace("root_required", "root_member"))
 
     original = our_side.build_query
-    monkeypatch.setattr(our_side, "build_query", answer_without_trait)
+    monkeypatch.setattr(our_side, "build_query", result_without_trait)
     tally = comparison.run_random_cases(RANDOM_SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10
 

@@ -8,21 +8,21 @@ from typing import Any
 
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.numa.generate import NumaCase, random_case
-from tests.differential.numa.sides import AnswersByInstance, NovaNumaFilter, OwnNumaFilter
+from tests.differential.numa.sides import NovaNumaFilter, OwnNumaFilter, ResultsByInstance
 from tests.differential.numa.single_cells import fit_instance_cell_by_cell, may_nova_confuse_nodes
 
 
 @dataclass(frozen=True)
-class NumaAnswers:
-    """A case and both answers."""
+class NumaResults:
+    """A case and both results."""
 
     case: NumaCase
-    ours: AnswersByInstance
-    theirs: AnswersByInstance
+    ours: ResultsByInstance
+    theirs: ResultsByInstance
 
     @property
     def first_differing_instance(self) -> int | None:
-        """The first instance with different answers, None for equal answers."""
+        """The first instance with different results, None for equal results."""
         ours, theirs = self.ours, self.theirs
         if self.has_nova_lost_usage:
             last = len(theirs) - 1
@@ -46,11 +46,11 @@ class NumaAnswers:
         policies = (instance["cells"][0]["cpu_thread_policy"], instance["emulator_threads_policy"])
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
-    def equals_our_answer(self, number: int, answer: dict[str, Any]) -> bool:
-        (ours, theirs) = self._remove_incomparable_values([self.ours[number], answer])
+    def equals_our_result(self, number: int, result: dict[str, Any]) -> bool:
+        (ours, theirs) = self._remove_incomparable_values([self.ours[number], result])
         return {name: ours[name] for name in theirs} == theirs
 
-    def _remove_incomparable_values(self, rounds: AnswersByInstance) -> AnswersByInstance:
+    def _remove_incomparable_values(self, rounds: ResultsByInstance) -> ResultsByInstance:
         """Return the rounds without reasons and without random choices of nova.
 
         In nova, the order of a Python set decides which thread of a core comes first. If this is
@@ -75,36 +75,36 @@ class NumaComparison(CaseComparison):
     sides = OwnNumaFilter, NovaNumaFilter
     draw_case = staticmethod(random_case)
 
-    def compare_answers(self, case: NumaCase) -> tuple[NumaAnswers, list[str], Differences]:
-        answers = self.get_both_answers(case)
-        names = ["lost"] * answers.has_nova_lost_usage
-        if answers.first_differing_instance is None:
-            return answers, names, {}
-        if self.has_nova_confused_nodes(answers):
-            return answers, [*names, "mixed up"], {}
+    def compare_responses(self, case: NumaCase) -> tuple[NumaResults, list[str], Differences]:
+        results = self.get_both_results(case)
+        names = ["lost"] * results.has_nova_lost_usage
+        if results.first_differing_instance is None:
+            return results, names, {}
+        if self.has_nova_confused_nodes(results):
+            return results, [*names, "mixed up"], {}
         return (
-            answers,
+            results,
             names,
-            {f"instance {answers.first_differing_instance}": (answers.ours, answers.theirs)},
+            {f"instance {results.first_differing_instance}": (results.ours, results.theirs)},
         )
 
-    def get_both_answers(self, case: NumaCase) -> NumaAnswers:
-        return NumaAnswers(case, self.ours.fit_instances(case), self.theirs.fit_instances(case))
+    def get_both_results(self, case: NumaCase) -> NumaResults:
+        return NumaResults(case, self.ours.fit_instances(case), self.theirs.fit_instances(case))
 
-    def list_covered_behaviours(self, case: NumaCase, answers: NumaAnswers) -> Iterable[Any]:
-        yield from (item.get("passes", False) for item in answers.theirs)
+    def list_covered_behaviours(self, case: NumaCase, results: NumaResults) -> Iterable[Any]:
+        yield from (item.get("passes", False) for item in results.theirs)
         yield from ["exact"] * are_threads_in_order(case)
 
-    def has_nova_confused_nodes(self, answers: NumaAnswers) -> bool:
-        number = answers.first_differing_instance
+    def has_nova_confused_nodes(self, results: NumaResults) -> bool:
+        number = results.first_differing_instance
         if (
             number is None
-            or number >= len(answers.ours)
-            or not may_nova_confuse_nodes(answers.case)
+            or number >= len(results.ours)
+            or not may_nova_confuse_nodes(results.case)
         ):
             return False
-        pieces = fit_instance_cell_by_cell(self.theirs, answers.case, number, answers.ours)
-        return answers.equals_our_answer(number, pieces)
+        pieces = fit_instance_cell_by_cell(self.theirs, results.case, number, results.ours)
+        return results.equals_our_result(number, pieces)
 
 
 def are_threads_in_order(case: NumaCase) -> bool:

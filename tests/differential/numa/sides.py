@@ -19,7 +19,7 @@ from tests.support.states import build_host_state, build_settings, build_spec
 NOVA_FITTING_MODULE = Path(__file__).parent / "peer" / "fitting.py"
 
 #: The result for each instance of a case, up to the first rejected instance.
-AnswersByInstance = list[dict[str, Any]]
+ResultsByInstance = list[dict[str, Any]]
 
 
 class NovaNumaFilter(JsonLineProgram):
@@ -28,7 +28,7 @@ class NovaNumaFilter(JsonLineProgram):
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         super().__init__(python, SERVE_NOVA_PROGRAM, NOVA_FITTING_MODULE)
 
-    def fit_instances(self, case: NumaCase) -> AnswersByInstance:
+    def fit_instances(self, case: NumaCase) -> ResultsByInstance:
         return self.exchange_json_line(case)
 
 
@@ -57,7 +57,7 @@ class OwnNumaFilter:
             for packing in (False, True)
         }
 
-    def fit_instances(self, case: NumaCase) -> AnswersByInstance:
+    def fit_instances(self, case: NumaCase) -> ResultsByInstance:
         state, plugin = _build_host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],
@@ -66,7 +66,7 @@ class OwnNumaFilter:
             network_metadata=case["network_metadata"],
             pci_requests={"requests": [{"count": 1}]} if case["asks_devices"] else None,
         )
-        rounds: AnswersByInstance = []
+        rounds: ResultsByInstance = []
         for _ in range(case["instances"]):
             verdict = plugin.prepare(spec)(state)
             if isinstance(verdict, Rejection):

@@ -4,7 +4,7 @@
 nova 34 changes the request while it tries nodes. It replaces the number of the instance's node by
 the number of the host's node, and a word for the page size by a size. With several nodes it
 therefore confuses nodes and forgets the word. This cannot happen with a single node of an instance
-on a single node of a host. The correct fit of all nodes follows from these answers.
+on a single node of a host. The correct fit of all nodes follows from these results.
 """
 
 from itertools import permutations
@@ -15,7 +15,7 @@ from placement_sched.model.hardware.numa_fit import sort_cells
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.schemas.node_report import parse_numa_topology
 from tests.differential.numa.generate import NumaCase
-from tests.differential.numa.sides import AnswersByInstance, FakePciStats, NovaNumaFilter
+from tests.differential.numa.sides import FakePciStats, NovaNumaFilter, ResultsByInstance
 
 
 def may_nova_confuse_nodes(case: NumaCase) -> bool:
@@ -24,7 +24,7 @@ def may_nova_confuse_nodes(case: NumaCase) -> bool:
 
 
 def fit_instance_cell_by_cell(
-    theirs: NovaNumaFilter, case: NumaCase, number: int, ours: AnswersByInstance
+    theirs: NovaNumaFilter, case: NumaCase, number: int, ours: ResultsByInstance
 ) -> dict[str, Any]:
     """Return the verdict on an instance, and its cells.
 
@@ -54,7 +54,7 @@ def fit_instance_cell_by_cell(
 
 
 def _build_host_before_instance(
-    case: NumaCase, number: int, ours: AnswersByInstance
+    case: NumaCase, number: int, ours: ResultsByInstance
 ) -> list[dict[str, Any]]:
     if number == 0:
         return case["host"]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.differential.numa.comparison import NumaAnswers, NumaComparison
+from tests.differential.numa.comparison import NumaComparison, NumaResults
 
 pytestmark = pytest.mark.system
 COMPARISON = NumaComparison
@@ -68,31 +68,31 @@ def test_random_instances_get_equal_or_explained_numa_nodes_and_cpus(comparison)
 
 
 def test_wrong_nova_fit_is_attributed_to_mixed_up_numa_nodes(comparison):
-    answers = comparison.get_both_answers(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
-    assert (answers.ours[0]["passes"], answers.theirs[0]["passes"]) == (False, True)
-    assert answers.first_differing_instance == 0
-    assert comparison.has_nova_confused_nodes(answers)
+    results = comparison.get_both_results(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
+    assert (results.ours[0]["passes"], results.theirs[0]["passes"]) == (False, True)
+    assert results.first_differing_instance == 0
+    assert comparison.has_nova_confused_nodes(results)
 
 
 def test_comparison_detects_different_numa_nodes(comparison):
-    answers = comparison.get_both_answers(build_numa_case([1024, 1024], [512]))
-    assert answers.first_differing_instance is None
-    (result,) = answers.ours
+    results = comparison.get_both_results(build_numa_case([1024, 1024], [512]))
+    assert results.first_differing_instance is None
+    (result,) = results.ours
     other = {**result, "cells": [{**result["cells"][0], "id": 1}]}
-    wrong = NumaAnswers(answers.case, [other], answers.theirs)
+    wrong = NumaResults(results.case, [other], results.theirs)
     assert (wrong.first_differing_instance, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
 def test_mixed_up_numa_nodes_do_not_explain_other_differences(comparison):
-    answers = comparison.get_both_answers(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
-    passing = {**answers.theirs[0], "candidates": []}
-    wrong = NumaAnswers(answers.case, [passing], answers.theirs)
+    results = comparison.get_both_results(build_numa_case([1024, 1024, 1024], [512, 512, 2048]))
+    passing = {**results.theirs[0], "candidates": []}
+    wrong = NumaResults(results.case, [passing], results.theirs)
     assert (wrong.first_differing_instance, comparison.has_nova_confused_nodes(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
-def test_every_key_of_a_numa_answer_is_compared(comparison, changed):
-    answers = comparison.get_both_answers(build_numa_case([1024], [512]))
-    (result,) = answers.ours
-    wrong = NumaAnswers(answers.case, [{**result, changed: []}], answers.theirs)
+def test_every_key_of_a_numa_result_is_compared(comparison, changed):
+    results = comparison.get_both_results(build_numa_case([1024], [512]))
+    (result,) = results.ours
+    wrong = NumaResults(results.case, [{**result, changed: []}], results.theirs)
     assert wrong.first_differing_instance == 0

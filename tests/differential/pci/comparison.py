@@ -7,33 +7,33 @@ from typing import Any
 from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import PciCase, random_case
-from tests.differential.pci.sides import NovaPciClasses, OwnPciClasses, PciAnswer
+from tests.differential.pci.sides import NovaPciClasses, OwnPciClasses, PciResult
 
 
 class PciComparison(CaseComparison):
-    """``coverage`` of a tally counts properties of nova's answers."""
+    """``coverage`` of a tally counts properties of nova's results."""
 
     name, noun, default_count = "pci", "cases", 5000
     sides = OwnPciClasses, NovaPciClasses
     draw_case = staticmethod(random_case)
 
-    def compare_answers(
+    def compare_responses(
         self, case: PciCase
-    ) -> tuple[tuple[PciAnswer, PciAnswer], list[str], Differences]:
+    ) -> tuple[tuple[PciResult, PciResult], list[str], Differences]:
         ours, theirs = self.ours.fit_pci_devices(case), self.theirs.fit_pci_devices(case)
         names = [] if ours == theirs else self._find_explanations(case, ours)
-        unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
+        unexplained = {} if ours == theirs or names else {"result": (ours, theirs)}
         return (ours, theirs), names, unexplained
 
     def list_covered_behaviours(
-        self, case: PciCase, answers: tuple[PciAnswer, PciAnswer]
+        self, case: PciCase, results: tuple[PciResult, PciResult]
     ) -> Iterable[Any]:
-        return _list_properties_of_answer(case, answers[1])
+        return _list_properties_of_result(case, results[1])
 
     def to_saved_json(self, case: PciCase) -> Any:
         return case.as_json()
 
-    def _find_explanations(self, case: PciCase, ours: PciAnswer) -> list[str]:
+    def _find_explanations(self, case: PciCase, ours: PciResult) -> list[str]:
         changed_by_all = case
         for name, change in EXPLANATIONS.items():
             changed, changed_by_all = change(case), change(changed_by_all)
@@ -43,7 +43,7 @@ class PciComparison(CaseComparison):
         return names if names and self.theirs.fit_pci_devices(changed_by_all) == ours else []
 
 
-def _list_properties_of_answer(case: PciCase, theirs: PciAnswer) -> list[str]:
+def _list_properties_of_result(case: PciCase, theirs: PciResult) -> list[str]:
     remaining, offered = len(theirs.candidates), len(case.candidates)
     properties = {
         "failed": bool(theirs.failed),

@@ -20,8 +20,8 @@ NOVA_POOLS_MODULE = Path(__file__).parents[1] / "nova" / "peer" / "pools.py"
 
 
 @dataclass(frozen=True)
-class PciAnswer:
-    """The answer of a side for a host and a request.
+class PciResult:
+    """The result of a side for a host and a request.
 
     ``left`` has the pools after the devices are taken, and ``candidates`` the numbers of the
     candidates that the filter keeps. ``failed`` is the class of an exception.
@@ -42,8 +42,8 @@ class NovaPciClasses:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = JsonLineProgram(python, SERVE_NOVA_PROGRAM, NOVA_POOLS_MODULE)
 
-    def fit_pci_devices(self, case: PciCase) -> PciAnswer:
-        return PciAnswer(**self._nova.exchange_json_line(case.as_json()))
+    def fit_pci_devices(self, case: PciCase) -> PciResult:
+        return PciResult(**self._nova.exchange_json_line(case.as_json()))
 
     def close(self) -> None:
         self._nova.close()
@@ -56,7 +56,7 @@ class OwnPciClasses:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def fit_pci_devices(self, case: PciCase) -> PciAnswer:
+    def fit_pci_devices(self, case: PciCase) -> PciResult:
         requests = [InstancePCIRequest.from_document(request) for request in case.requests]
         cells = None
         if case.numa_cells is not None:
@@ -78,7 +78,7 @@ class OwnPciClasses:
         spec = build_spec(pci_requests={"requests": case.requests})
         weight = self._weigher._weigh_object(host, spec)
         passes = self._filter.host_passes(host, spec)
-        return PciAnswer(
+        return PciResult(
             supports=supports,
             applies=applies,
             left=[dict(sorted(pool.items())) for pool in pools.pools],

@@ -70,7 +70,7 @@ def test_random_pci_requests_get_equal_or_explained_devices(comparison):
     ],
 )
 def test_each_explanation_alone_explains_its_differing_case(comparison, number, differing):
-    (ours, theirs), names, left = comparison.compare_answers(differing)
+    (ours, theirs), names, left = comparison.compare_responses(differing)
     assert ours != theirs
     assert left == {}
     assert names == [list(EXPLANATIONS)[number]]

@@ -12,8 +12,8 @@ from wsgi_call import call_application  # the folder of a script is on its path
 
 def main():
     url = sys.argv[1]
-    # Stdout is only for answers. The output and logs of the peer are discarded.
-    answers = os.fdopen(os.dup(1), "w")
+    # Stdout is only for responses. The output and logs of the peer are discarded.
+    responses = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     if "--log" not in sys.argv:
@@ -26,11 +26,11 @@ def main():
         )
         from placement.wsgi import api  # it reads its configuration during the import
 
-        answers.write("ready\n")
-        answers.flush()
+        responses.write("ready\n")
+        responses.flush()
         for line in sys.stdin:
-            answers.write(json.dumps(call_application(api.application, json.loads(line))) + "\n")
-            answers.flush()
+            responses.write(json.dumps(call_application(api.application, json.loads(line))) + "\n")
+            responses.flush()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tests.nova.cloud.files import (
     format_clouds_yaml,
     write_options,
 )
-from tests.nova.cloud.neutron import answer_neutron_without_ports
+from tests.nova.cloud.neutron import respond_without_ports
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import RabbitMQ, run_private_rabbitmq
 from tests.support.empty_databases import empty_database
@@ -109,8 +109,8 @@ class Cloud:
 
     def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
         url, version = f"{self.addresses.compute_api}/servers", f"compute {COMPUTE_VERSION}"
-        headers, answer = self._send_request("POST", url, {"server": server}, version)
-        return headers, answer["server"]
+        headers, result = self._send_request("POST", url, {"server": server}, version)
+        return headers, result["server"]
 
     def request_placement_sched(self, method: str, path: str, body: Any = None) -> Any:
         version = f"placement {PLACEMENT_VERSION}"
@@ -194,8 +194,8 @@ class Cloud:
         }
         data = None if body is None else json.dumps(body).encode()
         try:
-            with urlopen(Request(url, data, headers, method=method), timeout=120) as answer:
-                return dict(answer.headers), json.loads(answer.read() or b"null")
+            with urlopen(Request(url, data, headers, method=method), timeout=120) as response:
+                return dict(response.headers), json.loads(response.read() or b"null")
         except HTTPError as rejection:
             with rejection:
                 text = rejection.read().decode(errors="replace")
@@ -220,7 +220,7 @@ def run_nova_cloud(
         report_step("RabbitMQ")
         broker = stack.enter_context(run_private_rabbitmq(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
-        network = stack.enter_context(serve_application(answer_neutron_without_ports))
+        network = stack.enter_context(serve_application(respond_without_ports))
         compute, sched = (
             f"http://127.0.0.1:{stack.enter_context(reserve_port()).getsockname()[1]}"
             for _ in range(2)

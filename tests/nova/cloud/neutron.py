@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 
-def answer_neutron_without_ports(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+def respond_without_ports(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     noun = environ["PATH_INFO"].rstrip("/").rpartition("/")[2].replace("-", "_")
     content = json.dumps({noun: []}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]

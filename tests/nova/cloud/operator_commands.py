@@ -65,8 +65,8 @@ class Operator:
 
     def create_server_by_api(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
         server = {"name": name, "flavorRef": flavor, "imageRef": self._image, "networks": "none"}
-        headers, answer = self.cloud.post_server(server)
-        return str(answer["id"]), headers["x-openstack-request-id"]
+        headers, result = self.cloud.post_server(server)
+        return str(result["id"]), headers["x-openstack-request-id"]
 
     def read_server(self, server: str) -> dict[str, Any]:
         return dict(self.cloud.request_compute_api("GET", f"/servers/{server}")["server"])

@@ -57,14 +57,14 @@ class RabbitMQ:
         self.server.start()
 
     def wait_until_ready(self) -> None:
-        assert wait_until(self._is_answering, 180), self.server.read_log_tail()
+        assert wait_until(self._is_responding, 180), self.server.read_log_tail()
 
     def restart(self) -> None:
         self.server.kill()
         self.start()
         self.wait_until_ready()
 
-    def _is_answering(self) -> bool:
+    def _is_responding(self) -> bool:
         process = self.server.process
         assert process is not None
         assert process.poll() is None, self.server.read_log_tail()

@@ -82,8 +82,8 @@ def _restart_broker_and_boot_server(operator, cloud):
 def _check_services_and_decisions_are_reported(operator, cloud):
     states = operator.read_openstack_json("compute service list --service nova-scheduler")
     assert [(state["Status"], state["State"]) for state in states] == [("enabled", "up")]
-    answer = cloud.request_placement_sched("GET", "/compute/v2.1/os-hypervisors/detail")
-    assert {each["hypervisor_hostname"] for each in answer["hypervisors"]} == set(COMPUTE_HOSTS)
+    result = cloud.request_placement_sched("GET", "/compute/v2.1/os-hypervisors/detail")
+    assert {each["hypervisor_hostname"] for each in result["hypervisors"]} == set(COMPUTE_HOSTS)
     server, request = operator.create_server_by_api("asked")
     operator.wait_for_status(server, "ACTIVE")
     giant, failed_request = operator.create_server_by_api("giant", "m1.giant")

@@ -46,15 +46,15 @@ class JsonLineConnection:
     """The lines of requests and responses, apart from the output of tests."""
 
     def __init__(self):
-        self._answers = os.fdopen(os.dup(1), "w")
+        self._responses = os.fdopen(os.dup(1), "w")
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
 
-    def send(self, answer):
-        self._answers.write(answer if isinstance(answer, str) else json.dumps(answer))
-        self._answers.write("\n")
-        self._answers.flush()
+    def send(self, result):
+        self._responses.write(result if isinstance(result, str) else json.dumps(result))
+        self._responses.write("\n")
+        self._responses.flush()
 
     def exchange_json_line(self, question):
         self.send(question)
@@ -104,8 +104,8 @@ class ServedPlacement(fixtures.Fixture):
     def endpoint(self):
         options_key = json.dumps(self.conf_fixture.values, sort_keys=True)
         if options_key not in self.urls_by_options:
-            answer = self.lines.exchange_json_line({"options": self.conf_fixture.values})
-            self.urls_by_options[options_key] = answer["url"]
+            result = self.lines.exchange_json_line({"options": self.conf_fixture.values})
+            self.urls_by_options[options_key] = result["url"]
         return self.urls_by_options[options_key]
 
 

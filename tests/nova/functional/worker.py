@@ -88,18 +88,18 @@ class Worker:
         limit = Timer(MAX_TEST_SECONDS, self._running_process.kill)
         limit.start()
         try:
-            answer = self._running_process.exchange_json_line({"run": test})
-            while "options" in answer:
-                answer = self._running_process.exchange_json_line(
-                    {"url": self._servers.get_url_for_options(answer["options"])}
+            result = self._running_process.exchange_json_line({"run": test})
+            while "options" in result:
+                result = self._running_process.exchange_json_line(
+                    {"url": self._servers.get_url_for_options(result["options"])}
                 )
         except (OSError, ValueError) as failure:
             self.close()
             return TestResult(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
         finally:
             limit.cancel()
-        requests = tuple(answer.pop("requests"))
-        return TestResult(test, **answer, requests=requests)
+        requests = tuple(result.pop("requests"))
+        return TestResult(test, **result, requests=requests)
 
     def close(self) -> None:
         if self._started is not None:

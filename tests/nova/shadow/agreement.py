@@ -169,16 +169,16 @@ class ShadowCloud:
         context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
         sent = {"spec_obj": primitive, "instance_uuids": uuids, "return_alternates": True}
         try:
-            answer = self.conductor.call(
+            result = self.conductor.call(
                 "select_destinations", return_objects=True, **sent, **context
             )
         except OSLO_MESSAGING.RemoteError as failure:
             if failure.exc_type != "NoValidHost":
                 raise
             return None
-        return list_selected_hosts(answer)
+        return list_selected_hosts(result)
 
-    def is_scheduler_answering(self) -> bool:
+    def is_scheduler_responding(self) -> bool:
         try:
             ping = {"namespace": "baseapi", "arg": "there", "timeout": 5}
             return bool(self.conductor.call("ping", "1.1", **ping))
@@ -269,7 +269,7 @@ def run_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowC
             program.start()
         announced = "placement-sched nova-shadow reads queue"
         assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.read_log_tail(30)
-        assert wait_until(cloud.is_scheduler_answering, 120), theirs.read_log_tail(30)
+        assert wait_until(cloud.is_scheduler_responding, 120), theirs.read_log_tail(30)
         try:
             yield cloud
         except Exception:

@@ -15,11 +15,11 @@ def synced_app(make_follower, two_cell_cloud, make_app, settings):
 
 
 def test_hosts_of_nova_are_listed_with_their_cells(synced_app):
-    answer = synced_app.get("/scheduler/v1/hosts").json
-    first, second = answer["hosts"]
-    assert [answer["cells"][one["cell"]]["name"] for one in (first, second)] == ["one", "two"]
+    response = synced_app.get("/scheduler/v1/hosts").json
+    first, second = response["hosts"]
+    assert [response["cells"][one["cell"]]["name"] for one in (first, second)] == ["one", "two"]
     assert (first["zone"], first["instances"], first["aggregates"]) == ("north", 1, [0])
-    assert answer["aggregates"][0]["metadata"] == {"availability_zone": "north", "rack": "r1"}
+    assert response["aggregates"][0]["metadata"] == {"availability_zone": "north", "rack": "r1"}
     assert (second["state"], second["disabled_reason"]) == ("disabled", "mend it")
     # Only a nova-compute creates providers, and none has run.
     assert first["resources"] == {}
@@ -36,6 +36,6 @@ def test_host_of_nova_is_shown_with_cell_instances_and_report(synced_app):
 
 
 def test_page_of_hosts_has_the_cells_of_its_hosts(synced_app):
-    answer = synced_app.get("/scheduler/v1/hosts?host=cn2").json
-    assert [cell["name"] for cell in answer["cells"]] == ["two"]
-    assert answer["hosts"][0]["cell"] == 0
+    response = synced_app.get("/scheduler/v1/hosts?host=cn2").json
+    assert [cell["name"] for cell in response["cells"]] == ["two"]
+    assert response["hosts"][0]["cell"] == 0

@@ -71,7 +71,7 @@ def scheduler(sqlite_url, make_app):
 def select_hosts(scheduler, number, **fields):
     document = build_document(build_request(**fields), [make_uuid(number)])
     (selections,) = build_primitives(
-        scheduler.select_destinations(document, alternates=True).answer
+        scheduler.select_destinations(document, alternates=True).result
     )
     return [selection["nova_object.data"]["service_host"] for selection in selections]
 
@@ -80,7 +80,7 @@ def test_request_of_nova_is_placed_with_alternates(scheduler):
     assert select_hosts(scheduler, 1) == ["cn1", "cn2", "cn3"]
 
 
-def test_repeated_request_gets_the_same_answer(scheduler):
+def test_repeated_request_gets_the_same_result(scheduler):
     assert select_hosts(scheduler, 1) == select_hosts(scheduler, 1)
 
 

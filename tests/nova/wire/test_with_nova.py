@@ -26,9 +26,9 @@ from placement_sched.nova.rpc import (
     read_object_uuids,
 )
 from tests.nova.wire import documents
-from tests.nova.wire.answers import ANSWER_WITH_LIMITS, NODE_UUIDS, PORT_UUID, REBUILD_ANSWER
 from tests.nova.wire.comparison import sort_sets, unify_empty_values
 from tests.nova.wire.recorded import read_recorded_object
+from tests.nova.wire.results import NODE_UUIDS, PORT_UUID, REBUILD_RESULT, RESULT_WITH_LIMITS
 
 pytestmark = pytest.mark.system
 
@@ -78,10 +78,10 @@ def test_announced_aggregates_and_instances_of_nova_are_read(call_nova):
     assert read_object_uuids(drawn["instances"]) == drawn["uuids"]
 
 
-@pytest.mark.parametrize("answer", [ANSWER_WITH_LIMITS, REBUILD_ANSWER], ids=["whole", "rebuild"])
-def test_nova_parses_selection_answers(call_nova, answer):
-    primitives = build_primitives(answer)
-    selections = [each for row in answer["selections"] for each in row]
+@pytest.mark.parametrize("result", [RESULT_WITH_LIMITS, REBUILD_RESULT], ids=["whole", "rebuild"])
+def test_nova_parses_selection_results(call_nova, result):
+    primitives = build_primitives(result)
+    selections = [each for row in result["selections"] for each in row]
     for ours, theirs in zip(
         selections, call_nova("describe_selections", primitives, [PORT_UUID]), strict=True
     ):
@@ -96,13 +96,13 @@ def test_nova_parses_selection_answers(call_nova, answer):
         assert unify_empty_values(theirs["numa"], numa) == numa
 
 
-def test_selection_answers_equal_the_serialization_of_nova(call_nova):
-    primitives = [each for row in build_primitives(ANSWER_WITH_LIMITS) for each in row]
+def test_selection_results_equal_the_serialization_of_nova(call_nova):
+    primitives = [each for row in build_primitives(RESULT_WITH_LIMITS) for each in row]
     read = call_nova("describe_selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
         assert sort_sets(theirs["sent_again"]) == sort_sets(ours)
     legacy = [read[0]["legacy"], read[2]["legacy"]]
-    assert sort_sets(build_dictionaries(ANSWER_WITH_LIMITS)) == sort_sets(legacy)
+    assert sort_sets(build_dictionaries(RESULT_WITH_LIMITS)) == sort_sets(legacy)
 
 
 def import_remote_exceptions() -> Any:

@@ -273,10 +273,10 @@ def are_requests_accepted(app, requests):
     for method, path, body in requests:
         send = app.post_json if method == "POST" else app.put_json
         headers = {} if path.startswith("/compute/v2.1/os-services") else VERSION_HEADERS
-        answer = send(path.replace("<id>", number), body, headers=headers, expect_errors=True)
-        statuses.append(answer.status_int)
-        if answer.status_int < 300 and path == AGGREGATES_PATH:
-            number = str(answer.json["aggregate"]["id"])
+        response = send(path.replace("<id>", number), body, headers=headers, expect_errors=True)
+        statuses.append(response.status_int)
+        if response.status_int < 300 and path == AGGREGATES_PATH:
+            number = str(response.json["aggregate"]["id"])
     return max(statuses) < 300
 
 

@@ -30,17 +30,17 @@ def fill_cloud(app: TestApp, after=lambda _selection: None, **fields: object) ->
     """
     hosts: list[str] = []
     while len(hosts) < MAX_PLACED_INSTANCES:
-        answer = app.post_json(SELECT_PATH, {"request_spec": make_spec(**fields)}, status="*")
-        if answer.status_int == 409:
-            assert answer.json["errors"][0]["code"] == "scheduler.no_valid_host"
+        response = app.post_json(SELECT_PATH, {"request_spec": make_spec(**fields)}, status="*")
+        if response.status_int == 409:
+            assert response.json["errors"][0]["code"] == "scheduler.no_valid_host"
             return hosts
-        assert answer.status_int == 200, answer.text
-        ((best, *_),) = answer.json["selections"]
+        assert response.status_int == 200, response.text
+        ((best, *_),) = response.json["selections"]
         hosts.append(best["service_host"])
         after(best)
     raise AssertionError("the cloud is not full after many instances")
 
 
-def get_error_detail(answer: dict) -> str:
-    (error,) = answer["errors"]
+def get_error_detail(result: dict) -> str:
+    (error,) = result["errors"]
     return str(error["detail"])

@@ -134,10 +134,10 @@ def test_capacity_and_limiting_resources_of_flavors_are_exact_on_every_database(
         ],
     }
     for _ in range(2):  # the second count reads filled caches
-        answers = app.post_json(CAPACITY_PATH, body).json["flavors"]
-        assert [answer["capacity"] for answer in answers] == [4, 8 + 1, 0]
+        responses = app.post_json(CAPACITY_PATH, body).json["flavors"]
+        assert [response["capacity"] for response in responses] == [4, 8 + 1, 0]
         assert [
-            {entry["reason"]: entry["hosts"] for entry in item["limited_by"]} for item in answers
+            {entry["reason"]: entry["hosts"] for entry in item["limited_by"]} for item in responses
         ] == [{"MEMORY_MB": 2, "member_of": 1}, {"MEMORY_MB": 2, "VCPU": 1}, {"MEMORY_MB": 3}]
 
 
@@ -152,9 +152,9 @@ def test_capacity_of_large_inventories_is_exact(sqlite_app):
         sqlite_app.put_json(f"{url}/inventories", result, headers=LATEST_HEADERS)
     request = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
     extra = {**request, "resources:CUSTOM_BYTES": "1"}
-    answer = read_capacity(sqlite_app, query={"per": "host"}, flavor=make_flavor(extra_specs=extra))
-    assert answer["capacity"] == 2 * int((2**31 - 1) * 1e8)
-    assert [entry["capacity"] for entry in answer["per"]] == 2 * [int((2**31 - 1) * 1e8)]
+    result = read_capacity(sqlite_app, query={"per": "host"}, flavor=make_flavor(extra_specs=extra))
+    assert result["capacity"] == 2 * int((2**31 - 1) * 1e8)
+    assert [entry["capacity"] for entry in result["per"]] == 2 * [int((2**31 - 1) * 1e8)]
 
 
 @pytest.mark.parametrize(("total", "reason"), [(7, "CUSTOM_FAST"), (100, "MEMORY_MB")])
@@ -164,8 +164,8 @@ def test_shared_pool_limits_the_capacity_only_if_it_is_full_before_the_hosts(
     names = ["cn1", "cn2"]
     sqlite_app.post_json(NODES_PATH, [make_report(name, memory_mb=4096) for name in names])
     add_sharing_provider(sqlite_app, make_uuid(1), make_uuid(11), names, CUSTOM_FAST=total)
-    answer = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
-    assert answer["limited_by"] == [{"reason": reason, "hosts": 2}]
+    result = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
+    assert result["limited_by"] == [{"reason": reason, "hosts": 2}]
 
 
 NODES_PATH = "/scheduler/v1/compute_nodes"
@@ -343,7 +343,7 @@ def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
         uuid = make_uuid(100 + number)
         add_provider(sqlite_app, uuid, uuid, parent=uuid_of(host), CUSTOM_CELL=total)
     request = {"flavor": make_flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
-    answer = read_capacity(sqlite_app, **request)
-    assert (answer["capacity"], answer["exact"]) == (2 + 4 + 1 + 2, True)
-    assert answer["limited_by"] == [{"reason": "CUSTOM_CELL", "hosts": 2}]
+    result = read_capacity(sqlite_app, **request)
+    assert (result["capacity"], result["exact"]) == (2 + 4 + 1 + 2, True)
+    assert result["limited_by"] == [{"reason": "CUSTOM_CELL", "hosts": 2}]
     assert len(fill_cloud(sqlite_app, **request)) == 9

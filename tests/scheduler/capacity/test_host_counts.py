@@ -44,9 +44,9 @@ hosts:
 - {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
 providers:{build_disk_pool(1, 100, AGGREGATE_1)}
 """
-    answer = compute_capacity_of_fleet(sqlite_app, fleet)
-    assert answer["capacity"] == 10
-    assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
+    result = compute_capacity_of_fleet(sqlite_app, fleet)
+    assert result["capacity"] == 10
+    assert result["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
 
 
 def test_capacity_of_each_zone_may_use_the_whole_pools_shared_with_other_zones(sqlite_app):
@@ -75,5 +75,5 @@ hosts:
 - {{host: b, {HOST_SIZE}, provider_aggregates: [{AGGREGATE_1}]}}
 providers:{build_disk_pool(1, 10, AGGREGATE_1)}{build_disk_pool(2, 1000, AGGREGATE_1)}
 """
-    answer = compute_capacity_of_fleet(make_app(settings), fleet)
-    assert (answer["capacity"], answer["exact"]) == (4, True)
+    result = compute_capacity_of_fleet(make_app(settings), fleet)
+    assert (result["capacity"], result["exact"]) == (4, True)

@@ -19,13 +19,13 @@ from tests.support.statements import record_statements
 
 
 def test_capacity_equals_the_number_of_placed_instances(cloud):
-    answer = read_capacity(cloud, num_instances=7)
-    assert (answer["exact"], answer["capacity"]) == (True, 12)
-    limits = answer["limited_by"]
+    result = read_capacity(cloud, num_instances=7)
+    assert (result["exact"], result["capacity"]) == (True, 12)
+    limits = result["limited_by"]
     assert limits == [{"reason": "MEMORY_MB", "hosts": 2}, {"reason": "VCPU", "hosts": 1}]
     # VCPUs at a ratio of 4: 64 - 4 on cn1, none on cn2, and all 64 on cn3.
     expected = {"VCPU": 60 + 64, "MEMORY_MB": 65536 - 8192 + 512, "DISK_GB": 960 + 920 + 1000}
-    assert answer["stranded"] == expected
+    assert result["stranded"] == expected
     assert Counter(fill_cloud(cloud)) == {"cn1": 4, "cn2": 8}
     assert read_capacity(cloud)["capacity"] == 0
 
@@ -44,14 +44,14 @@ def test_capacity_can_be_listed_per_zone_aggregate_host_or_cell(cloud):
 
 
 def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
-    answer = read_capacity(cloud, availability_zone="az1")
-    assert answer["capacity"] == 4
-    limits = [(entry["reason"], entry["hosts"]) for entry in answer["limited_by"]]
+    result = read_capacity(cloud, availability_zone="az1")
+    assert result["capacity"] == 4
+    limits = [(entry["reason"], entry["hosts"]) for entry in result["limited_by"]]
     assert limits == [("MEMORY_MB", 2), ("member_of", 1)]
-    (outside,) = (item for item in answer["limited_by"] if item["reason"] == "member_of")
+    (outside,) = (item for item in result["limited_by"] if item["reason"] == "member_of")
     assert list(outside["names"].values()) == ["agg-az1"]
     assert all(uuid in outside["detail"] for uuid in outside["names"])
-    assert all("names" not in entry for entry in answer["limited_by"] if entry != outside)
+    assert all("names" not in entry for entry in result["limited_by"] if entry != outside)
     parts = read_capacity(cloud, query={"per": "zone"}, availability_zone="az1")["per"]
     assert outside in [entry for part in parts for entry in part["limited_by"]]
 
@@ -61,9 +61,9 @@ def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_
     alone = ["tests.scheduler.test_selection.InstanceRejectingFilter"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=alone))
     app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
-    answer = read_capacity(app)
-    assert answer["capacity"] == len(fill_cloud(app)) == 2
-    assert {"reason": "InstanceRejectingFilter", "hosts": 2} in answer["limited_by"]
+    result = read_capacity(app)
+    assert result["capacity"] == len(fill_cloud(app)) == 2
+    assert {"reason": "InstanceRejectingFilter", "hosts": 2} in result["limited_by"]
 
 
 def test_capacities_of_flavors_are_in_the_requested_order(cloud):
@@ -94,16 +94,16 @@ def test_capacity_includes_hosts_beyond_the_candidate_limit(sqlite_url, make_app
     hosts = [make_report(f"cn{number}", memory_mb=2048) for number in range(6)]
     hosts[0] |= down
     app.post_json(NODES_PATH, hosts)
-    answer = read_capacity(app)
-    assert (answer["capacity"], answer["exact"]) == (10, True)
+    result = read_capacity(app)
+    assert (result["capacity"], result["exact"]) == (10, True)
     app.post_json(NODES_PATH, [hosts[2] | down])
-    answer = read_capacity(app)
+    result = read_capacity(app)
     if "placement__randomize_allocation_candidates" in options:
-        assert answer["exact"] is False
-        assert "may see fewer" in answer["inexact_because"][0]
+        assert result["exact"] is False
+        assert "may see fewer" in result["inexact_because"][0]
     else:
-        assert (answer["capacity"], answer["exact"]) == (2, True)
-        assert answer["limited_by"][0]["reason"] == "limit"
+        assert (result["capacity"], result["exact"]) == (2, True)
+        assert result["limited_by"][0]["reason"] == "limit"
         assert len(fill_cloud(app)) == 2
 
 
@@ -112,13 +112,13 @@ def test_hosts_beyond_the_limit_of_a_too_complex_search_are_accounted_for(sqlite
     app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2, **budget))
     app.post_json(NODES_PATH, [make_report(f"cn{number}") for number in range(6)])
     specs = {"resources1:VCPU": "1", "resources2:VCPU": "1", "group_policy": "none"}
-    answer = read_capacity(app, query={"per": "host"}, flavor=make_flavor(extra_specs=specs))
-    assert "only the candidates that one request sees" in answer["inexact_because"][0]
-    limit, resource = answer["limited_by"]
+    result = read_capacity(app, query={"per": "host"}, flavor=make_flavor(extra_specs=specs))
+    assert "only the candidates that one request sees" in result["inexact_because"][0]
+    limit, resource = result["limited_by"]
     assert (limit["reason"], limit["hosts"]) == ("limit", 4)
     assert limit["detail"].startswith("[scheduler] max_placement_results")
     assert resource == {"reason": "VCPU", "hosts": 2}
-    assert [part["name"] for part in answer["per"]] == [f"cn{number}" for number in range(6)]
+    assert [part["name"] for part in result["per"]] == [f"cn{number}" for number in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_capacity_is_inexact_if_the_order_of_limited_candidates_is_unknown(
     app.post_json(
         NODES_PATH, [host | {"last_seen_up": "2020-01-01T00:00:00Z"} for host in hosts[:2]]
     )
-    answer = read_capacity(app, **request)
-    assert answer["exact"] is False
-    assert "may see fewer" in answer["inexact_because"][0]
+    result = read_capacity(app, **request)
+    assert result["exact"] is False
+    assert "may see fewer" in result["inexact_because"][0]
 
 
 def test_statement_count_of_a_capacity_query_does_not_depend_on_hosts(sqlite_app):
@@ -165,9 +165,9 @@ DEDICATED_CPU_REQUEST = {"flavor": make_flavor(vcpus=2, extra_specs={"hw:cpu_pol
 CELL_UUIDS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
-def count_hosts_by_reason(answer):
+def count_hosts_by_reason(result):
     return {
-        (entry["reason"], entry.get("detail", "")): entry["hosts"] for entry in answer["limited_by"]
+        (entry["reason"], entry.get("detail", "")): entry["hosts"] for entry in result["limited_by"]
     }
 
 
@@ -181,11 +181,11 @@ def test_capacity_counts_nodes_but_each_host_once_for_an_anti_affinity_group(sql
     sqlite_app.post_json(NODES_PATH, [make_report("cn1", memory_mb=1024)])
     if policy:
         fields["instance_group"] = create_group(sqlite_app, policy=policy)
-    answer = read_capacity(sqlite_app, query={"per": "host"}, **fields)
+    result = read_capacity(sqlite_app, query={"per": "host"}, **fields)
     expected = {"cn1": 1, "ironic": 1 if policy else 3}
-    assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
-    assert answer["exact"] is True
-    assert sum(count_hosts_by_reason(answer).values()) == 4
+    assert {entry["name"]: entry["capacity"] for entry in result["per"]} == expected
+    assert result["exact"] is True
+    assert sum(count_hosts_by_reason(result).values()) == 4
     assert Counter(fill_cloud(sqlite_app, **fields)) == expected
 
 
@@ -210,10 +210,10 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
         make_report("cn4", memory_mb=2048),
     ]
     app.post_json(NODES_PATH, hosts)
-    answer = read_capacity(app, query={"per": "cell"})
-    capacities = {entry["name"]: entry["capacity"] for entry in answer["per"]}
+    result = read_capacity(app, query={"per": "cell"})
+    capacities = {entry["name"]: entry["capacity"] for entry in result["per"]}
     assert capacities == {"": 2, CELL_UUIDS[0]: 4, CELL_UUIDS[1]: 0}
-    assert count_hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
+    assert count_hosts_by_reason(result) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
     assert Counter(fill_cloud(app)) == {"cn1": 4, "cn4": 2}
 
 
@@ -229,11 +229,11 @@ def test_capacity_counts_hosts_with_pcpu_and_vcpu_once(sqlite_url, make_app, fal
     stocks = {"cn1": {"VCPU": 4, "PCPU": 6}, "cn2": {"VCPU": 8}, "cn3": {"PCPU": 3}}
     for name, totals in stocks.items():
         set_inventory_totals(app, uuid_of(name), {**totals, **more})
-    answer = read_capacity(app, query={"per": "host"}, **DEDICATED_CPU_REQUEST)
+    result = read_capacity(app, query={"per": "host"}, **DEDICATED_CPU_REQUEST)
     expected = {"cn1": 3 + 2, "cn2": 4, "cn3": 1} if falls_back else {"cn1": 3, "cn2": 0, "cn3": 1}
-    assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
-    assert answer["exact"] is True
-    assert sum(count_hosts_by_reason(answer).values()) == 3
+    assert {entry["name"]: entry["capacity"] for entry in result["per"]} == expected
+    assert result["exact"] is True
+    assert sum(count_hosts_by_reason(result).values()) == 3
     assert Counter(fill_cloud(app, **DEDICATED_CPU_REQUEST)) == +Counter(expected)
 
 
@@ -255,9 +255,9 @@ def test_capacity_for_pci_devices_is_the_sum_over_their_resource_providers(sqlit
         uuid = make_uuid(900 + number)
         add_provider(app, uuid, uuid, parent=uuid_of("cn1"), CUSTOM_PCI_10DE_1DB4=total)
     request = {"flavor": make_flavor(extra_specs={"pci_passthrough:alias": "gpu:1"})}
-    answer = read_capacity(app, **request)
-    assert (answer["capacity"], answer["exact"]) == (4, True)
-    assert sum(count_hosts_by_reason(answer).values()) == 2
+    result = read_capacity(app, **request)
+    assert (result["capacity"], result["exact"]) == (4, True)
+    assert sum(count_hosts_by_reason(result).values()) == 2
 
 
 @pytest.mark.parametrize("driver", ["caching_scheduler", "chance_scheduler"])
@@ -279,11 +279,11 @@ def test_capacity_equals_placements_of_chance_and_caching_scheduler(
     ]
     app.post_json(NODES_PATH, hosts)
     fields = {"instance_group": create_group(app, policy=policy)} if policy else {}
-    answer = read_capacity(app, query={"per": "host"}, **fields)
+    result = read_capacity(app, query={"per": "host"}, **fields)
     has_anti_affinity = policy is not None and driver == "caching_scheduler"
     expected = {"cn1": 1, "cn2": 1} if has_anti_affinity else {"cn1": 2, "cn2": 3}
-    assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == {**expected, "cn3": 0}
-    assert answer["capacity"] == len(fill_cloud(app, **fields))
+    assert {entry["name"]: entry["capacity"] for entry in result["per"]} == {**expected, "cn3": 0}
+    assert result["capacity"] == len(fill_cloud(app, **fields))
 
 
 class TickingTimer:

@@ -50,8 +50,8 @@ def report_two_hosts(app, **changes):
 
 
 def select_host(app, number, **changes):
-    answer = post_request_spec(app, make_uuid(number), path=SELECT_PATH, **changes)
-    return get_selected_hosts(answer)[0]
+    result = post_request_spec(app, make_uuid(number), path=SELECT_PATH, **changes)
+    return get_selected_hosts(result)[0]
 
 
 def read_memory_weights(app):

@@ -41,12 +41,12 @@ def test_chance_scheduler_may_select_any_host_that_is_up(cloud):
 
 
 def test_chance_scheduler_runs_no_enabled_filters_and_weighers(cloud):
-    answer = post_request_spec(cloud, scheduler_hints={"query": '["=", "$host", "cn1"]'})
-    response = {stage["name"]: stage["rejected"] for stage in answer["funnel"]["filters"]}
+    result = post_request_spec(cloud, scheduler_hints={"query": '["=", "$host", "cn1"]'})
+    response = {stage["name"]: stage["rejected"] for stage in result["funnel"]["filters"]}
     assert list(response) == ["ComputeFilter"]
     assert [entry["host"] for entry in response["ComputeFilter"]] == ["cn5"]
-    assert answer["funnel"]["weighers"] == []
-    assert {host["weight"] for host in answer["hosts"]} == {0.0}
+    assert result["funnel"]["weighers"] == []
+    assert {host["weight"] for host in result["hosts"]} == {0.0}
 
 
 def test_chance_scheduler_selects_different_hosts_for_instances_if_possible(cloud):
@@ -58,6 +58,6 @@ def test_chance_scheduler_selects_different_hosts_for_instances_if_possible(clou
 
 
 def test_chance_scheduler_claims_the_selected_host(cloud):
-    answer = post_request_spec(cloud, make_uuid(1), path=SELECT_PATH)
+    result = post_request_spec(cloud, make_uuid(1), path=SELECT_PATH)
     allocated = cloud.get(f"/placement/allocations/{make_uuid(1)}").json["allocations"]
-    assert list(allocated) == [answer["selections"][0][0]["compute_node_uuid"]]
+    assert list(allocated) == [result["selections"][0][0]["compute_node_uuid"]]

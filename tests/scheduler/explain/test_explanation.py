@@ -50,8 +50,8 @@ def cloud(make_shared_app):
 
 
 def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
-    answer = explain_request(cloud, make_spec(flavor=make_flavor(memory_mb=40000)))
-    candidates = answer["funnel"]["allocation_candidates"]
+    response = explain_request(cloud, make_spec(flavor=make_flavor(memory_mb=40000)))
+    candidates = response["funnel"]["allocation_candidates"]
     (memory,) = (step for step in candidates["steps"] if step["before"] != step["after"])
     assert (memory["constraint"], memory["detail"]) == ("resources", "MEMORY_MB:40000")
     assert (candidates["providers"], memory["before"], memory["after"]) == (10, 10, 8)
@@ -60,10 +60,10 @@ def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
         "node": "cn1",
         "reason": "MEMORY_MB: 16384 free of 16384, 40000 requested",
     }
-    (alive, *_) = answer["funnel"]["filters"]
+    (alive, *_) = response["funnel"]["filters"]
     assert (alive["name"], alive["before"], alive["after"]) == ("ComputeFilter", 8, 7)
     assert [entry["host"] for entry in alive["rejected"]] == ["cn5"]
-    assert [host["host"] for host in answer["hosts"]] == [
+    assert [host["host"] for host in response["hosts"]] == [
         "cn10", "cn9", "cn8", "cn7", "cn6", "cn4", "cn3",
     ]  # fmt: skip
 
@@ -150,14 +150,14 @@ def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names
 
 
 def test_hosts_key_restricts_the_explained_hosts_but_not_the_selection(cloud):
-    answer = explain_request(
+    response = explain_request(
         cloud, make_spec(flavor=make_flavor(memory_mb=40000)), hosts=["cn2", "cn9"]
     )
-    assert [host["host"] for host in answer["hosts"]] == ["cn9"]
-    steps = answer["funnel"]["allocation_candidates"]["steps"]
+    assert [host["host"] for host in response["hosts"]] == ["cn9"]
+    steps = response["funnel"]["allocation_candidates"]["steps"]
     assert [entry["host"] for step in steps for entry in step["rejected"]] == ["cn2"]
     assert sum(step["before"] - step["after"] for step in steps) == 2
-    assert answer["selections"][0][0]["service_host"] == "cn10"
+    assert response["selections"][0][0]["service_host"] == "cn10"
 
 
 def test_max_rejected_limits_the_lists_of_rejected_hosts_but_not_their_counts(cloud):
@@ -206,8 +206,8 @@ def test_request_with_10000_aggregates_can_be_explained_on_every_database(app):
 def test_option_overrides_apply_to_the_request_groups_of_pci_devices(sqlite_app):
     alias = '{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}'
     request = make_spec(flavor=make_flavor(extra_specs={"pci_passthrough:alias": "gpu:1"}))
-    answer = explain_request(sqlite_app, request, overrides={"pci.alias": [alias]})
-    assert answer["outcome"] == "no_valid_host"
+    result = explain_request(sqlite_app, request, overrides={"pci.alias": [alias]})
+    assert result["outcome"] == "no_valid_host"
     response = sqlite_app.post_json(
         "/scheduler/v1/explain", {"request_spec": request}, status=400
     ).json
@@ -215,16 +215,16 @@ def test_option_overrides_apply_to_the_request_groups_of_pci_devices(sqlite_app)
 
 
 def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_compute_nodes):
-    answer = explain_request(cloud_without_compute_nodes, make_spec())
-    assert answer["outcome"] == "no_valid_host"
-    (stage,) = answer["funnel"]["filters"]
+    response = explain_request(cloud_without_compute_nodes, make_spec())
+    assert response["outcome"] == "no_valid_host"
+    (stage,) = response["funnel"]["filters"]
     assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 3, 0)
     assert stage["rejected"][0] == {
         "host": "cmp1.cloud",
         "node": "cmp1.cloud",
         "reason": "no compute node is reported under the uuid of this resource provider",
     }
-    obstacle = answer["funnel"]["obstacle"]
+    obstacle = response["funnel"]["obstacle"]
     assert obstacle["reason"].startswith("3 hosts can take the request, but none is a known")
     (error,) = cloud_without_compute_nodes.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": make_spec()}, status=409

@@ -31,8 +31,8 @@ def cloud(make_shared_app):
     ],
 )
 def test_unknown_host_in_a_request_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
-    answer = explain_request(cloud, make_spec(**{key: [named]}))
-    warnings = answer["funnel"]["warnings"]
+    response = explain_request(cloud, make_spec(**{key: [named]}))
+    warnings = response["funnel"]["warnings"]
     assert warnings == [{"key": key, "source": "request_spec", "detail": detail}]
     request = {"request_spec": make_spec(**{key: [named]})}
     errors = cloud.post_json("/scheduler/v1/capacity", request, status=404).json["errors"][0]
@@ -61,10 +61,10 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
         return suggested(noun, name, names)
 
     monkeypatch.setattr(funnel, "suggest_name", record_compared_name)
-    answer = explain_request(
+    response = explain_request(
         cloud, make_spec(ignore_hosts=[f"mars-{number}" for number in range(500)])
     )
-    warnings = answer["funnel"]["warnings"]
+    warnings = response["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]
     assert len(warnings) == 11
     assert warnings[10]["key"] == "ignore_hosts"

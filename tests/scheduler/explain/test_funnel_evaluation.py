@@ -143,13 +143,13 @@ def test_every_rejection_reason_but_that_of_a_request_filter_suggests_changes(cl
 
 def test_stages_of_rejection_reasons_are_unique_and_in_order(cloud):
     request = make_spec(flavor=make_flavor(memory_mb=70000), ignore_hosts=["cn1"])
-    answer = explain_request(cloud, request, hosts=["cn1", "cn2"])
-    stages = [(entry["stage"], entry["name"]) for entry in answer["stages"]]
+    response = explain_request(cloud, request, hosts=["cn1", "cn2"])
+    stages = [(entry["stage"], entry["name"]) for entry in response["stages"]]
     assert len(set(stages)) == len(stages)
     families = [stage for stage, _ in stages]
     order = ("request_filters", "allocation_candidates", "filters")
     assert families == sorted(families, key=order.index)
-    reasons = {(r["stage"], r["name"]) for item in answer["verdicts"] for r in item["reasons"]}
+    reasons = {(r["stage"], r["name"]) for item in response["verdicts"] for r in item["reasons"]}
     assert reasons <= set(stages)
 
 

@@ -22,13 +22,13 @@ def cloud(make_shared_app):
 
 
 def list_warnings(cloud, extra_specs, *filters, **more):
-    answer = explain_request(
+    response = explain_request(
         cloud,
         make_spec(flavor=make_flavor(extra_specs=extra_specs)),
         overrides={"filter_scheduler.enabled_filters": list(filters)},
         **more,
     )
-    return [warning["detail"] for warning in answer["funnel"].get("warnings", ())]
+    return [warning["detail"] for warning in response["funnel"].get("warnings", ())]
 
 
 @pytest.mark.parametrize(

@@ -147,18 +147,18 @@ def test_similar_names_are_suggested_for_at_most_ten_unknown_hosts(cloud, monkey
 
     monkeypatch.setattr(module, "find_nearest", record_compared_name)
     names = [f"cn7{number}" for number in range(100, 600)]
-    answer = list_verdicts(cloud, *names)
+    result = list_verdicts(cloud, *names)
     assert compared == names[:10]
-    assert [entry["verdict"] for entry in answer] == ["unknown"] * 500
-    assert "cn7" in answer[9]["similar_names"]
-    assert answer[10]["similar_names"] == []
+    assert [entry["verdict"] for entry in result] == ["unknown"] * 500
+    assert "cn7" in result[9]["similar_names"]
+    assert result[10]["similar_names"] == []
 
 
 def test_verdict_on_an_unknown_host_lists_the_hosts_of_a_small_cloud(sqlite_app):
     hosts = [make_report("compute-01"), make_report("ironic")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
-    answer = explain_request(sqlite_app, make_spec(), hosts=["mars", "irony"])["verdicts"]
-    named = [(entry["similar_names"], entry["all_names"]) for entry in answer]
+    response = explain_request(sqlite_app, make_spec(), hosts=["mars", "irony"])["verdicts"]
+    named = [(entry["similar_names"], entry["all_names"]) for entry in response]
     assert named == [([], ["compute-01", "ironic"]), (["ironic"], [])]
 
 
@@ -169,8 +169,10 @@ def test_verdict_on_a_host_beyond_the_candidate_limit_names_the_limit_before_fil
     if child:
         add_provider(writable_cloud, "pci", parent=uuid_of("cn1"))
     overrides = {"scheduler.max_placement_results": 2}
-    answer = explain_request(writable_cloud, make_spec(), overrides=overrides, hosts=["cn5", "cn9"])
-    silent, cut = answer["verdicts"]
+    response = explain_request(
+        writable_cloud, make_spec(), overrides=overrides, hosts=["cn5", "cn9"]
+    )
+    silent, cut = response["verdicts"]
     ((stage, name, reason),) = list_reasons(cut)
     assert (stage, name) == ("allocation_candidates", "limit 2")
     assert "[scheduler] max_placement_results (set in overrides)" in reason
@@ -183,8 +185,8 @@ def test_verdict_has_the_reason_that_a_random_limit_omitted_the_host(cloud):
         "placement.randomize_allocation_candidates": True,
     }
     names = [f"cn{n}" for n in (1, 2, 3)]
-    answer = explain_request(cloud, make_spec(), overrides=overrides, hosts=names)["verdicts"]
-    words = {reason["reason"] for verdict in answer for reason in verdict["reasons"]}
+    response = explain_request(cloud, make_spec(), overrides=overrides, hosts=names)["verdicts"]
+    words = {reason["reason"] for verdict in response for reason in verdict["reasons"]}
     assert any("drawn at random" in word for word in words)
 
 
@@ -195,10 +197,10 @@ def test_verdict_on_a_disabled_host_has_the_reason_of_the_operator(writable_clou
     body = {"status": "disabled", "disabled_reason": "broken fan"}
     writable_cloud.put_json(f"{path}/{service['id']}", body, headers=headers)
     (verdict,) = list_verdicts(writable_cloud, "cn4")
-    answer = list_reasons(verdict)
-    assert answer[0][1] == "root_required !COMPUTE_STATUS_DISABLED"
-    assert "broken fan" in answer[0][2]
-    assert answer[1][1] == "ComputeFilter"
+    result = list_reasons(verdict)
+    assert result[0][1] == "root_required !COMPUTE_STATUS_DISABLED"
+    assert "broken fan" in result[0][2]
+    assert result[1][1] == "ComputeFilter"
 
 
 def test_filter_that_fails_for_a_host_alone_is_named_after_the_reasons_of_the_run(
@@ -277,10 +279,10 @@ def test_each_node_of_a_host_has_a_verdict_of_its_own(writable_cloud):
     assert (large["node"], large["verdict"]) == ("bm2.cloud", "passed")
 
 
-def _remove_elapsed_times(answer):
-    for stage in answer["funnel"]["request_filters"]:
+def _remove_elapsed_times(result):
+    for stage in result["funnel"]["request_filters"]:
         del stage["elapsed_ms"]
-    return answer
+    return result
 
 
 @pytest.mark.slow
@@ -306,11 +308,11 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
     plain.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
     select_hosts(plain, make_spec(flavor=make_flavor(memory_mb=5000), force_hosts=["cn4"]))
     for more in ({}, {"hosts": ["cn1", "cn4"]}):
-        answers = [
+        responses = [
             _remove_elapsed_times(explain_request(app, request_spec, **more))
             for app in (plain, cached)
         ]
-        assert answers[0] == answers[1]
+        assert responses[0] == responses[1]
     cache = cached.app.services.scheduler.caches.provider_cache
     assert cache.figures.full_readings == 1
 
@@ -341,9 +343,9 @@ def test_each_spelling_of_a_host_counts_towards_the_limit_of_full_verdicts(
     cloud, oversized_request_spec
 ):
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
-    answer = list_verdicts(cloud, *names, request=oversized_request_spec)
-    assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
-    assert [entry["requested"] for entry in answer] == names
+    result = list_verdicts(cloud, *names, request=oversized_request_spec)
+    assert [len(item["reasons"]) for item in result] == [3, 3, 2, 2]
+    assert [entry["requested"] for entry in result] == names
 
 
 def test_first_rejection_reason_does_not_depend_on_max_rejected(cloud, oversized_request_spec):
@@ -357,8 +359,8 @@ def test_first_rejection_reason_is_the_stage_that_rejected_the_host(cloud, overs
     ignoring = make_spec(
         flavor=oversized_request_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"]
     )
-    answer = list_verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
-    assert [list_reasons(entry)[0][1] for entry in answer[2:]] == ["ignore_hosts", "ComputeFilter"]
+    result = list_verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
+    assert [list_reasons(entry)[0][1] for entry in result[2:]] == ["ignore_hosts", "ComputeFilter"]
 
 
 def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
@@ -366,11 +368,11 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
 ):
     item = {"scheduler.max_placement_results": 1}
     request = make_spec(flavor=make_flavor(), ignore_hosts=["q"] * 2000)
-    answer = list_verdicts(
+    result = list_verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=request, overrides=item
     )
     ((stage, name, why),) = list_reasons(
-        [entry for entry in answer if entry["verdict"] == "rejected"][-1]
+        [entry for entry in result if entry["verdict"] == "rejected"][-1]
     )
     assert (stage, name) == ("filters", "")
     assert why.startswith("the reason was not evaluated")

@@ -117,8 +117,8 @@ def test_would_fit_sentence_about_a_single_host_has_the_reason(writable_cloud):
 
 def test_selection_and_successful_explanation_have_no_would_fit_entries(cloud):
     assert "would_fit" not in explain_request(cloud, make_spec())["funnel"]
-    answer = select_hosts(cloud, make_spec(flavor=make_flavor(memory_mb=65536)), status=409)
-    assert "would_fit" not in answer["errors"][0]["funnel"]
+    result = select_hosts(cloud, make_spec(flavor=make_flavor(memory_mb=65536)), status=409)
+    assert "would_fit" not in result["errors"][0]["funnel"]
 
 
 def test_suggested_amount_in_a_provider_tree_fits_on_a_single_provider(writable_cloud):
@@ -195,8 +195,8 @@ def test_filter_failure_is_no_error_if_no_hosts_remain(
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     wrong = make_spec(ignore_hosts=["cn1"], scheduler_hints={"query": '["<", "$host", 5]'})
     caplog.set_level(logging.DEBUG)
-    answer = explain_request(app, wrong, **options)
-    assert words is None or words in str(answer)
+    response = explain_request(app, wrong, **options)
+    assert words is None or words in str(response)
     ours = [record for record in caplog.records if "JsonFilter failed" in record.getMessage()]
     assert {our.levelname for our in ours} == {"DEBUG"}
 

@@ -259,14 +259,14 @@ def list_placements(cloud, flavor, number):
     return placements
 
 
-def check_states(cloud, answer, sets):
-    failures = {tuple(failure["hosts"]): failure for failure in answer["failures"]}
+def check_states(cloud, result, sets):
+    failures = {tuple(failure["hosts"]): failure for failure in result["failures"]}
     for hosts in sets:
         stuck = count_stuck(cloud, hosts)
         if (failure := failures.get(hosts)) is None:
             assert not stuck, f"{hosts} is covered"
         elif failure["state"] == "uncovered":
-            assert stuck or not answer["exact"], f"{hosts} is uncovered"
+            assert stuck or not result["exact"], f"{hosts} is uncovered"
             assert not failure["nowhere"] or failure["stuck"] >= stuck
 
 
@@ -303,9 +303,9 @@ def test_certain_statements_hold_for_all_placements(make_new_app, monkeypatch):
             filter_scheduler__enabled_filters=f"{enabled}ComputeFilter,ServerGroupAntiAffinityFilter",
         )
         load_fleet(app, json.dumps(cloud.as_document()))
-        answer = app.post_json(FAILOVER_CAPACITY_PATH, {}).json
-        check_states(cloud, answer, [(host,) for host in cloud.hosts])
-        for row in answer["remaining"]:
+        response = app.post_json(FAILOVER_CAPACITY_PATH, {}).json
+        check_states(cloud, response, [(host,) for host in cloud.hosts])
+        for row in response["remaining"]:
             check_remaining(cloud, row, random)
             statements["remaining"] += row["remaining"] > 0
             statements["at_most"] += bool(row["breaks"])

@@ -25,26 +25,26 @@ from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: P
 from tests.support.scheduling import make_flavor, make_report, make_uuid
 
 
-def read_counts_by_state(answer):
-    return {state: answer[state] for state in ("covered", "uncovered", "undetermined")}
+def read_counts_by_state(result):
+    return {state: result[state] for state in ("covered", "uncovered", "undetermined")}
 
 
 def test_host_is_covered_if_all_its_instances_find_places(sqlite_app):
     report_hosts_with_instances(
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"]
     )
-    answer = compute_failover(sqlite_app)
-    assert read_counts_by_state(answer) == {"covered": 3, "uncovered": 0, "undetermined": 0}
-    assert (answer["failures"], answer["exact"], answer["bound"]) == ([], True, None)
-    assert (answer["host_failures"], answer["within"]) == (1, None)
+    result = compute_failover(sqlite_app)
+    assert read_counts_by_state(result) == {"covered": 3, "uncovered": 0, "undetermined": 0}
+    assert (result["failures"], result["exact"], result["bound"]) == ([], True, None)
+    assert (result["host_failures"], result["within"]) == (1, None)
 
 
 @pytest.mark.all_databases
 def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place_instance_on_host(app, 9, "cn2", flavor="large")
-    answer = compute_failover(app)
-    (failure,) = [entry for entry in answer["failures"] if entry["name"] == "cn2"]
+    result = compute_failover(app)
+    (failure,) = [entry for entry in result["failures"] if entry["name"] == "cn2"]
     assert (failure["state"], failure["hosts"], failure["instances"]) == ("uncovered", ["cn2"], 2)
     (nowhere,) = failure["nowhere"]
     assert (nowhere["uuid"], nowhere["flavor"], nowhere["host"]) == (make_uuid(9), "large", "cn2")
@@ -65,10 +65,10 @@ def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(s
     for number, name in enumerate(["large", "medium", "medium"], 1):
         place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
     # The large instance goes to cn2, and a medium instance to cn3. The other way round all fit.
-    answer = compute_failover(sqlite_app)
-    assert [len(failure["nowhere"]) for failure in answer["failures"]] == [1]
-    assert not answer["exact"]
-    assert answer["bound"] == (
+    result = compute_failover(sqlite_app)
+    assert [len(failure["nowhere"]) for failure in result["failures"]] == [1]
+    assert not result["exact"]
+    assert result["bound"] == (
         "1 hosts are uncovered if instances are placed largest first: another order may place all"
     )
 
@@ -78,9 +78,9 @@ def test_report_of_an_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlit
     make_zone(sqlite_app, "az1", "cn1")
     for number in (1, 2):
         place_instance_on_host(sqlite_app, number, "cn1", flavor="small", availability_zone="az1")
-    answer = compute_failover(sqlite_app)
-    assert (answer["uncovered"], answer["exact"], answer["bound"]) == (1, True, None)
-    (failure,) = answer["failures"]
+    result = compute_failover(sqlite_app)
+    assert (result["uncovered"], result["exact"], result["bound"]) == (1, True, None)
+    (failure,) = result["failures"]
     # A filter rejects them, so they lack no amounts.
     assert [nowhere["lacking"] for nowhere in failure["nowhere"]] == [{}, {}]
     assert all(nowhere["reason"] for nowhere in failure["nowhere"])
@@ -113,9 +113,9 @@ def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
         sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2", "cn3"]
     )
     assert read_counts_by_state(compute_failover(sqlite_app))["covered"] == 3
-    answer = compute_failover(sqlite_app, within="zone")
-    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 1, "undetermined": 0}
-    (failure,) = answer["failures"]
+    result = compute_failover(sqlite_app, within="zone")
+    assert read_counts_by_state(result) == {"covered": 1, "uncovered": 1, "undetermined": 0}
+    (failure,) = result["failures"]
     assert (failure["name"], failure["hosts"]) == ("az1", ["cn1", "cn2"])
     assert (failure["instances"], len(failure["nowhere"])) == (5, 2)
 
@@ -153,27 +153,27 @@ def test_failure_within_a_metadata_key_includes_hosts_with_equal_metadata(sqlite
         number = create_aggregate_with_metadata(sqlite_app, f"{rack}-{host}", rack=rack)
         add = {"add_host": {"host": host}}
         sqlite_app.post_json(f"{AGGREGATES_PATH}/{number}/action", add, headers=COMPUTE_HEADERS)
-    answer = compute_failover(sqlite_app, within="rack")
-    assert read_counts_by_state(answer)["covered"] == 2  # r1, and cn3 alone
+    result = compute_failover(sqlite_app, within="rack")
+    assert read_counts_by_state(result)["covered"] == 2  # r1, and cn3 alone
     assert read_counts_by_state(compute_failover(sqlite_app, within="aggregate"))["covered"] == 3
 
 
 def test_failover_capacity_examines_failures_of_any_two_hosts(sqlite_app):
     sqlite_app.post_json(NODES_PATH, [make_report("big")])
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2", "cn2", "big"])
-    answer = compute_failover(sqlite_app, host_failures=2)
-    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 2, "undetermined": 0}
-    nowhere = {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}
+    result = compute_failover(sqlite_app, host_failures=2)
+    assert read_counts_by_state(result) == {"covered": 1, "uncovered": 2, "undetermined": 0}
+    nowhere = {failure["name"]: len(failure["nowhere"]) for failure in result["failures"]}
     assert nowhere == {"big, cn1": 1, "big, cn2": 1}
-    assert answer["exact"]
+    assert result["exact"]
 
 
 def test_failover_counts_of_an_empty_cloud_are_0_and_a_single_host_is_uncovered(sqlite_app):
     counts = read_counts_by_state(compute_failover(sqlite_app))
     assert counts == {"covered": 0, "uncovered": 0, "undetermined": 0}
     report_hosts_with_instances(sqlite_app, ["cn1"], ["cn1"])
-    answer = compute_failover(sqlite_app, host_failures=3)
-    assert (answer["uncovered"], answer["host_failures"]) == (1, 1)
+    result = compute_failover(sqlite_app, host_failures=3)
+    assert (result["uncovered"], result["host_failures"]) == (1, 1)
 
 
 def test_unknown_metadata_key_or_invalid_number_of_failures_is_400_with_its_path(sqlite_app):
@@ -190,10 +190,10 @@ def test_unknown_metadata_key_or_invalid_number_of_failures_is_400_with_its_path
 def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlite_settings):
     app = make_app(sqlite_settings.with_overrides({"scheduler.failover_budget": 1e-9}))
     report_hosts_with_instances(app, ["cn1", "cn2"], ["cn1"])
-    answer = compute_failover(app)
-    assert read_counts_by_state(answer) == {"covered": 1, "uncovered": 0, "undetermined": 1}
-    assert not answer["exact"]
-    assert answer["bound"].startswith("1 hosts are undetermined: the computation took longer than")
+    result = compute_failover(app)
+    assert read_counts_by_state(result) == {"covered": 1, "uncovered": 0, "undetermined": 1}
+    assert not result["exact"]
+    assert result["bound"].startswith("1 hosts are undetermined: the computation took longer than")
 
 
 FLAVOR_1_GB, FLAVOR_4_GB, FLAVOR_9_GB = (
@@ -209,8 +209,8 @@ REQUESTS_BLOCKED_BY_ANTI_AFFINITY = (
 
 
 def read_remaining_instances_of_flavor(app, name="small"):
-    answer = compute_failover(app, remaining=True)
-    return next(row for row in answer["remaining"] if row["flavor"] == name)
+    result = compute_failover(app, remaining=True)
+    return next(row for row in result["remaining"] if row["flavor"] == name)
 
 
 def test_every_host_stays_covered_after_the_remaining_instances_are_placed(sqlite_app):
@@ -345,8 +345,8 @@ instances: [{name: i0, host: cn1, flavor: big, project: p, user: u}]
     assert [nowhere["lacking"] for nowhere in failure["nowhere"]] == [{"MEMORY_MB": 1024}]
 
 
-def count_instances_without_a_place(answer):
-    return {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}
+def count_instances_without_a_place(result):
+    return {failure["name"]: len(failure["nowhere"]) for failure in result["failures"]}
 
 
 @pytest.mark.parametrize(("fields", "target"), REQUESTS_AND_TARGETS)

@@ -54,16 +54,16 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
     return scheduler.simulate([], can_place_all_instances)
 
 
-def check_failures_against_drain_plans(app, answer, sets):
-    """Compare an answer with a plan for each set, and with all placements if they differ."""
-    failures = {tuple(failure["hosts"]): failure for failure in answer["failures"]}
-    assert answer["covered"] + answer["uncovered"] == len(sets)
-    assert answer["undetermined"] == 0
+def check_failures_against_drain_plans(app, result, sets):
+    """Compare a result with a plan for each set, and with all placements if they differ."""
+    failures = {tuple(failure["hosts"]): failure for failure in result["failures"]}
+    assert result["covered"] + result["uncovered"] == len(sets)
+    assert result["undetermined"] == 0
     for hosts in sets:
         stuck = find_instances_stuck_in_drain(app, hosts)
         if hosts in failures:
             if (
-                answer["exact"]
+                result["exact"]
                 and failures[hosts]["instances"] <= MAX_INSTANCES_FOR_EXHAUSTIVE_PLACEMENT
             ):
                 assert not can_place_all_instances_of_failed_hosts(app, hosts)
@@ -92,10 +92,10 @@ def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
     # The bound for many sets agrees with the check of each set.
     with monkeypatch.context() as patch:
         patch.setattr(failover_report, "MAX_FAILURE_SETS", 0)
-        answer = compute_failover(app, host_failures=2)
-    assert not answer["exact"]
-    assert "more than the limit of 0" in answer["bound"]
-    states = {failure["name"]: failure["state"] for failure in answer["failures"]}
+        result = compute_failover(app, host_failures=2)
+    assert not result["exact"]
+    assert "more than the limit of 0" in result["bound"]
+    states = {failure["name"]: failure["state"] for failure in result["failures"]}
     for pair in pairs:
         if any(name not in states for name in pair):  # covered in every set
             assert not find_instances_stuck_in_drain(app, pair)

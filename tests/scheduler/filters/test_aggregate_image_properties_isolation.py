@@ -62,7 +62,7 @@ def test_image_properties_outside_the_namespace_are_ignored():
     properties = {"os_distro": "debian", "hw_disk_bus": "scsi"}
     metadata = {"os_distro": "windows", "hw_disk_bus": "virtio"}
     options = {NAMESPACE_OPTION: "hw", SEPARATOR_OPTION: "_"}
-    answer = "hw_disk_bus: the image has scsi, the aggregates virtio"
-    assert find_filter_rejection(properties, metadata, **options) == answer
+    result = "hw_disk_bus: the image has scsi, the aggregates virtio"
+    assert find_filter_rejection(properties, metadata, **options) == result
     assert find_filter_rejection({"os_distro": "debian"}, metadata, **options) is None
     assert find_filter_rejection(properties, metadata, **{NAMESPACE_OPTION: "hw"}) is None

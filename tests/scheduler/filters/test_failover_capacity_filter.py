@@ -75,8 +75,8 @@ def test_instances_that_boot_from_a_volume_pass_if_the_flavor_has_a_root_disk(cl
 
 def test_earlier_requests_of_a_joint_call_use_the_remaining_instances(cloud):
     requests = [{"request_spec": make_spec(make_uuid(n), flavor="small")} for n in (6, 7, 8)]
-    answer = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
-    assert "at most 0 more of flavor small: with 1," in str(answer)
+    response = cloud.post_json(SELECT_PATH, {"requests": requests}, status=409).json
+    assert "at most 0 more of flavor small: with 1," in str(response)
     cloud.post_json(SELECT_PATH, {"requests": requests[:2]})
 
 
@@ -92,14 +92,14 @@ def test_flavor_without_a_bound_of_remaining_instances_passes_and_is_logged(clou
 def test_next_failover_result_rejects_new_instances_but_no_simulated_or_planned_moves(cloud):
     select_destinations(cloud, 7, 8)
     store_result(cloud.app.services.scheduler)
-    answer = select_destinations(cloud, 9, status=409)
-    assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
+    result = select_destinations(cloud, 9, status=409)
+    assert result["errors"][0]["code"] == "scheduler.no_valid_host"
     assert len(list_rejection_reasons(cloud)) == 1
     changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
     body = {"request_spec": make_spec(flavor="small"), **changed}
-    answer = cloud.post_json("/scheduler/v1/explain", body).json
-    assert answer["outcome"] == "selected"
-    assert FILTER_NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
+    result = cloud.post_json("/scheduler/v1/explain", body).json
+    assert result["outcome"] == "selected"
+    assert FILTER_NAME not in {stage["name"] for stage in result["funnel"]["filters"]}
     moves = [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
     body = {"kind": "plan", "method": "live", "parallel": 1, "executor": make_uuid(101)}
     run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json

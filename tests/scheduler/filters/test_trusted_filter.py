@@ -219,7 +219,7 @@ def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
         "bad": f"trusted requested, the host is untrusted since {ATTESTATION_TIME}",
         "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
     }
-    answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
-    assert get_selected_hosts(answer) == ["good", "good"]
+    response = cloud.post_json("/scheduler/v1/select_destinations", body).json
+    assert get_selected_hosts(response) == ["good", "good"]
     hosts = [sorted(entry["hosts"]) for entry in attestation_service.seen]
     assert hosts == [["bad", "good", "new"]]

@@ -104,8 +104,8 @@ def make_app_with_filter(make_app, url, hosts, name):
 
 def count_statements(app, hosts):
     with record_statements(app.app.services.database) as statements:
-        answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
-    assert len(answer["hosts"]) == hosts
+        response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert len(response["hosts"]) == hosts
     return len(statements)
 
 
@@ -187,8 +187,8 @@ def test_instance_metadata_are_not_read_without_a_plugin_that_uses_them(make_app
     record_instances(app.app.services.database, 3)
     with record_statements(app.app.services.database) as statements:
         body = {"request_spec": make_spec(scheduler_hints={"same_host": [make_uuid(1)]})}
-        answer = app.post_json("/scheduler/v1/explain", body).json
-    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+        response = app.post_json("/scheduler/v1/explain", body).json
+    assert [host["host"] for host in response["hosts"]] == ["cn1"]
     assert not [statement for statement in statements if "sched_instances.metadata" in statement]
 
 

@@ -66,8 +66,8 @@ def test_nova_db_functions_return_the_aggregates_and_instances_of_a_host(sqlite_
     # No filter runs for a forced host.
     placed = {"request_spec": make_spec(make_uuid(1), force_hosts=["cn1"])}
     app.post_json("/scheduler/v1/select_destinations", placed)
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
-    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+    response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert [host["host"] for host in response["hosts"]] == ["cn1"]
 
 
 class ReadingInInitFilter(BaseHostFilter):
@@ -130,8 +130,8 @@ def explain_hosts(sqlite_url, make_app):
         app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1", metrics=metrics)])
         instance = {"host": "cn1", "node": "cn1", "project_id": "p1", "user_id": "u1"}
         app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", {**instance, "flavor": FLAVOR})
-        answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
-        return [host["host"] for host in answer["hosts"]]
+        response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+        return [host["host"] for host in response["hosts"]]
 
     return explain
 

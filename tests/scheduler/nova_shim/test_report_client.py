@@ -98,8 +98,8 @@ def test_report_client_returns_the_provider_tree_of_a_host(make_app, sqlite_url)
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
     app = make_app(make_settings(sqlite_url, **names))
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
-    assert len(answer["hosts"]) == 2
+    response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert len(response["hosts"]) == 2
 
 
 def test_provider_tree_lists_descendants_after_their_parents():

@@ -90,18 +90,18 @@ def read_inventories(cloud_with_ratio_policies, host):
     return cloud_with_ratio_policies.app.get(path).json["inventories"]
 
 
-def list_rejections(answer, name):
-    (result,) = [stage for stage in answer["funnel"]["filters"] if stage["name"] == name]
+def list_rejections(explanation, name):
+    (result,) = [stage for stage in explanation["funnel"]["filters"] if stage["name"] == name]
     return {rejection["host"]: rejection["reason"] for rejection in result["rejected"]}
 
 
 @pytest.mark.all_databases
 def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_with_ratio_policies):
-    answer = explain_scheduling(cloud_with_ratio_policies, flavor=make_flavor(vcpus=4))
+    response = explain_scheduling(cloud_with_ratio_policies, flavor=make_flavor(vcpus=4))
     reasons = {"low": "4 VCPU requested, 2 free of 8 x 1"}
-    assert list_rejections(answer, "CoreFilter") == reasons
-    assert {host["host"] for host in answer["hosts"]} == {"high", "plain"}
-    ((selection,),) = answer["selections"]
+    assert list_rejections(response, "CoreFilter") == reasons
+    assert {host["host"] for host in response["hosts"]} == {"high", "plain"}
+    ((selection,),) = response["selections"]
     assert selection["service_host"] == "high"
     assert selection["limits"] == {"vcpu": 64.0, "memory_mb": 2.0 * 65536, "disk_gb": 3.0 * 1000}
     assert read_inventories(cloud_with_ratio_policies, "high")["VCPU"]["allocation_ratio"] == 8.0
@@ -112,8 +112,8 @@ def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(cloud_wit
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
     # The policy of the request does not matter.
     body = {"request_spec": make_spec(flavor=make_flavor(vcpus=4)), "policy": LOW_DENSITY_POLICY}
-    answer = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
-    assert list_rejections(answer, "CoreFilter") == reasons
+    response = cloud_with_ratio_policies.app.post_json("/scheduler/v1/explain", body).json
+    assert list_rejections(response, "CoreFilter") == reasons
 
 
 def test_compute_node_keeps_the_reported_ratio_under_a_policy(cloud_with_ratio_policies):

@@ -37,16 +37,16 @@ def test_first_selector_that_finds_a_single_policy_decides(policies, names, poli
 
 def test_policy_report_has_the_result_of_each_selector(policies):
     spec = build_spec(availability_zone="az1,az3", project_id="nobody")
-    answer = choose_policy(policies, spec).report.as_json()
-    assert answer["name"] == "default"
-    assert {item["name"]: item["outcome"] for item in answer["selectors"]} == {
+    result = choose_policy(policies, spec).report.as_json()
+    assert result["name"] == "default"
+    assert {item["name"]: item["outcome"] for item in result["selectors"]} == {
         "hint": "not set in the request",
         "availability_zone": f"several policies match: {DENSE_POLICY}, {SPARSE_POLICY}",
         "tenant": "no aggregate with a policy matches",
         "extra_specs": "not set in the request",
     }
     (zone,) = [
-        selector for selector in answer["selectors"] if selector["name"] == "availability_zone"
+        selector for selector in result["selectors"] if selector["name"] == "availability_zone"
     ]
     assert zone["requested"] == "az1,az3"
     assert [entry["aggregate"] for entry in zone["matched"]] == ["agg1", "agg3"]

@@ -99,13 +99,13 @@ def send_request_and_get_decision(client, request_spec):
     selected = client.post_json(
         "/scheduler/v1/select_destinations", {**body, "claim": False}, status="*"
     )
-    answer = client.post_json("/scheduler/v1/explain", body).json
-    funnel = answer["funnel"]
+    response = client.post_json("/scheduler/v1/explain", body).json
+    funnel = response["funnel"]
     return (
-        answer["outcome"],
-        [(host["host"], host["weight"], host["weights"]) for host in answer["hosts"]],
+        response["outcome"],
+        [(host["host"], host["weight"], host["weights"]) for host in response["hosts"]],
         [(stage["name"], stage["before"], stage["after"]) for stage in funnel["filters"]],
-        [selections[0]["service_host"] for selections in answer["selections"]],
+        [selections[0]["service_host"] for selections in response["selections"]],
         [entry[0]["service_host"] for entry in selected.json.get("selections", ())],
     )
 
@@ -127,15 +127,15 @@ def test_concurrent_decisions_equal_those_of_single_policy_services(policy_servi
     ]
     assert {entry[0] for entry in expected} == {"selected", "no_valid_host"}
     with ThreadPoolExecutor(NUMBER_OF_THREADS) as pool:
-        answers = list(
+        responses = list(
             pool.map(
                 lambda pair: send_request_and_get_decision(multi_policy_app, pair[1]), requests
             )
         )
     wrong = [
         name
-        for (name, _), answer, request in zip(requests, answers, expected, strict=True)
-        if answer != request
+        for (name, _), response, request in zip(requests, responses, expected, strict=True)
+        if response != request
     ]
     assert wrong == []
 

@@ -166,19 +166,19 @@ def test_candidate_hosts_are_those_of_the_requested_zone(cloud):
 
 def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
     body = {"request_spec": make_spec(availability_zone="nova:cn1:cn1:cn1")}
-    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
-    assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
+    response = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    assert "(at $.request_spec.availability_zone)" in response.json["errors"][0]["detail"]
 
 
 def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
     hints = {"mars": "", "az9": ". Did you mean 'az1'?", "AZ2": ". Did you mean 'az2'?"}
     for zone, hint in hints.items():
-        answer = explain_request(cloud, make_spec(availability_zone=zone))
-        assert answer.hosts == []
-        reason = answer.get_request_filter_report("map_az_to_placement_aggregate")["rejection"]
+        response = explain_request(cloud, make_spec(availability_zone=zone))
+        assert response.hosts == []
+        reason = response.get_request_filter_report("map_az_to_placement_aggregate")["rejection"]
         zones = "(zones: az1, az2, nova)"
         assert reason == f"no aggregate has the availability zone {zone!r} {zones}{hint}"
-        assert answer.answer["funnel"]["obstacle"] == {
+        assert response.result["funnel"]["obstacle"] == {
             "stage": "request_filters",
             "name": "map_az_to_placement_aggregate",
             "reason": f"map_az_to_placement_aggregate rejected the request: {reason}",

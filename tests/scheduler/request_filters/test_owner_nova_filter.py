@@ -85,11 +85,11 @@ def test_request_groups_of_other_requesters_do_not_change(requester, requests):
 
 def test_candidates_query_requires_the_owner_trait_if_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER_TRAIT], cn2=[OWNER_TRAIT])
-    answer = explain_request(app, make_spec())
-    result = answer.get_request_filter_report("owner_nova_filter")
+    response = explain_request(app, make_spec())
+    result = response.get_request_filter_report("owner_nova_filter")
     assert result == {"applied": True, "changes": {"root_required": [OWNER_TRAIT]}}
-    assert answer.query["root_required"] == [f"{OWNER_TRAIT},!COMPUTE_STATUS_DISABLED"]
-    assert answer.hosts == ["cn1", "cn2"]
+    assert response.query["root_required"] == [f"{OWNER_TRAIT},!COMPUTE_STATUS_DISABLED"]
+    assert response.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3")])
     mixed = explain_request(app, make_spec())
     assert mixed.get_request_filter_report("owner_nova_filter")["applied"]
@@ -125,6 +125,6 @@ def test_a_few_nodes_may_lack_the_owner_trait(lacking, is_applied):
 def test_disabled_node_does_not_need_the_owner_trait(app):
     put_hosts(app, cn1=[OWNER_TRAIT], cn2=[])
     disable_host(app, "cn2")
-    answer = explain_request(app, make_spec())
-    assert answer.get_request_filter_report("owner_nova_filter")["applied"]
-    assert answer.hosts == ["cn1"]
+    response = explain_request(app, make_spec())
+    assert response.get_request_filter_report("owner_nova_filter")["applied"]
+    assert response.hosts == ["cn1"]

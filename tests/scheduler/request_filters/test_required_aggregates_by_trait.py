@@ -139,9 +139,9 @@ def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
         "changes": {"aggregates_by_trait": {"CUSTOM_A": build_aggregate_uuids(1)}},
     }
     assert licensed.query["member_of"] == [f"in:{build_aggregate_uuids(1)[0]}"]
-    answer = explain_request(cloud, make_spec(**IMAGE_WITH_TRAIT_A), **{ISOLATION_OPTION: True})
-    assert answer.hosts == ["stray", "win1", "win2"]
-    assert answer.get_request_filter_report("required_aggregates_by_trait") == {
+    response = explain_request(cloud, make_spec(**IMAGE_WITH_TRAIT_A), **{ISOLATION_OPTION: True})
+    assert response.hosts == ["stray", "win1", "win2"]
+    assert response.get_request_filter_report("required_aggregates_by_trait") == {
         "applied": False,
         "changes": {},
     }

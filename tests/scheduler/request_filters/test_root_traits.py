@@ -181,16 +181,16 @@ def test_hosts_without_the_required_root_traits_are_no_candidates(sqlite_app):
     image = {"disk_format": "qcow2", "properties": {IMAGE_SOUND_MODEL_KEY: "virtio"}}
     options = {IMAGE_TYPE_OPTION: True}
     request = make_spec(flavor=make_flavor(extra_specs=extra_specs), image=image)
-    answer = explain_request(sqlite_app, request, **options)
+    response = explain_request(sqlite_app, request, **options)
     for name, trait in names.items():
-        result = answer.get_request_filter_report(name)
+        result = response.get_request_filter_report(name)
         assert result == {"applied": True, "changes": {"root_required": [trait]}}
-        assert trait in answer.query["root_required"][0].split(",")
-    assert answer.hosts == ["cn0"]
-    answer = explain_request(sqlite_app, make_spec(), **options)
-    results = {str(answer.get_request_filter_report(name)) for name in names}
+        assert trait in response.query["root_required"][0].split(",")
+    assert response.hosts == ["cn0"]
+    response = explain_request(sqlite_app, make_spec(), **options)
+    results = {str(response.get_request_filter_report(name)) for name in names}
     assert results == {str({"applied": False, "changes": {}})}
-    assert answer.hosts == list(hosts)
+    assert response.hosts == list(hosts)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +213,12 @@ def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
 def test_disabled_host_is_rejected_by_the_candidates_query(app):
     put_hosts(app, cn1=[], cn2=[])
     disable_host(app, "cn1")
-    answer = explain_request(app, make_spec())
-    result = answer.get_request_filter_report("compute_status_filter")
+    response = explain_request(app, make_spec())
+    result = response.get_request_filter_report("compute_status_filter")
     assert result == {"applied": True, "changes": {"root_forbidden": [DISABLED_TRAIT]}}
-    assert answer.query["root_required"] == [f"!{DISABLED_TRAIT}"]
-    assert answer.hosts == ["cn2"]
-    steps = answer.answer["funnel"]["allocation_candidates"]["steps"]
+    assert response.query["root_required"] == [f"!{DISABLED_TRAIT}"]
+    assert response.hosts == ["cn2"]
+    steps = response.result["funnel"]["allocation_candidates"]["steps"]
     (step,) = (step for step in steps if step["rejected"])
     assert [rejection["host"] for rejection in step["rejected"]] == ["cn1"]
 
@@ -226,7 +226,7 @@ def test_disabled_host_is_rejected_by_the_candidates_query(app):
 def test_error_for_a_required_trait_of_disabled_hosts_names_parameter_and_filter(sqlite_app):
     put_hosts(sqlite_app, cn1=[])
     request = make_spec(request_level_params={"root_required": [DISABLED_TRAIT]})
-    answer = sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": request}, status=400)
-    (error,) = answer.json["errors"]
+    response = sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": request}, status=400)
+    (error,) = response.json["errors"]
     assert "request_level_params.root_required" in error["detail"]
     assert "request filter compute_status_filter" in error["detail"]

@@ -116,6 +116,6 @@ def test_members_of_earlier_requests_count_from_their_claim_on(cloud, policy, nu
     for uuid in members:  # nova names all members, also members without a host
         group = {"policy": policy, "members": members, "hosts": []}
         body = {"request_spec": make_spec(uuid, instance_group=group)}
-        answer = cloud.post_json("/scheduler/v1/select_destinations", body)
-        selected_hosts.update(get_selected_hosts(answer.json))
+        response = cloud.post_json("/scheduler/v1/select_destinations", body)
+        selected_hosts.update(get_selected_hosts(response.json))
     assert len(selected_hosts) == number_of_hosts

@@ -14,10 +14,10 @@ def test_sign_of_the_multiplier_prefers_few_or_many_failed_builds():
 
 
 def test_multiplier_of_build_failures_is_reported_with_its_sign():
-    answer = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
+    result = run_weigher(BuildFailureWeigher, build_hosts(failed_builds=(4, 0, 1)))
     name = "BuildFailureWeigher"
-    assert answer.reports[0].as_json() == {"name": name, "multiplier": -1000000.0}
-    assert answer.build_host_reports()[-1].weights[name].as_json() == build_weight(
+    assert result.reports[0].as_json() == {"name": name, "multiplier": -1000000.0}
+    assert result.build_host_reports()[-1].weights[name].as_json() == build_weight(
         1.0, 4, -1000000.0
     )
 

@@ -91,10 +91,10 @@ def test_image_properties_are_compared_as_nova_reads_them(properties, host_prope
         build_host_state("cn1", instances=build_instances_with_images("cn1", host_properties)),
         build_host_state("cn2"),
     ]
-    answer = find_raw_weights(
+    result = find_raw_weights(
         ImagePropertiesWeigher, hosts, build_spec(properties=properties), **MULTIPLIER_OF_1
     )
-    assert answer == {"cn1": expected, "cn2": 0}
+    assert result == {"cn1": expected, "cn2": 0}
 
 
 def test_multiplier_packs_or_spreads_instances_with_equal_images():
@@ -112,17 +112,17 @@ def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
     )
     chosen = build_host_state("cn1")
     chosen.consume_from_request(request)
-    answer = find_raw_weights(
+    result = find_raw_weights(
         ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **MULTIPLIER_OF_1
     )
-    assert answer == {"cn1": counted, "cn2": 0}
+    assert result == {"cn1": counted, "cn2": 0}
 
 
 def test_aggregate_multiplier_counts_unless_the_configured_multiplier_is_0():
-    answer = build_aggregates({"image_props_weight_multiplier": "3"})
+    result = build_aggregates({"image_props_weight_multiplier": "3"})
     hosts = [
         build_host_state(
-            "cn1", instances=build_instances_with_images("cn1", WINDOWS_IMAGE), aggregates=answer
+            "cn1", instances=build_instances_with_images("cn1", WINDOWS_IMAGE), aggregates=result
         ),
         build_host_state("cn2"),
     ]
@@ -159,11 +159,11 @@ def test_image_properties_weigher_reads_instances_only_if_needed(options, proper
     hosts = [
         build_host_state(name, instances=recorded.get_on_host(name)) for name in ("cn1", "cn2")
     ]
-    answer = find_raw_weights(
+    result = find_raw_weights(
         ImagePropertiesWeigher, hosts, build_spec(properties=properties), **options
     )
     assert request == ([["cn1", "cn2"]] if is_needed else [])
-    assert answer == {"cn1": 2.0 if is_needed else 0.0, "cn2": 0.0}
+    assert result == {"cn1": 2.0 if is_needed else 0.0, "cn2": 0.0}
 
 
 def test_hosts_of_instances_with_similar_images_are_preferred(sqlite_app):
@@ -176,8 +176,8 @@ def test_hosts_of_instances_with_similar_images_are_preferred(sqlite_app):
         request = make_spec(make_uuid(2), image={"properties": WINDOWS_IMAGE})
         body = {"request_spec": request, "overrides": {key: multiplier}}
         with record_statements(sqlite_app.app.services.database) as seen:
-            answer = sqlite_app.post_json("/scheduler/v1/explain", body).json
-        result[multiplier] = [host["host"] for host in answer["hosts"]]
+            response = sqlite_app.post_json("/scheduler/v1/explain", body).json
+        result[multiplier] = [host["host"] for host in response["hosts"]]
         statements[multiplier] = len(seen)
     assert result == {0.0: ["cn1", "cn2"], 5.0: ["cn2", "cn1"]}
     assert statements[5.0] == statements[0.0] + 1

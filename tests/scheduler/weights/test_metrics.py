@@ -58,10 +58,10 @@ def test_metrics_weight_is_the_sum_of_metrics_times_their_ratios(setting, expect
 
 def test_host_with_the_greatest_metrics_sum_is_best_unless_the_multiplier_is_negative():
     options = {WEIGHTS_OPTION: ["cpu.percent=1"]}
-    answer = weigh_hosts(MetricsWeigher, HOSTS, **options)
-    assert answer == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
-    answer = weigh_hosts(MetricsWeigher, HOSTS, **options, metrics__weight_multiplier=-2.0)
-    assert answer == [("cn1", 0.0), ("cn3", -1.0), ("cn2", -2.0)]
+    result = weigh_hosts(MetricsWeigher, HOSTS, **options)
+    assert result == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
+    result = weigh_hosts(MetricsWeigher, HOSTS, **options, metrics__weight_multiplier=-2.0)
+    assert result == [("cn1", 0.0), ("cn3", -1.0), ("cn2", -2.0)]
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_me
     options = {WEIGHTS_OPTION: ["cpu.percent=1"]}
     with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
         run_weigher(MetricsWeigher, [*HOSTS, host_without_metric], **options)
-    answer = find_raw_weights(
+    result = find_raw_weights(
         MetricsWeigher, [*HOSTS, host_without_metric], **options, **{METRICS_REQUIRED_OPTION: False}
     )
-    assert answer == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
+    assert result == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
     options["metrics__weight_of_unavailable"] = 12.5
     options[METRICS_REQUIRED_OPTION] = False
     assert find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == 12.5
@@ -94,9 +94,9 @@ def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_me
     ids=["ratio 0", "only ratio 0", "missing metric with ratio 1", "named twice", "multiplier 0"],
 )
 def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
-    answer = build_aggregates({"metrics_weight_multiplier": str(multiplier)})
+    result = build_aggregates({"metrics_weight_multiplier": str(multiplier)})
     host_without_metric = build_host_state(
-        "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=answer
+        "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=result
     )
     options = {WEIGHTS_OPTION: setting, METRICS_REQUIRED_OPTION: False}
     weight = find_raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"]
@@ -136,9 +136,9 @@ def test_last_value_of_a_metric_counts_and_ignored_settings_are_logged(caplog):
 
 
 def test_metrics_multiplier_of_an_aggregate_has_its_own_key():
-    answer = {"metrics_weight_multiplier": "3", "weight_multiplier": "-7"}
+    result = {"metrics_weight_multiplier": "3", "weight_multiplier": "-7"}
     plugin = MetricsWeigher()
-    assert plugin.weight_multiplier(build_host_state(aggregates=build_aggregates(answer))) == 3.0
+    assert plugin.weight_multiplier(build_host_state(aggregates=build_aggregates(result))) == 3.0
     assert (
         plugin.weight_multiplier(
             build_host_state(aggregates=build_aggregates({"weight_multiplier": "9"}))
@@ -175,12 +175,12 @@ def explain_metrics(app, status=200, **overrides):
 def test_metrics_weigher_and_filter_use_reported_metrics(cloud):
     setting = {"metrics.weight_setting": ["cpu.idle.percent=1.0"]}
     lenient = {"metrics.required": False, "metrics.weight_of_unavailable": 0.0}
-    answer = explain_metrics(cloud, **setting, **lenient)
-    assert [entry["host"] for entry in answer["hosts"]] == ["cn2", "cn1", "cn3"]
-    assert {"name": "MetricsWeigher", "multiplier": 9.0} in answer["funnel"]["weighers"]
+    result = explain_metrics(cloud, **setting, **lenient)
+    assert [entry["host"] for entry in result["hosts"]] == ["cn2", "cn1", "cn3"]
+    assert {"name": "MetricsWeigher", "multiplier": 9.0} in result["funnel"]["weighers"]
     enabled = {"filter_scheduler.enabled_filters": ["MetricsFilter"]}
-    answer = explain_metrics(cloud, **setting, **enabled)
-    assert [item["host"] for item in answer["hosts"]] == ["cn2", "cn1"]
+    result = explain_metrics(cloud, **setting, **enabled)
+    assert [item["host"] for item in result["hosts"]] == ["cn2", "cn1"]
     assert [host["host"] for host in explain_metrics(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
 
 
@@ -230,10 +230,10 @@ def test_missing_configured_metric_is_500_and_logged_as_one_error(cloud_with_met
 
 def test_override_without_the_metrics_filter_is_400(cloud_with_metrics):
     explain_metrics(cloud_with_metrics, **{"filter_scheduler.enabled_filters": ["MetricsFilter"]})
-    answer = explain_metrics(
+    result = explain_metrics(
         cloud_with_metrics, 400, **{"filter_scheduler.enabled_filters": ["ComputeFilter"]}
     )
-    (error,) = answer["errors"]
+    (error,) = result["errors"]
     assert error["detail"].startswith(
         f"overrides: filter_scheduler.enabled_filters: {MISSING_METRIC}, "
     )

@@ -203,8 +203,8 @@ def cloud(sqlite_url, make_app):
 
 
 def explain_weights_by_host(app, **fields):
-    answer = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec(**fields)}).json
-    return {entry["host"]: entry["weights"] for entry in answer["hosts"]}
+    response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec(**fields)}).json
+    return {entry["host"]: entry["weights"] for entry in response["hosts"]}
 
 
 def test_stranded_amounts_equal_a_capacity_report(cloud):
@@ -217,8 +217,8 @@ def test_stranded_amounts_equal_a_capacity_report(cloud):
         table = FlavorTable.from_flavors(run.filtered_request.spec.cloud_flavors, {})
         rows = table.compute_stranded(table.read(run.hosts))[1].tolist()
         amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
-        answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
-        for part in answer["per"]:
+        result = read_capacity(cloud, query={"per": "host"}, flavor="m2")
+        for part in result["per"]:
             stranded = [part["stranded"].get(name, 0) for name in RESOURCE_CLASSES]
             assert amounts[part["name"]] == stranded, state
         cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor="m2")})
@@ -240,6 +240,6 @@ def test_stranded_weight_detail_is_in_explanation_and_decision(cloud):
     assert all(
         "whichever flavor fills" in weight[WEIGHER_NAME]["detail"] for weight in weights.values()
     )
-    answer = cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor=FLAVOR)}).json
-    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    response = cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor=FLAVOR)}).json
+    decision = cloud.get(f"/scheduler/v1/decisions/{response['decision']}").json
     assert "whichever flavor fills" in decision["best"][0]["weights"][WEIGHER_NAME]["detail"]

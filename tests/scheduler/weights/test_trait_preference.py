@@ -60,10 +60,10 @@ def build_flavor_spec(extra_specs, **changes):
 
 @pytest.mark.slow
 def test_hosts_with_preferred_traits_come_first(cloud):
-    answer = explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES))
-    assert answer.hosts == ["cn3", "cn2", "cn1", "cn4"]
-    assert {"name": WEIGHER_NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
-    weights = [host["weights"][WEIGHER_NAME] for host in answer.answer["hosts"]]
+    response = explain_request(cloud, build_flavor_spec(TRAIT_PREFERENCES))
+    assert response.hosts == ["cn3", "cn2", "cn1", "cn4"]
+    assert {"name": WEIGHER_NAME, "multiplier": 1000.0} in response.result["funnel"]["weighers"]
+    weights = [host["weights"][WEIGHER_NAME] for host in response.result["hosts"]]
     assert weights[0] == build_weight(1.0, 2.0, 1000.0)
     assert [weight["raw"] for weight in weights] == [2.0, 1.0, 0.0, -1.0]
     image = make_spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
@@ -85,9 +85,9 @@ def test_preferred_trait_of_a_nested_provider_counts(cloud):
 
 
 def test_request_without_preferences_is_not_weighed_by_trait_preference(cloud):
-    answer = explain_request(cloud, make_spec()).answer
-    assert WEIGHER_NAME not in {name for host in answer["hosts"] for name in host["weights"]}
-    assert WEIGHER_NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]
+    response = explain_request(cloud, make_spec()).result
+    assert WEIGHER_NAME not in {name for host in response["hosts"] for name in host["weights"]}
+    assert WEIGHER_NAME not in [weigher["name"] for weigher in response["funnel"]["weighers"]]
 
 
 @pytest.mark.slow

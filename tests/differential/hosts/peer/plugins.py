@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs nova's host filters and weighers on hosts.
 
-An answer has these keys. ``filters``: the verdict of each filter on each host, by class name.
+A result has these keys. ``filters``: the verdict of each filter on each host, by class name.
 ``chain``: the hosts that pass the filters of the case in sequence. ``weighed``: the weighed hosts.
 ``weighers``: ``raw``, ``normalized`` and ``multipliers`` of each weigher, by class name.
 ``weights``: hosts with their weights, best first. ``rounds``: for each instance of the request,
@@ -34,7 +34,7 @@ class NovaCaller:
         self._filter_classes = _index_by_name(self._filters.get_all_classes())
         self._weigher_classes = _index_by_name(self._weighers.get_all_classes())
 
-    def answer_case(self, case):
+    def run_case(self, case):
         if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(case["now"]))
@@ -46,23 +46,23 @@ class NovaCaller:
             hosts = states.build_host_states(case)
             request = _get_result_or_failure(lambda: self._build_request(case))
             if isinstance(request, str):
-                return _build_answer_with_all_rejected(case, request, len(hosts))
+                return _build_result_with_all_rejected(case, request, len(hosts))
             filters = _create_plugins(self._filter_classes, case["filters"])
-            answer = {
+            result = {
                 "filters": {
                     name: [self._find_verdict(plugin, host, request) for host in hosts]
                     for name, plugin in filters.items()
                 }
             }
             chain = [filters[name] for name in case["chain"]]
-            answer["chain"] = _get_result_or_failure(
+            result["chain"] = _get_result_or_failure(
                 lambda: self._list_passing_host_numbers(chain, hosts, request)
             )
-            chosen = answer["chain"] if isinstance(answer["chain"], list) else []
-            answer["weighed"] = chosen or list(range(len(hosts)))
-            left = [hosts[place] for place in answer["weighed"]]
-            answer |= self._weigh_hosts(left, request, case["weighers"], answer["weighed"])
-            return {**answer, "rounds": [*self._run_selection_rounds(case)]}
+            chosen = result["chain"] if isinstance(result["chain"], list) else []
+            result["weighed"] = chosen or list(range(len(hosts)))
+            left = [hosts[place] for place in result["weighed"]]
+            result |= self._weigh_hosts(left, request, case["weighers"], result["weighed"])
+            return {**result, "rounds": [*self._run_selection_rounds(case)]}
 
     def _build_request(self, case):
         spec = case["request_spec"]
@@ -148,7 +148,7 @@ def _choose_heaviest_host(hosts, weights):
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
-def _build_answer_with_all_rejected(case, rejection, many):
+def _build_result_with_all_rejected(case, rejection, many):
     return {
         "filters": {name: [rejection] * many for name in case["filters"]},
         "chain": rejection,

@@ -16,7 +16,7 @@ class NovaCaller:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def answer_case(self, case):
+    def run_case(self, case):
         try:
             return self._serve_requests(case)
         except Exception as failure:  # noqa: BLE001 - any exception of nova is a result

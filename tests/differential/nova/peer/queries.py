@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs nova's request filters and its translation of a request into a candidates query.
 
-An answer has a ``query``, and a ``fallback`` if nova sends a second query with shared CPUs in place
+A result has a ``query``, and a ``fallback`` if nova sends a second query with shared CPUs in place
 of pinned CPUs. After an exception it has ``error``, the class and the message. ``api_rejection`` is
 null, or the exception of nova's API for the same flavor and image, with ``keys`` of extra specs.
 """
@@ -25,15 +25,15 @@ class NovaCaller:
     def __init__(self):
         self._context = nova_context.RequestContext("u1", "p1")
 
-    def answer_case(self, case):
+    def run_case(self, case):
         with building.override_options(case["options"]):
-            answer = _get_result_or_failure(
+            result = _get_result_or_failure(
                 lambda: self._build_queries(case), lambda error: {"error": error}
             )
             rejection = _get_result_or_failure(
                 lambda: _check_request_spec(case["request_spec"]), dict
             )
-            return {**answer, "api_rejection": rejection}
+            return {**result, "api_rejection": rejection}
 
     def _build_queries(self, case):
         spec, facts = case["request_spec"], FakeNovaData(case)
@@ -42,13 +42,13 @@ class NovaCaller:
         with facts.patch_aggregates(), facts.patch_service_version():
             request_filter.process_reqspec(self._context, request)
             first = utils.resources_from_request_spec(self._context, request, facts)
-            answer = {"query": first.to_querystring()}
+            result = {"query": first.to_querystring()}
             if first.cpu_pinning_requested and not CONF.workarounds.disable_fallback_pcpu_query:
                 second = utils.resources_from_request_spec(
                     self._context, request, facts, enable_pinning_translate=False
                 )
-                answer["fallback"] = second.to_querystring()
-            return answer
+                result["fallback"] = second.to_querystring()
+            return result
 
 
 def _check_request_spec(spec):

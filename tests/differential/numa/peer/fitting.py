@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs nova's NUMATopologyFilter, its fit and its consumption for instances in turn.
 
-An answer is a list of rounds. A round is ``{"passes": false}``, ``{"error": class}``, or has the
+A result is a list of rounds. A round is ``{"passes": false}``, ``{"error": class}``, or has the
 numbers of the remaining ``candidates``, the ``cells`` of the instance, and the ``host`` afterwards.
 In place of the host it has ``lost`` if nova cannot subtract the CPUs that it assigned.
 """
@@ -35,7 +35,7 @@ class NovaCaller:
     def __init__(self):
         self._filter = NUMATopologyFilter()
 
-    def answer_case(self, case):
+    def run_case(self, case):
         CONF.set_override(_PACKING_OPTION, case["packing"], "compute")
         state, rounds = _build_host_state(case), []
         for _ in range(case["instances"]):

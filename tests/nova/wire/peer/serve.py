@@ -157,7 +157,7 @@ def list_field_names(name):
     return sorted(getattr(objects, name).fields)
 
 
-def write_answer(line):
+def write_response(line):
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -165,11 +165,11 @@ def write_answer(line):
 def main():
     logging.disable(logging.CRITICAL)
     objects.register_all()
-    write_answer("ready")
+    write_response("ready")
     for line in sys.stdin:
         name, arguments = json.loads(line)
-        answer = globals()[name](*arguments)
-        write_answer(jsonutils.dumps(answer))
+        result = globals()[name](*arguments)
+        write_response(jsonutils.dumps(result))
 
 
 main()

@@ -21,7 +21,7 @@ from tests.support.clouds import Cloud
 
 
 @dataclass(frozen=True)
-class AnswerPair:
+class ResponsePair:
     """A request, both replies, and both sides for further requests.
 
     ``loaded_cloud`` is the cloud, or None if it must be read first.
@@ -41,7 +41,7 @@ class AnswerPair:
         )
 
     @cached_property
-    def is_our_answer_valid(self) -> bool:
+    def is_our_response_valid(self) -> bool:
         return (
             unquote(self.request.path) == "/allocation_candidates"
             and self.ours.status == 200

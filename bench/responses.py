@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of answers against the peer's answers."""
+"""Checks of responses against the peer's responses."""
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import orjson
-from harness import WrongAnswer
+from harness import WrongResponse
 
-Answer = Mapping[str, Any]
+Response = Mapping[str, Any]
 
 
 class ExpectedCandidates:
-    """The peer's answer to a candidates query without a limit."""
+    """The peer's response to a candidates query without a limit."""
 
     def __init__(self, name: str, body: bytes) -> None:
         self._name = name
-        self._whole: Answer = orjson.loads(body)
+        self._whole: Response = orjson.loads(body)
 
     @cached_property
     def _allowed(self) -> frozenset[bytes]:
@@ -31,47 +31,47 @@ class ExpectedCandidates:
         return trees
 
     def check(self, server: str, body: bytes, limit: int | None) -> int:
-        """Return the number of candidates of an answer to the query with a limit.
+        """Return the number of candidates of a response to the query with a limit.
 
-        Raises :class:`WrongAnswer` unless it has the right number of candidates, each once and
+        Raises :class:`WrongResponse` unless it has the right number of candidates, each once and
         each a candidate of the peer, and the summaries of all providers of their trees.
         """
-        answer: Answer = orjson.loads(body)
+        response: Response = orjson.loads(body)
         place = f"{server}, {self._name}"
-        candidates = [_canonical(request) for request in answer["allocation_requests"]]
+        candidates = [_canonical(request) for request in response["allocation_requests"]]
         number = len(self._allowed) if limit is None else min(limit, len(self._allowed))
         if len(candidates) != number or len(set(candidates)) != number:
             text = f"{len(candidates)} candidates, {len(set(candidates))} distinct, not {number}"
-            raise WrongAnswer(f"{place}: {text}")
+            raise WrongResponse(f"{place}: {text}")
         if unknown := set(candidates) - self._allowed:
-            raise WrongAnswer(f"{place}: no candidate of the peer: {sorted(unknown)[:3]}")
-        self._check_summaries(place, answer)
+            raise WrongResponse(f"{place}: no candidate of the peer: {sorted(unknown)[:3]}")
+        self._check_summaries(place, response)
         return number
 
-    def _check_summaries(self, place: str, answer: Answer) -> None:
-        summaries = answer["provider_summaries"]
-        used = {uuid for each in answer["allocation_requests"] for uuid in each["allocations"]}
+    def _check_summaries(self, place: str, response: Response) -> None:
+        summaries = response["provider_summaries"]
+        used = {uuid for each in response["allocation_requests"] for uuid in each["allocations"]}
         if missing := used - summaries.keys():
-            raise WrongAnswer(f"{place}: no summaries of {sorted(missing)[:3]}")
+            raise WrongResponse(f"{place}: no summaries of {sorted(missing)[:3]}")
         roots = {summaries[uuid]["root_provider_uuid"] for uuid in used}
         expected = {
             uuid: summary for root in roots for uuid, summary in self._trees.get(root, {}).items()
         }
         if summaries.keys() != expected.keys():
             differing = sorted(summaries.keys() ^ expected.keys())
-            raise WrongAnswer(f"{place}: summaries are not those of the trees: {differing[:3]}")
+            raise WrongResponse(f"{place}: summaries are not those of the trees: {differing[:3]}")
         for uuid, summary in summaries.items():
             require_equal(f"{place}: summary of {uuid}", summary, expected[uuid])
 
 
 def require_equal(place: str, value: Any, expected: Any) -> None:
-    """Raise :class:`WrongAnswer` if JSON values differ by more than the order of lists."""
+    """Raise :class:`WrongResponse` if JSON values differ by more than the order of lists."""
     if sort_lists(value) != sort_lists(expected):
-        raise WrongAnswer(f"{place}:\n  {str(value)[:500]}\nbut\n  {str(expected)[:500]}")
+        raise WrongResponse(f"{place}:\n  {str(value)[:500]}\nbut\n  {str(expected)[:500]}")
 
 
-def read_answer(body: bytes) -> Any:
-    """Return the document of an answer, with links that have no prefix."""
+def read_response(body: bytes) -> Any:
+    """Return the document of a response, with links that have no prefix."""
     return orjson.loads(body.replace(b'"/placement/', b'"/'))
 
 
@@ -88,7 +88,7 @@ def _encode(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _canonical(request: Answer) -> bytes:
+def _canonical(request: Response) -> bytes:
     """Return an allocation request as bytes that do not depend on the order of its parts."""
     mappings = {group: sorted(uuids) for group, uuids in request.get("mappings", {}).items()}
     return _encode({**request, "mappings": mappings})

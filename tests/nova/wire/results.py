@@ -36,17 +36,17 @@ def build_selection(number: int, **changed: Any) -> dict[str, Any]:
     }
 
 
-def build_select_destinations_answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
+def build_select_destinations_result(*selections: list[dict[str, Any]]) -> dict[str, Any]:
     return {"decision": NODE_UUIDS[0], "policy": "default", "selections": list(selections)}
 
 
-ANSWER_WITH_LIMITS = build_select_destinations_answer(
+RESULT_WITH_LIMITS = build_select_destinations_result(
     [
         build_selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
         build_selection(1, limits={"memory_mb": 4096, "disk_gb": 10.5}),
     ],
     [build_selection(2, limits={"numa_topology": {**NUMA_LIMITS, "network_metadata": None}})],
 )
-REBUILD_ANSWER = build_select_destinations_answer(
+REBUILD_RESULT = build_select_destinations_result(
     [build_selection(0, allocation_request=None, allocation_request_version=None)]
 )

@@ -5,8 +5,8 @@ from copy import deepcopy
 
 import orjson
 import pytest
-from answers import ExpectedCandidates, read_answer, require_equal
-from harness import WrongAnswer
+from harness import WrongResponse
+from responses import ExpectedCandidates, read_response, require_equal
 from services import PEER_LATEST
 
 from tests.support import versions
@@ -57,9 +57,9 @@ def build_candidates_response(*providers: str) -> dict:
     )
 
 
-def check_candidates_response(answer: dict, limit: int | None) -> int:
+def check_candidates_response(response: dict, limit: int | None) -> int:
     expected = ExpectedCandidates("a query", orjson.dumps(CANDIDATES_RESPONSE))
-    return expected.check("ours", orjson.dumps(answer), limit)
+    return expected.check("ours", orjson.dumps(response), limit)
 
 
 def test_candidates_response_with_any_subset_of_the_limit_is_valid():
@@ -74,10 +74,10 @@ def test_candidates_response_with_any_subset_of_the_limit_is_valid():
 
 
 def test_candidates_response_in_another_order_is_valid():
-    answer = build_candidates_response("numa1")
-    answer["provider_summaries"]["host1"]["traits"].reverse()
-    answer["allocation_requests"][0]["mappings"]["_A"].reverse()
-    assert check_candidates_response(answer, 1) == 1
+    response = build_candidates_response("numa1")
+    response["provider_summaries"]["host1"]["traits"].reverse()
+    response["allocation_requests"][0]["mappings"]["_A"].reverse()
+    assert check_candidates_response(response, 1) == 1
 
 
 def test_candidates_response_with_a_wrong_or_missing_value_is_invalid():
@@ -92,10 +92,10 @@ def test_candidates_response_with_a_wrong_or_missing_value_is_invalid():
         lambda _, summaries: summaries["numa1"]["resources"]["VCPU"].update(used=2),
         lambda _, summaries: summaries["numa1"]["traits"].pop(),
     ):
-        answer = build_candidates_response("numa1", "numa2")
-        spoil(answer["allocation_requests"], answer["provider_summaries"])
-        with pytest.raises(WrongAnswer, match="ours, a query"):
-            check_candidates_response(answer, 2)
+        response = build_candidates_response("numa1", "numa2")
+        spoil(response["allocation_requests"], response["provider_summaries"])
+        with pytest.raises(WrongResponse, match="ours, a query"):
+            check_candidates_response(response, 2)
 
 
 def test_benchmarks_use_the_placement_version_of_the_tests():
@@ -103,8 +103,8 @@ def test_benchmarks_use_the_placement_version_of_the_tests():
 
 
 def test_benchmark_responses_may_differ_in_order_and_url_prefix():
-    peer = read_answer(b'{"links": [{"href": "/traits"}], "providers": ["a", "b"]}')
+    peer = read_response(b'{"links": [{"href": "/traits"}], "providers": ["a", "b"]}')
     ours = b'{"providers": ["b", "a"], "links": [{"href": "/placement/traits"}]}'
-    require_equal("ours, /traits", read_answer(ours), peer)
-    with pytest.raises(WrongAnswer, match="ours, /traits:"):
-        require_equal("ours, /traits", read_answer(b'{"providers": ["a"]}'), peer)
+    require_equal("ours, /traits", read_response(ours), peer)
+    with pytest.raises(WrongResponse, match="ours, /traits:"):
+        require_equal("ours, /traits", read_response(b'{"providers": ["a"]}'), peer)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas of the answers of the scheduler API.
+"""Schemas of the responses of the scheduler API.
 
 Objects may have more keys than a schema names: later releases add keys, and clients ignore unknown
-keys. Keys that an answer may lack are not required.
+keys. Keys that a response may lack are not required.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ _TEXTS, _INTEGERS, _OBJECTS = (
 )
 
 
-def _answer(required: Json, optional: Json | None = None) -> Json:
+def _schema(required: Json, optional: Json | None = None) -> Json:
     properties = {**required, **(optional or {})}
     return {"type": "object", "properties": properties, "required": list(required)}
 
@@ -44,11 +44,11 @@ def _map(values: Json) -> Json:
     return {"type": "object", "additionalProperties": values}
 
 
-_LINKS = build_list_schema(_answer(_build_texts("rel", "href")))
+_LINKS = build_list_schema(_schema(_build_texts("rel", "href")))
 
 
 def open_schema(schema: Json, fields: tuple[str, ...]) -> Json:
-    """Convert a request's schema to an answer's schema with all ``fields``."""
+    """Convert a request's schema to a response's schema with all ``fields``."""
     return {**_allow_more_keys(schema), "required": list(fields)}
 
 
@@ -61,13 +61,13 @@ def _allow_more_keys(value: Any) -> Any:
 
 def build_page_schema(collection: str, item: Json, optional: Json | None = None) -> Schemas:
     """Build the schema of a page of a list."""
-    return Schemas(_answer({collection: build_list_schema(item), "links": _LINKS}, optional))
+    return Schemas(_schema({collection: build_list_schema(item), "links": _LINKS}, optional))
 
 
-ROOT = Schemas(_answer({**_build_texts("id", "status"), "resources": _map(_TEXT)}))
-COUNTS = Schemas(_answer(dict.fromkeys(("created", "changed", "unchanged"), _INTEGER)))
+ROOT = Schemas(_schema({**_build_texts("id", "status"), "resources": _map(_TEXT)}))
+COUNTS = Schemas(_schema(dict.fromkeys(("created", "changed", "unchanged"), _INTEGER)))
 
-SELECTION = _answer(
+SELECTION = _schema(
     {
         **_build_texts("service_host", "nodename", "availability_zone"),
         "compute_node_uuid": UUID,
@@ -81,34 +81,34 @@ SELECTION = _answer(
 #: A list for each instance: the chosen host, then the alternates.
 _SELECTIONS = build_list_schema(build_list_schema(SELECTION, minItems=1))
 _RESULT: Json = {"decision": UUID, "policy": _TEXT, "selections": _SELECTIONS}
-_SELECTED = _answer(_RESULT, {"instance_uuids": build_list_schema(UUID)})
+_SELECTED = _schema(_RESULT, {"instance_uuids": build_list_schema(UUID)})
 #: A result, or the results of several requests in their order.
-SELECT = Schemas({"anyOf": [_SELECTED, _answer({"results": build_list_schema(_SELECTED)})]})
+SELECT = Schemas({"anyOf": [_SELECTED, _schema({"results": build_list_schema(_SELECTED)})]})
 
 _COUNTS: Json = {"before": _INTEGER, "after": _INTEGER}
-_REJECTIONS: Json = {"rejected": build_list_schema(_answer(_build_texts("host", "node", "reason")))}
-_STEP = _answer(
+_REJECTIONS: Json = {"rejected": build_list_schema(_schema(_build_texts("host", "node", "reason")))}
+_STEP = _schema(
     {"constraint": _TEXT, **_COUNTS}, {**_build_texts("detail", "option"), **_REJECTIONS}
 )
-_REQUEST_FILTER = _answer(
+_REQUEST_FILTER = _schema(
     {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
     {"changes": _OBJECT, **_build_texts("rejection", "reason")},
 )
-_SEARCH = _answer(
+_SEARCH = _schema(
     {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},
     {"nearest_misses": _OBJECTS, "nearest_misses_complete": BOOLEAN, "fallback": _OBJECT},
 )
 #: The names of nova that a plugin has read and the shim lacks.
 _MISSING: Json = {"missing_names": build_list_schema(_TEXT)}
 #: A funnel, or the outline of a funnel that is too large to record.
-FUNNEL = _answer(
+FUNNEL = _schema(
     {
         "request_filters": build_list_schema(_REQUEST_FILTER),
         "allocation_candidates": _SEARCH,
         "filters": build_list_schema(
-            _answer({"name": _TEXT, **_COUNTS}, {**_REJECTIONS, **_MISSING})
+            _schema({"name": _TEXT, **_COUNTS}, {**_REJECTIONS, **_MISSING})
         ),
-        "weighers": build_list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER}, _MISSING)),
+        "weighers": build_list_schema(_schema({"name": _TEXT, "multiplier": _NUMBER}, _MISSING)),
     },
     {
         **dict.fromkeys(("policy", "host_states", "room", "obstacle", "later_instance"), _OBJECT),
@@ -116,9 +116,9 @@ FUNNEL = _answer(
         "outline": BOOLEAN,
     },
 )
-_HOST = _answer({**_build_texts("host", "node"), "weight": _NUMBER, "weights": _map(_OBJECT)})
+_HOST = _schema({**_build_texts("host", "node"), "weight": _NUMBER, "weights": _map(_OBJECT)})
 _OUTCOME: Json = {"enum": [decision.SELECTED, decision.NO_VALID_HOST]}
-EXPLANATION = _answer(
+EXPLANATION = _schema(
     {
         "outcome": _OUTCOME,
         "policy": _TEXT,
@@ -139,26 +139,26 @@ _SUMMARY: Json = {
     **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
     **dict.fromkeys(("stage", "reason"), _NULLABLE_TEXT),
     "instances": build_list_schema(
-        _answer({"uuid": UUID, "host": _NULLABLE_TEXT}, {"name": _NULLABLE_TEXT})
+        _schema({"uuid": UUID, "host": _NULLABLE_TEXT}, {"name": _NULLABLE_TEXT})
     ),
 }
-_ENTRY = _answer(_SUMMARY, {"rejections": _OBJECTS})
+_ENTRY = _schema(_SUMMARY, {"rejections": _OBJECTS})
 LIST_DECISIONS = build_page_schema("decisions", _ENTRY, {"rejected": _OBJECT, "warnings": _OBJECTS})
-_COUNTED = build_list_schema(_answer({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
+_COUNTED = build_list_schema(_schema({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
 _BY_OUTCOME: Json = dict.fromkeys((decision.SELECTED, decision.NO_VALID_HOST), _INTEGER)
 DECISION_COUNTS = Schemas(
-    _answer(
+    _schema(
         {
             "total": _INTEGER,
-            "outcomes": _answer(_BY_OUTCOME),
+            "outcomes": _schema(_BY_OUTCOME),
             **dict.fromkeys(("stages", "flavors", "policies", "projects"), _COUNTED),
             **_build_texts("since", "until"),
             "bucket_seconds": _INTEGER,
-            "buckets": build_list_schema(_answer({"begin": _TEXT, **_BY_OUTCOME})),
+            "buckets": build_list_schema(_schema({"begin": _TEXT, **_BY_OUTCOME})),
         }
     )
 )
-DECISION = _answer(
+DECISION = _schema(
     {
         **_SUMMARY,
         "request": _OBJECT,
@@ -169,23 +169,23 @@ DECISION = _answer(
     }
 )
 SHOW_DECISION = Schemas(DECISION)
-REPLAY = Schemas(_answer({"then": DECISION, "now": EXPLANATION, "differences": _OBJECTS}))
+REPLAY = Schemas(_schema({"then": DECISION, "now": EXPLANATION, "differences": _OBJECTS}))
 
-_LIMIT = _answer({"reason": _TEXT, "hosts": _INTEGER}, {"detail": _TEXT, "names": _map(_TEXT)})
+_LIMIT = _schema({"reason": _TEXT, "hosts": _INTEGER}, {"detail": _TEXT, "names": _map(_TEXT)})
 _PART: Json = {
     "capacity": _INTEGER,
     "limited_by": build_list_schema(_LIMIT),
     "stranded": _map(_INTEGER),
 }
-_PARTS = build_list_schema(_answer({"name": _TEXT, **_PART}))
-_COUNT = _answer(
+_PARTS = build_list_schema(_schema({"name": _TEXT, **_PART}))
+_COUNT = _schema(
     {**_PART, "exact": BOOLEAN},
     {**_build_texts("policy", "rejection", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
 )
 #: A count, or a list of counts if the request has flavors.
-CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": build_list_schema(_COUNT)})]})
+CAPACITY = Schemas({"anyOf": [_COUNT, _schema({"flavors": build_list_schema(_COUNT)})]})
 
-_NOWHERE = _answer(
+_NOWHERE = _schema(
     {
         "uuid": UUID,
         **dict.fromkeys(("name", "flavor", "host"), _NULLABLE_TEXT),
@@ -193,7 +193,7 @@ _NOWHERE = _answer(
         "lacking": _map(_INTEGER),
     }
 )
-_FAILURE = _answer(
+_FAILURE = _schema(
     {
         **_build_texts("name", "state"),
         "hosts": _TEXTS,
@@ -201,8 +201,8 @@ _FAILURE = _answer(
         "nowhere": build_list_schema(_NOWHERE),
     }
 )
-_BREAKS = _answer({"domain": _TEXT, "instances": _INTEGER, "placed": _INTEGER})
-_ALLOWANCE = _answer(
+_BREAKS = _schema({"domain": _TEXT, "instances": _INTEGER, "placed": _INTEGER})
+_ALLOWANCE = _schema(
     {
         "flavor": _TEXT,
         "remaining": _INTEGER,
@@ -212,7 +212,7 @@ _ALLOWANCE = _answer(
     }
 )
 FAILOVER_CAPACITY = Schemas(
-    _answer(
+    _schema(
         {
             **dict.fromkeys(("host_failures", "covered", "uncovered", "undetermined"), _INTEGER),
             "within": _NULLABLE_TEXT,
@@ -224,17 +224,17 @@ FAILOVER_CAPACITY = Schemas(
             "computed_at": _TEXT,
         },
         # Absent if an earlier release has computed the result.
-        {"other_consumers": _answer(dict.fromkeys(("consumers", "hosts"), _INTEGER))},
+        {"other_consumers": _schema(dict.fromkeys(("consumers", "hosts"), _INTEGER))},
     )
 )
 
 _MOVE: Json = {"instance": UUID, **_build_texts("from", "to")}
-_FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
+_FLAVOR_CHANGE = _schema({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
 _NAME: Json = {"name": _NULLABLE_TEXT}
-_MOVES = build_list_schema(_answer(_MOVE, {"reason": _TEXT, **_NAME}))
-_STUCK = build_list_schema(_answer({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
+_MOVES = build_list_schema(_schema(_MOVE, {"reason": _TEXT, **_NAME}))
+_STUCK = build_list_schema(_schema({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
 _OTHER_CONSUMERS = build_list_schema(
-    _answer(
+    _schema(
         {
             **_build_texts("host", "type"),
             "uuid": _TEXT,
@@ -246,7 +246,7 @@ _OTHER_CONSUMERS = build_list_schema(
 #: Unknown facts of requests, and their instances.
 _UNKNOWN = _map(build_list_schema(UUID))
 PLAN = Schemas(
-    _answer(
+    _schema(
         {
             "capacity": build_list_schema(_FLAVOR_CHANGE),
             "moves": _MOVES,
@@ -257,8 +257,8 @@ PLAN = Schemas(
     )
 )
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN, "unknown": _UNKNOWN}
-_ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
-REBALANCE = Schemas(_answer({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
+_ADVISED_MOVE = _schema({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
+REBALANCE = Schemas(_schema({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
 
 _RUN: Json = {
     "uuid": UUID,
@@ -268,7 +268,7 @@ _RUN: Json = {
     "parallel": _INTEGER,
     "user_id": _NULLABLE_TEXT,
     **_build_texts("created_at", "updated_at"),
-    "counts": _answer(dict.fromkeys(plan_run.MOVE_STATES, _INTEGER)),
+    "counts": _schema(dict.fromkeys(plan_run.MOVE_STATES, _INTEGER)),
 }
 _RUN_MOVE: Json = {
     **_MOVE,
@@ -279,41 +279,41 @@ _RUN_MOVE: Json = {
 _RUN_PARTS: Json = {
     "request": _OBJECT,
     "stuck": _STUCK,
-    "moves": build_list_schema(_answer(_RUN_MOVE)),
+    "moves": build_list_schema(_schema(_RUN_MOVE)),
 }
-PLAN_RUNS = build_page_schema("plan_runs", _answer(_RUN))
-PLAN_RUN = Schemas(_answer({**_RUN, **_RUN_PARTS}))
-RUN_MOVE = Schemas(_answer({**_RUN_MOVE, "rejection": _NULLABLE_TEXT}))
+PLAN_RUNS = build_page_schema("plan_runs", _schema(_RUN))
+PLAN_RUN = Schemas(_schema({**_RUN, **_RUN_PARTS}))
+RUN_MOVE = Schemas(_schema({**_RUN_MOVE, "rejection": _NULLABLE_TEXT}))
 
 _STATE: Json = {"enum": list(STATES)}
-_LISTED_HOST = _answer(
+_LISTED_HOST = _schema(
     {
         **_build_texts("host", "node", "zone", "policy"),
         "uuid": UUID,
         "state": _STATE,
         **dict.fromkeys(("aggregates", "traits"), _INTEGERS),
         "instances": _INTEGER,
-        "resources": _map(_answer({"capacity": _INTEGER, "used": _INTEGER})),
+        "resources": _map(_schema({"capacity": _INTEGER, "used": _INTEGER})),
     }
 )
 _SHARED: Json = {"aggregates": _OBJECTS, "traits": _TEXTS, "cells": _OBJECTS}
 HOSTS = build_page_schema("hosts", _LISTED_HOST, _SHARED)
-_USE = _answer(dict.fromkeys(("used", "capacity", "hosts", "nearly_full", "full"), _INTEGER))
+_USE = _schema(dict.fromkeys(("used", "capacity", "hosts", "nearly_full", "full"), _INTEGER))
 _SUMS: Json = {"hosts": _INTEGER, "instances": _INTEGER, "resources": _map(_USE)}
 OVERVIEW = Schemas(
-    _answer(
+    _schema(
         {
-            "hosts": _answer(dict.fromkeys(("total", *STATES), _INTEGER)),
+            "hosts": _schema(dict.fromkeys(("total", *STATES), _INTEGER)),
             "instances": _INTEGER,
-            "zones": build_list_schema(_answer({"zone": _TEXT, **_SUMS})),
-            "aggregates": build_list_schema(_answer({"uuid": UUID, "name": _TEXT, **_SUMS})),
+            "zones": build_list_schema(_schema({"zone": _TEXT, **_SUMS})),
+            "aggregates": build_list_schema(_schema({"uuid": UUID, "name": _TEXT, **_SUMS})),
             "attention": build_list_schema(
-                _answer({**_build_texts("host", "node", "zone"), "state": _STATE})
+                _schema({**_build_texts("host", "node", "zone"), "state": _STATE})
             ),
         }
     )
 )
-_POLICY = _answer(
+_POLICY = _schema(
     {
         "name": _TEXT,
         "usable": BOOLEAN,
@@ -325,7 +325,7 @@ _POLICY = _answer(
 )
 _DETAILS = dict.fromkeys(("aggregates", "services", "nodes", "instances"), _OBJECTS)
 HOST = Schemas(
-    _answer(
+    _schema(
         {
             **_build_texts("host", "zone"),
             "state": _STATE,
@@ -337,5 +337,5 @@ HOST = Schemas(
 )
 POLICY = Schemas(_POLICY)
 _LISTS: Json = {"policies": build_list_schema(_POLICY), "selectors": _TEXTS}
-POLICIES = Schemas(_answer({**_LISTS, "access": _OBJECT}))
-CHECK = Schemas(_answer({"filtering": BOOLEAN, "aggregates": _OBJECTS, "findings": _OBJECTS}))
+POLICIES = Schemas(_schema({**_LISTS, "access": _OBJECT}))
+CHECK = Schemas(_schema({"filtering": BOOLEAN, "aggregates": _OBJECTS, "findings": _OBJECTS}))
