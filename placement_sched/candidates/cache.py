@@ -80,7 +80,7 @@ class ProviderCache:
         self._lock, self._load_lock = Lock(), Lock()
         #: Position in the log up to which changes are applied, None if the cache is out of date.
         self._position: Any = None
-        self._cloud: ProviderColumns | None = None
+        self._columns: ProviderColumns | None = None
         self._versioned_index: tuple[int, TreeIndex] | None = None
         self._not_before = -_PAUSE
         #: Time of the first read that lacked earlier rows of the log, None if no rows are missing.
@@ -218,14 +218,14 @@ class ProviderCache:
         """
         sums = provider_state.read_sums(connection)
         with self._load_lock:
-            cloud = self._cloud
-            if cloud is None or self._position is None:
+            columns = self._columns
+            if columns is None or self._position is None:
                 return frozenset()
-            own = cloud.compute_sums()
+            own = columns.compute_sums()
             batches = [key for key in sums.keys() | own.keys() if sums.get(key) != own.get(key)]
             if not batches:
                 return frozenset()
-            ids = set(cloud.list_ids_in_batches(batches)) | provider_state.list_ids_in_batches(
+            ids = set(columns.list_ids_in_batches(batches)) | provider_state.list_ids_in_batches(
                 connection, batches
             )
             rows = provider_state.read_providers(connection, ids)
@@ -234,7 +234,7 @@ class ProviderCache:
             changes = changes.merge(self._log.read_late_rows(connection, changes.position))
             if changes.lacks_rows or changes.needs_full_reload:
                 return frozenset()
-            differing = frozenset(cloud.find_differing_providers(ids, rows) - changes.providers)
+            differing = frozenset(columns.find_differing_providers(ids, rows) - changes.providers)
             if differing:
                 LOG.error(
                     "%d cached providers differ from the database without an entry in the change "
@@ -243,7 +243,7 @@ class ProviderCache:
                 )
                 self.figures = replace(self.figures, repairs=self.figures.repairs + len(differing))
                 with self._lock_for_change():
-                    cloud.replace(differing, provider_state.read_providers(connection, differing))
+                    columns.replace(differing, provider_state.read_providers(connection, differing))
                 self._report(self.figures)
             return differing
 
@@ -254,7 +254,7 @@ class ProviderCache:
         """
         if (
             changes.needs_full_reload
-            or self._cloud is None
+            or self._columns is None
             or len(changes.providers) > MAX_CHANGED_PROVIDERS
         ):
             with self._lock:
@@ -272,7 +272,7 @@ class ProviderCache:
         try:
             if self._position is None:
                 with self._lock:  # free the memory of the outdated cache
-                    self._cloud = self._versioned_index = None
+                    self._columns = self._versioned_index = None
                 is_handed_over = self._start_full_load(connection)
             return self._position is not None
         finally:
@@ -328,48 +328,48 @@ class ProviderCache:
             self._load_all(connection)
 
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
-        cloud = self._cloud
+        columns = self._columns
         if (
-            cloud is None
+            columns is None
             or changes.needs_full_reload
             or len(changes.providers) > MAX_CHANGED_PROVIDERS
         ):
             LOG.info("loading all providers: %s", _describe_reload(changes))
             return self._start_full_load(connection)
-        names = provider_state.read_names(connection) if changes.names else cloud.names
+        names = provider_state.read_names(connection) if changes.names else columns.names
         rows = provider_state.read_providers(connection, changes.providers)
         with self._lock_for_change():
-            if names is not cloud.names:
-                cloud.set_names(names)
-            cloud.replace(changes.providers, rows)
+            if names is not columns.names:
+                columns.set_names(names)
+            columns.replace(changes.providers, rows)
         self._position = changes.position
-        self._report_figures(cloud, refreshes=self.figures.refreshes + 1)
+        self._report_figures(columns, refreshes=self.figures.refreshes + 1)
         return False
 
     def _load_all(self, connection: Connection) -> None:
         began = self._clock()
         position = self._log.begin(connection)
-        cloud = ProviderColumns(provider_state.read_names(connection))
+        columns = ProviderColumns(provider_state.read_names(connection))
         for batch in provider_state.read_all_providers(connection):
-            cloud.replace([row[0] for row in batch.providers], batch)
+            columns.replace([row[0] for row in batch.providers], batch)
         # Each part was read at a different time, so providers changed since then are reloaded.
         changes = self._log.read(connection, position)
         if changes.lacks_rows or changes.needs_full_reload:  # a reload would fail in the same way
             self._disable("the change log lacks changes written while all providers were loaded")
             return
         if changes.names:
-            cloud.set_names(provider_state.read_names(connection))
-        cloud.replace(
+            columns.set_names(provider_state.read_names(connection))
+        columns.replace(
             changes.providers, provider_state.read_providers(connection, changes.providers)
         )
         with self._lock:
-            self._cloud, self._versioned_index = cloud, None
+            self._columns, self._versioned_index = columns, None
         self._position, self._reason, self._lacking_since = changes.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
-        self._report_figures(cloud, full_readings=readings, seconds=seconds)
+        self._report_figures(columns, full_readings=readings, seconds=seconds)
 
-    def _report_figures(self, cloud: ProviderColumns, **more: Any) -> None:
-        size = {"providers": len(cloud), "nbytes": cloud.nbytes}
+    def _report_figures(self, columns: ProviderColumns, **more: Any) -> None:
+        size = {"providers": len(columns), "nbytes": columns.nbytes}
         self.figures = replace(self.figures, **size, **more)
         self._report(self.figures)
 
@@ -383,13 +383,13 @@ class ProviderCache:
             try:
                 yield
             except BaseException:
-                self._cloud = self._versioned_index = self._position = None
+                self._columns = self._versioned_index = self._position = None
                 raise
 
     def _get_columns(self) -> ProviderColumns:
-        if self._cloud is None:
+        if self._columns is None:
             raise Unavailable("the provider cache is being reloaded. Try again")
-        return self._cloud
+        return self._columns
 
     @contextmanager
     def lock_columns(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
@@ -398,14 +398,14 @@ class ProviderCache:
         Call :meth:`refresh` first. Use columns and tree index only if it has returned True.
         """
         with self._lock:
-            cloud, index = self._get_columns(), self._versioned_index
-            if index is None or index[0] != cloud.structure_version:
-                sharing_trait = cloud.names.traits.get(SHARES)
+            columns, index = self._get_columns(), self._versioned_index
+            if index is None or index[0] != columns.structure_version:
+                sharing_trait = columns.names.traits.get(SHARES)
                 index = self._versioned_index = (
-                    cloud.structure_version,
-                    TreeIndex(cloud, sharing_trait),
+                    columns.structure_version,
+                    TreeIndex(columns, sharing_trait),
                 )
-            yield cloud, index[1]
+            yield columns, index[1]
 
 
 def _describe_failure(failure: Exception) -> str:

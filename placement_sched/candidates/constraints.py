@@ -121,13 +121,13 @@ class ConstraintEvaluator:
         """
         if group.in_tree is not None:
             return 0
-        columns, ids = self.index.cloud.classes, self.names.classes
+        columns, ids = self.index.columns.classes, self.names.classes
         return min(
             (
                 columns[ids[name]].count_fitting_rows(amount) if ids[name] in columns else 0
                 for name, amount in group.resources
             ),
-            default=len(self.index.cloud),
+            default=len(self.index.columns),
         )
 
     def _can_serve_in_tree(
@@ -141,7 +141,7 @@ class ConstraintEvaluator:
             tree_rows = tree_rows[(tree_rows >= rows.start) & (tree_rows < rows.stop)]
             positions = tree_rows - rows.start
         else:
-            roots = self.index.cloud.providers.roots
+            roots = self.index.columns.providers.roots
             positions = np.flatnonzero(roots[rows] == roots[tree_rows[0]])
             tree_rows = rows[positions]
         mask[positions] = self.can_serve(group, counted, tree_rows)
@@ -154,8 +154,8 @@ class ConstraintEvaluator:
         """
         rows = self._trees.get(uuid)
         if rows is None:
-            cloud = self.index.cloud
-            roots = cloud.providers.roots[cloud.find_rows(cloud.map_ids([uuid]).values())]
+            columns = self.index.columns
+            roots = columns.providers.roots[columns.find_rows(columns.map_ids([uuid]).values())]
             rows = self._trees[uuid] = self.index.find_tree_rows(roots[roots != 0])
         return rows
 
@@ -179,7 +179,7 @@ class ConstraintEvaluator:
         if group.aggregates.forbidden:
             yield ~self._is_inside(group.aggregates.forbidden, counted, rows)
         if group.in_tree is not None:
-            in_tree = np.zeros(len(self.index.cloud), np.bool_)
+            in_tree = np.zeros(len(self.index.columns), np.bool_)
             in_tree[self.find_tree_rows(group.in_tree)] = True
             yield in_tree[rows]
 
@@ -188,14 +188,14 @@ class ConstraintEvaluator:
 
         A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
-        members = np.ones(len(self.index.cloud), np.bool_)
+        members = np.ones(len(self.index.columns), np.bool_)
         for uuids in member_of:
             members = members & self.is_member(uuids)
             yield (members | self.index.expand_from_roots(members))[rows]
 
     def iterate_trait_masks(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
         """Yield for each constraint on traits a mask of the rows that meet it."""
-        traits, ids = self.index.cloud.traits, self.names.traits
+        traits, ids = self.index.columns.traits, self.names.traits
         for any_of in terms.required:
             yield traits.has_any_trait(frozenset(ids[name] for name in any_of), rows)
         for name in sorted(terms.forbidden):
@@ -207,7 +207,7 @@ class ConstraintEvaluator:
             mask &= met
 
     def _has_capacity(self, name: str, amount: int, rows: SomeRows) -> Mask:
-        columns = self.index.cloud.classes.get(self.names.classes[name])
+        columns = self.index.columns.classes.get(self.names.classes[name])
         if columns is None:
             return np.zeros(count_rows(rows), np.bool_)
         return columns.has_capacity(amount, rows)
@@ -228,7 +228,7 @@ def find_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return rows of roots above id ``after`` that meet ``root_required``."""
     rows = index.roots
     if after:
-        rows = rows[np.searchsorted(index.cloud.providers.ids[rows], after, "right") :]
+        rows = rows[np.searchsorted(index.columns.providers.ids[rows], after, "right") :]
     mask = np.ones(len(rows), np.bool_)
     ConstraintEvaluator(index, search.names).apply_trait_terms(search.query.root, rows, mask)
     return rows[mask]
@@ -236,14 +236,14 @@ def find_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
 
 def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbers:
     """Return the rows of roots with ids above ``after`` whose trees may serve."""
-    cloud, evaluator = index.cloud, ConstraintEvaluator(index, search.names)
+    columns, evaluator = index.columns, ConstraintEvaluator(index, search.names)
     count = evaluator.count_fitting_providers
-    passing, rows = find_roots(index, search, after), slice(0, len(cloud))
+    passing, rows = find_roots(index, search, after), slice(0, len(columns))
     # Traits are not checked if providers share, as a sharing provider may have the trait.
     sets = search.rules.trait_choices[: 0 if search.names.topology.has_sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
-            _find_roots_of(index, cloud.traits.has_any_trait(choices, rows), rows)[passing]
+            _find_roots_of(index, columns.traits.has_any_trait(choices, rows), rows)[passing]
         ]
     tree_rows: RowNumbers | None = None
     # Slots that the fewest providers can serve come first, so that few trees remain early.
@@ -258,7 +258,7 @@ def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbe
             passing[_find_served(index, slot, evaluator, scope)[passing]],
         )
         if len(passing) * _SPARSE < (total if tree_rows is not None else len(index.roots)):
-            tree_rows = index.find_tree_rows(cloud.providers.ids[passing])
+            tree_rows = index.find_tree_rows(columns.providers.ids[passing])
     return passing
 
 
@@ -308,6 +308,6 @@ def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
 def _find_roots_of(index: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
     """Return a mask of the roots of the rows that ``mask`` selects."""
     roots = index.root_rows[mask if isinstance(rows, slice) else rows[mask]]
-    is_root = np.zeros(len(index.cloud), np.bool_)
+    is_root = np.zeros(len(index.columns), np.bool_)
     is_root[roots[roots >= 0]] = True
     return is_root

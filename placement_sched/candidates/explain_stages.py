@@ -211,8 +211,8 @@ class _Checker:
             root_rows = tree_index.roots
             rows = np.flatnonzero(tree_index.root_rows >= 0).astype(np.int32)
         else:
-            root_rows = np.sort(tree_index.cloud.find_rows(roots))
-            rows = tree_index.find_tree_rows(tree_index.cloud.providers.ids[root_rows])
+            root_rows = np.sort(tree_index.columns.find_rows(roots))
+            rows = tree_index.find_tree_rows(tree_index.columns.providers.ids[root_rows])
         trees, is_shared = tree_index.root_rows[rows], np.zeros(len(rows), np.bool_)
         if has_sharing:
             pairs = tree_index.find_sharing_pairs(root_rows)
@@ -226,10 +226,10 @@ class _Checker:
 
     def build_uses(self) -> TreeUses:
         tree_index, rows, trees = self._tree_index, self._rows, self._trees
-        providers = tree_index.cloud.providers
+        providers = tree_index.columns.providers
         is_root = (rows == trees) & ~self._is_shared
         root_rows = rows[is_root]
-        is_sharer = np.zeros(len(tree_index.cloud), np.bool_)
+        is_sharer = np.zeros(len(tree_index.columns), np.bool_)
         is_sharer[tree_index.sharers] = True
         starts = np.flatnonzero(np.diff(trees, prepend=-1))
         return TreeUses(
@@ -496,9 +496,9 @@ def _find_memberships(
     source: ProviderSource, search: Search, ids: Collection[int]
 ) -> dict[int, frozenset[str]]:
     memberships: dict[int, set[str]] = {key: set() for key in ids}
-    with source.open_columns(ids) as (cloud, tree_index):
-        rows = np.sort(cloud.find_rows(memberships))
-        keys = cloud.providers.ids[rows]
+    with source.open_columns(ids) as (columns, tree_index):
+        rows = np.sort(columns.find_rows(memberships))
+        keys = columns.providers.ids[rows]
         for uuid in {uuid for group in search.query.groups for uuid in group.aggregates.uuids}:
             members = tree_index.is_member(search.names.find_aggregate_ids([uuid]))
             for key in keys[members[rows]].tolist():
@@ -517,15 +517,15 @@ def read_inventories(
     if not inventory_ids:
         return inventories
     ids, names = {provider for provider, _ in inventory_ids}, search.names.class_names
-    with source.open_columns(ids) as (cloud, _):
-        rows = np.sort(cloud.find_rows(ids))
-        for class_id in {class_id for _, class_id in inventory_ids} & cloud.classes.keys():
-            has_inventory, values = cloud.classes[class_id].select_values(
+    with source.open_columns(ids) as (columns, _):
+        rows = np.sort(columns.find_rows(ids))
+        for class_id in {class_id for _, class_id in inventory_ids} & columns.classes.keys():
+            has_inventory, values = columns.classes[class_id].select_values(
                 rows, "used", *INVENTORY_FIELDS
             )
-            columns = [column.tolist() for column in values]
-            keys = cloud.providers.ids[rows[has_inventory]].tolist()
-            for key, used, *amounts in zip(keys, *columns, strict=True):
+            amount_lists = [column.tolist() for column in values]
+            keys = columns.providers.ids[rows[has_inventory]].tolist()
+            for key, used, *amounts in zip(keys, *amount_lists, strict=True):
                 fields = dict(zip(INVENTORY_FIELDS, amounts, strict=True))
                 inventory = Inventory(resource_class=names[class_id], **fields)
                 inventories[key, class_id] = UsedInventory(inventory, used)
@@ -557,8 +557,8 @@ def find_nearest_amounts(
     checked = CheckedTrees.check(source, search)
     uses, amount = checked.uses, stage.constraint.amount
     class_id = search.names.classes[stage.constraint.resource_class]
-    with source.open_columns(uses.ids.tolist()) as (cloud, _):
-        below, above = _find_fitting_amounts(cloud, uses.ids, class_id, amount)
+    with source.open_columns(uses.ids.tolist()) as (columns, _):
+        below, above = _find_fitting_amounts(columns, uses.ids, class_id, amount)
     amounts_by_tree = _find_best(checked, stage, below, np.maximum)
     if not amounts_by_tree.any():
         amounts_by_tree = _find_best(checked, stage, above, np.minimum)
@@ -585,7 +585,7 @@ def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.
 
 
 def _find_fitting_amounts(
-    cloud: ProviderColumns, ids: _Numbers, class_id: int, requested: int
+    columns: ProviderColumns, ids: _Numbers, class_id: int, requested: int
 ) -> tuple[_Numbers, _Numbers]:
     """Return for each provider the nearest smaller and larger fitting amount.
 
@@ -593,10 +593,10 @@ def _find_fitting_amounts(
     ``find_smallest_above`` of :mod:`placement_sched.candidates.explain`.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
-    if class_id not in cloud.classes:
+    if class_id not in columns.classes:
         return below, above
-    is_present, rows = cloud.find_existing_rows(ids)
-    has_inventory, (capacities, *amounts) = cloud.classes[class_id].select_values(rows, *_COLUMNS)
+    is_present, rows = columns.find_existing_rows(ids)
+    has_inventory, (capacities, *amounts) = columns.classes[class_id].select_values(rows, *_COLUMNS)
     uses = np.flatnonzero(is_present)[has_inventory]
     used, min_unit, max_unit, step = (column.astype(np.int64) for column in amounts)
     capacity = truncate_capacities(capacities)

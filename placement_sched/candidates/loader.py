@@ -210,7 +210,7 @@ class LoadedProviders(ProviderSource):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._cloud = ProviderColumns(provider_state.build_empty_names(connection))
+        self._columns = ProviderColumns(provider_state.build_empty_names(connection))
         self._versioned_index: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
         self._loaded_trees: set[int] = set()
@@ -229,24 +229,24 @@ class LoadedProviders(ProviderSource):
                 self._load(providers)
         if (
             self._versioned_index is None
-            or self._versioned_index[0] != self._cloud.structure_version
+            or self._versioned_index[0] != self._columns.structure_version
         ):
             self._versioned_index = (
-                self._cloud.structure_version,
-                TreeIndex(self._cloud, self._sharing_trait),
+                self._columns.structure_version,
+                TreeIndex(self._columns, self._sharing_trait),
             )
-        yield self._cloud, self._versioned_index[1]
+        yield self._columns, self._versioned_index[1]
 
     def _load_all(self) -> None:
         for batch in provider_state.read_all_providers(self._connection):
-            self._cloud.replace([row[0] for row in batch.providers], batch)
+            self._columns.replace([row[0] for row in batch.providers], batch)
         self._is_whole = True
 
     def _load(self, ids: Iterable[int]) -> None:
         missing = [key for key in ids if key not in self._loaded]
         if missing:
             rows = provider_state.read_providers(self._connection, missing)
-            self._cloud.replace(missing, rows)
+            self._columns.replace(missing, rows)
             self._loaded.update(missing)
 
     def _load_trees(self, roots: Collection[int]) -> None:
@@ -257,9 +257,9 @@ class LoadedProviders(ProviderSource):
         self._loaded_trees.update(missing)
         members = self._find_members(missing)
         self._load(members)
-        memberships = self._cloud.memberships
+        memberships = self._columns.memberships
         if self._sharing_trait is not None and len(memberships.rows):
-            own = np.isin(memberships.rows, self._cloud.find_rows(members))
+            own = np.isin(memberships.rows, self._columns.find_rows(members))
             aggregates = np.unique(memberships.values["aggregate"][own]).tolist()
             sharers = find_sharing_trees(self._connection, self._sharing_trait, aggregates)
             self._load(sharers)
@@ -362,8 +362,8 @@ class LoadedProviders(ProviderSource):
         return super().map_trait_ids()
 
     def _load_names(self) -> None:
-        if not self._cloud.names.traits:
-            self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)
+        if not self._columns.names.traits:
+            self._columns.names = provider_state.read_names(self._connection, with_aggregates=False)
 
 
 # Cached, because building the statement takes longer than executing it.

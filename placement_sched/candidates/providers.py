@@ -82,36 +82,36 @@ class ProviderSource(ABC):
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
         """Return the first providers, sorted by id, that serve a single group."""
-        with self.open_columns(whole=True) as (cloud, index):
+        with self.open_columns(whole=True) as (columns, index):
             evaluator = ConstraintEvaluator(index, names)
             (group,) = query.groups
             if group.in_tree is not None:
                 tree_rows = evaluator.find_tree_rows(group.in_tree)
                 return tuple(
-                    cloud.describe_providers(
+                    columns.describe_providers(
                         tree_rows[_compute_group_mask(evaluator, query, tree_rows)][:limit]
                     )
                 )
             providers: list[CandidateProvider] = []
-            start, size = 0, len(cloud) if limit is None else _BLOCK * limit
-            while start < len(cloud) and (limit is None or len(providers) < limit):
-                block = slice(start, min(start + size, len(cloud)))
+            start, size = 0, len(columns) if limit is None else _BLOCK * limit
+            while start < len(columns) and (limit is None or len(providers) < limit):
+                block = slice(start, min(start + size, len(columns)))
                 rows = np.flatnonzero(_compute_group_mask(evaluator, query, block)) + start
-                rows = rows[cloud.providers.roots[rows] != 0]
+                rows = rows[columns.providers.roots[rows] != 0]
                 if limit is not None:
                     rows = rows[: limit - len(providers)]
-                providers += cloud.describe_providers(rows.astype(np.int32))
+                providers += columns.describe_providers(rows.astype(np.int32))
                 start, size = block.stop, size * _GROWTH
         return tuple(providers)
 
     def _find_single_provider_ids(
         self, query: CandidatesQuery, names: ResolvedNames
     ) -> Sequence[int]:
-        with self.open_columns(whole=True) as (cloud, index):
+        with self.open_columns(whole=True) as (columns, index):
             serving = _compute_group_mask(
-                ConstraintEvaluator(index, names), query, slice(0, len(cloud))
+                ConstraintEvaluator(index, names), query, slice(0, len(columns))
             )
-            return _list_ids(cloud, np.flatnonzero(serving).astype(np.int32))
+            return _list_ids(columns, np.flatnonzero(serving).astype(np.int32))
 
     def sample_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
@@ -129,33 +129,33 @@ class ProviderSource(ABC):
 
         They are sorted by id.
         """
-        with self.open_columns(ids) as (cloud, index):
-            rows = np.sort(cloud.find_rows(ids))
+        with self.open_columns(ids) as (columns, index):
+            rows = np.sort(columns.find_rows(ids))
             return tuple(
-                cloud.describe_providers(
+                columns.describe_providers(
                     rows[_compute_group_mask(ConstraintEvaluator(index, names), query, rows)]
                 )
             )
 
     def describe(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
         """Return the providers with these ids, in the order of ``ids``."""
-        with self.open_columns(ids) as (cloud, _):
-            rows = np.sort(cloud.find_rows(ids))
-            by_id = {provider.id: provider for provider in cloud.describe_providers(rows)}
+        with self.open_columns(ids) as (columns, _):
+            rows = np.sort(columns.find_rows(ids))
+            by_id = {provider.id: provider for provider in columns.describe_providers(rows)}
         return tuple([by_id[key] for key in ids if key in by_id])
 
     def list_tree_providers(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees of these providers, sorted by id."""
-        with self.open_columns(ids) as (cloud, _):
-            roots = np.unique(cloud.providers.roots[cloud.find_rows(ids)])
+        with self.open_columns(ids) as (columns, _):
+            roots = np.unique(columns.providers.roots[columns.find_rows(ids)])
         roots = roots[roots != 0]
-        with self.open_columns(roots=roots.tolist()) as (cloud, index):
-            return tuple(cloud.describe_providers(index.find_tree_rows(roots)))
+        with self.open_columns(roots=roots.tolist()) as (columns, index):
+            return tuple(columns.describe_providers(index.find_tree_rows(roots)))
 
     def find_roots(self, search: Search, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first roots above id ``after`` that meet ``root_required``."""
-        with self.open_columns(whole=True) as (cloud, index):
-            return _list_ids(cloud, constraints.find_roots(index, search, after)[:limit])
+        with self.open_columns(whole=True) as (columns, index):
+            return _list_ids(columns, constraints.find_roots(index, search, after)[:limit])
 
     def find_serving_roots(
         self, search: Search, limit: int | None = None, after: int = 0
@@ -164,8 +164,8 @@ class ProviderSource(ABC):
 
         Every slot has a provider that can serve it, but the providers may not serve together.
         """
-        with self.open_columns(whole=True) as (cloud, index):
-            return _list_ids(cloud, constraints.find_serving_roots(index, search, after)[:limit])
+        with self.open_columns(whole=True) as (columns, index):
+            return _list_ids(columns, constraints.find_serving_roots(index, search, after)[:limit])
 
     def read_free_columns(
         self, providers: Sequence[int], classes: Collection[int]
@@ -176,25 +176,25 @@ class ProviderSource(ABC):
         """
         ids = np.fromiter(providers, np.int64, len(providers))
         free_by_class = {class_id: np.zeros(len(ids), np.int64) for class_id in classes}
-        with self.open_columns(providers) as (cloud, _):
-            exists, rows = cloud.find_existing_rows(ids)
+        with self.open_columns(providers) as (columns, _):
+            exists, rows = columns.find_existing_rows(ids)
             indexes = np.flatnonzero(exists)
             for class_id, column in free_by_class.items():
-                if (columns := cloud.classes.get(class_id)) is None:
+                if (inventory := columns.classes.get(class_id)) is None:
                     continue
-                has_inventory, (capacity, used) = columns.select_values(rows, "capacity", "used")
+                has_inventory, (capacity, used) = inventory.select_values(rows, "capacity", "used")
                 column[indexes[has_inventory]] = truncate_capacities(capacity) - used
         return free_by_class
 
     def read_contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the contents of these providers that summaries show."""
-        with self.open_columns(ids) as (cloud, _):
-            return _build_contents(cloud, ids)
+        with self.open_columns(ids) as (columns, _):
+            return _build_contents(columns, ids)
 
     def map_trait_ids(self) -> Mapping[str, int]:
         """Map the names of all traits to their ids."""
-        with self.open_columns() as (cloud, _):
-            return cloud.names.traits
+        with self.open_columns() as (columns, _):
+            return columns.names.traits
 
     def map_roots_by_trait(
         self, traits: Mapping[str, int], roots: Collection[int]
@@ -203,19 +203,19 @@ class ProviderSource(ABC):
 
         ``traits`` maps names to ids. The result may contain roots that are not in ``roots``.
         """
-        with self.open_columns(roots=roots) as (cloud, _):
-            every, columns = slice(0, len(cloud)), cloud.providers.roots
+        with self.open_columns(roots=roots) as (columns, _):
+            every, root_ids = slice(0, len(columns)), columns.providers.roots
             return {
                 name: frozenset(
-                    columns[cloud.traits.has_any_trait(frozenset({key}), every)].tolist()
+                    root_ids[columns.traits.has_any_trait(frozenset({key}), every)].tolist()
                 )
                 for name, key in traits.items()
             }
 
     def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Map provider id and class name to values of :data:`INVENTORY_FIELDS`."""
-        with self.open_columns(ids) as (cloud, _):
-            return _build_inventories(cloud, ids)
+        with self.open_columns(ids) as (columns, _):
+            return _build_inventories(columns, ids)
 
 
 class CachedProviders(ProviderSource):
@@ -241,20 +241,20 @@ class CachedProviders(ProviderSource):
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names of a query."""
-        with self.cache.lock_columns() as (cloud, index):
-            names, topology = cloud.names, Topology(index.has_nested, bool(len(index.sharers)))
+        with self.cache.lock_columns() as (columns, index):
+            names, topology = columns.names, Topology(index.has_nested, bool(len(index.sharers)))
         return check_names(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
         )
 
     def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
-        with self.cache.lock_columns() as (cloud, _):
-            return cloud.map_ids(uuids)
+        with self.cache.lock_columns() as (columns, _):
+            return columns.map_ids(uuids)
 
 
-def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
-    ids: list[int] = cloud.providers.ids[rows].tolist()
+def _list_ids(columns: ProviderColumns, rows: RowNumbers) -> list[int]:
+    ids: list[int] = columns.providers.ids[rows].tolist()
     return ids
 
 
@@ -268,42 +268,42 @@ def _compute_group_mask(
     return mask
 
 
-def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderContents:
+def _build_contents(columns: ProviderColumns, ids: Collection[int]) -> ProviderContents:
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = cloud.find_existing_rows(keys)
+    exists, rows = columns.find_existing_rows(keys)
     present = keys[exists].tolist()
-    class_names = {key: name for name, key in cloud.names.classes.items()}
+    class_names = {key: name for name, key in columns.names.classes.items()}
     amounts: dict[int, list[tuple[str, int, int]]] = {key: [] for key in ids}
     # A class that was created after the names were read is omitted.
-    for class_id in sorted(cloud.classes.keys() & class_names.keys()):
+    for class_id in sorted(columns.classes.keys() & class_names.keys()):
         name = class_names[class_id]
-        has_inventory, (capacity, used) = cloud.classes[class_id].select_values(
+        has_inventory, (capacity, used) = columns.classes[class_id].select_values(
             rows, "capacity", "used"
         )
         for key, amount, used_amount in zip(
             keys[exists][has_inventory].tolist(), capacity.tolist(), used.tolist(), strict=True
         ):
             amounts[key].append((name, int(amount), used_amount))
-    row_words = [row.tobytes() for row in cloud.traits.words[rows]]
+    row_words = [row.tobytes() for row in columns.traits.words[rows]]
     traits = dict.fromkeys(ids, b"") | dict(zip(present, row_words, strict=True))
-    names = {key: name for name, key in cloud.names.traits.items()}
+    names = {key: name for name, key in columns.names.traits.items()}
     sets = {
-        word: [names[trait] for trait in cloud.traits.decode_trait_ids(word) if trait in names]
+        word: [names[trait] for trait in columns.traits.decode_trait_ids(word) if trait in names]
         for word in {b"", *row_words}
     }
     return ProviderContents(amounts=amounts, traits=traits, trait_sets={**sets})
 
 
 def _build_inventories(
-    cloud: ProviderColumns, ids: Collection[int]
+    columns: ProviderColumns, ids: Collection[int]
 ) -> Mapping[int, Mapping[str, InventoryValues]]:
     inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = cloud.find_existing_rows(keys)
-    for name, class_id in cloud.names.classes.items():
-        if (columns := cloud.classes.get(class_id)) is None:
+    exists, rows = columns.find_existing_rows(keys)
+    for name, class_id in columns.names.classes.items():
+        if (inventory := columns.classes.get(class_id)) is None:
             continue
-        has_inventory, values = columns.select_values(rows, *INVENTORY_FIELDS)
+        has_inventory, values = inventory.select_values(rows, *INVENTORY_FIELDS)
         present = keys[exists][has_inventory].tolist()
         for key, *amounts in zip(present, *(column.tolist() for column in values), strict=True):
             inventories[key][name] = tuple(amounts)

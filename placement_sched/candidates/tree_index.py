@@ -21,25 +21,25 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """Provider trees, valid until ``structure_version`` of the cloud changes."""
+    """Provider trees, valid while ``structure_version`` is the same."""
 
-    def __init__(self, cloud: ProviderColumns, sharing_trait: int | None) -> None:
-        """Index a cloud.
+    def __init__(self, columns: ProviderColumns, sharing_trait: int | None) -> None:
+        """Index provider columns.
 
         ``sharing_trait`` is the id of the trait of sharing providers, or None.
         """
-        self.cloud, self._sharing_trait = cloud, sharing_trait
+        self.columns, self._sharing_trait = columns, sharing_trait
         self._members: dict[frozenset[int], Mask] = {}
 
     @cached_property
     def has_nested(self) -> bool:
         """Return whether any provider has a parent."""
-        return bool((self.cloud.providers.parents != 0).any())
+        return bool((self.columns.providers.parents != 0).any())
 
     @cached_property
     def roots(self) -> RowNumbers:
         """Return the rows of all roots."""
-        providers = self.cloud.providers
+        providers = self.columns.providers
         return np.flatnonzero(providers.ids == providers.roots).astype(np.int32)
 
     @cached_property
@@ -47,21 +47,21 @@ class TreeIndex:
         """Return the rows of all sharing providers."""
         if self._sharing_trait is None:
             return np.empty(0, np.int32)
-        whole = slice(0, len(self.cloud))
-        is_sharer = self.cloud.traits.has_any_trait(frozenset({self._sharing_trait}), whole)
+        whole = slice(0, len(self.columns))
+        is_sharer = self.columns.traits.has_any_trait(frozenset({self._sharing_trait}), whole)
         return np.flatnonzero(is_sharer).astype(np.int32)
 
     @cached_property
     def root_rows(self) -> RowNumbers:
         """Return the row of each provider's root, or -1 without a root."""
-        has_root, rows = self.cloud.find_existing_rows(self.cloud.providers.roots)
-        root_rows = np.full(len(self.cloud), -1, np.int32)
+        has_root, rows = self.columns.find_existing_rows(self.columns.providers.roots)
+        root_rows = np.full(len(self.columns), -1, np.int32)
         root_rows[has_root] = rows
         return root_rows
 
     @cached_property
     def _by_root(self) -> tuple[RowNumbers, _Ids]:
-        roots = self.cloud.providers.roots
+        roots = self.columns.providers.roots
         order = np.argsort(roots, kind="stable")
         return order.astype(np.int32), roots[order]
 
@@ -80,8 +80,8 @@ class TreeIndex:
         """Return for each provider whether it is in any of these aggregates."""
         members = self._members.get(aggregates)
         if members is None:
-            memberships = self.cloud.memberships
-            members = np.zeros(len(self.cloud), np.bool_)
+            memberships = self.columns.memberships
+            members = np.zeros(len(self.columns), np.bool_)
             members[
                 memberships.rows[np.isin(memberships.values["aggregate"], list(aggregates))]
             ] = True
@@ -105,7 +105,7 @@ class TreeIndex:
         The first value has the rows of the providers, and the second value the rows of the roots.
         The pairs are sorted by root.
         """
-        memberships, number = self.cloud.memberships, len(self.cloud)
+        memberships, number = self.columns.memberships, len(self.columns)
         of_sharers = np.isin(memberships.rows, self.sharers)
         aggregates = memberships.values["aggregate"]
         pairs: list[_Ids] = []

@@ -239,8 +239,8 @@ class TreeReader:
         """
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS_PER_STEP)
-        with self.source.open_columns(roots=roots) as (cloud, index):
-            exists, root_rows = cloud.find_existing_rows(np.fromiter(roots, np.int64, len(roots)))
+        with self.source.open_columns(roots=roots) as (columns, index):
+            exists, root_rows = columns.find_existing_rows(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
             numbers = np.flatnonzero(exists)[order]
             uses = self._select_complete_trees(
@@ -249,7 +249,7 @@ class TreeReader:
             return self._build_trees(index, uses, np.array(roots, np.int64))
 
     def _find_uses(self, index: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        rows = index.find_tree_rows(index.cloud.providers.ids[roots])
+        rows = index.find_tree_rows(index.columns.providers.ids[roots])
         trees = numbers[np.searchsorted(roots, index.root_rows[rows])]
         serves = compute_slot_masks(index, self.search, rows, CountedRoot.OWN)
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
@@ -293,7 +293,7 @@ class TreeReader:
             is_plain = [not slot.suffix for slot in self.search.distinct_slots]
             counted = uses.serves[:, np.array(is_plain)].any(axis=1)
             for traits in choices:
-                has_trait = counted & index.cloud.traits.has_any_trait(traits, uses.rows)
+                has_trait = counted & index.columns.traits.has_any_trait(traits, uses.rows)
                 is_complete &= np.logical_or.reduceat(has_trait, starts)
         return uses.select_trees(is_complete)
 
@@ -303,7 +303,7 @@ class TreeReader:
         A tree without own providers repeats an earlier such tree if the same sharing providers
         serve the same slots of both trees.
         """
-        starts, ids = uses.starts, index.cloud.providers.ids[uses.rows]
+        starts, ids = uses.starts, index.columns.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)
         bounds = np.append(starts, len(ids))
@@ -315,11 +315,11 @@ class TreeReader:
         return is_new
 
     def _build_trees(self, index: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
-        cloud, rules, rows, starts = index.cloud, self.search.rules, uses.rows, uses.starts
-        providers, zeros = cloud.providers, np.zeros(len(rows), np.int64)
+        columns, rules, rows, starts = index.columns, self.search.rules, uses.rows, uses.starts
+        providers, zeros = columns.providers, np.zeros(len(rows), np.int64)
         covers = np.zeros((len(rows), len(rules.trait_choices)), np.bool_)
         for bit, choices in enumerate(rules.trait_choices):
-            covers[:, bit] = cloud.traits.has_any_trait(choices, rows)
+            covers[:, bit] = columns.traits.has_any_trait(choices, rows)
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.has_sharing:
@@ -332,7 +332,7 @@ class TreeReader:
         return ProviderTrees(
             search=self.search,
             roots=tree_roots,
-            root_uuids=providers.uuids[cloud.find_rows(tree_roots)],
+            root_uuids=providers.uuids[columns.find_rows(tree_roots)],
             bounds=np.append(starts, len(rows)),
             ids=providers.ids[rows],
             uuids=providers.uuids[rows],
@@ -355,7 +355,7 @@ class TreeReader:
 
 def _read_free(index: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
     """Return free amounts and ``max_unit`` by row (0: no inventory)."""
-    columns = index.cloud.classes.get(class_id)
+    columns = index.columns.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
         has_inventory, (capacity, used, units) = columns.select_values(
@@ -367,14 +367,16 @@ def _read_free(index: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numb
 
 
 def _find_parent_rows(index: TreeIndex, rows: RowNumbers) -> _Numbers:
-    has_parent, parent_rows = index.cloud.find_existing_rows(index.cloud.providers.parents[rows])
+    has_parent, parent_rows = index.columns.find_existing_rows(
+        index.columns.providers.parents[rows]
+    )
     parents = np.full(len(rows), -1, np.int64)
     parents[has_parent] = parent_rows
     return parents
 
 
 def _find_ancestors(index: TreeIndex, uses: _Uses) -> _Uses:
-    number = len(index.cloud)
+    number = len(index.columns)
     below = uses.trees * number + uses.rows
     visited = initial = np.unique(below)
     while len(below):
@@ -392,7 +394,7 @@ def _find_ancestors(index: TreeIndex, uses: _Uses) -> _Uses:
 
 def _find_parents(index: TreeIndex, uses: _Uses) -> _Numbers:
     """Return the index of each provider's parent within its tree, or -1."""
-    number, rows = len(index.cloud), _find_parent_rows(index, uses.rows)
+    number, rows = len(index.columns), _find_parent_rows(index, uses.rows)
     if not len(rows):
         return rows
     keys = uses.trees * number + uses.rows

@@ -366,7 +366,7 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
     The zone of a host with instances cannot change, but the new instances may not be recorded
     yet. Raises :class:`ConcurrentUpdate` if a zone has changed since the selection.
     """
-    aggregates = run.cloud.known_aggregates
+    aggregates = run.view.known_aggregates
     if not run.request.spec.availability_zone or aggregates is None:
         return
     # This lock is taken last: on PostgreSQL, a new shared lock of a row overtakes transactions that

@@ -84,7 +84,7 @@ class EarlierInstance:
 
 
 @dataclass
-class CloudView:
+class RequestView:
     """The data of the cloud that a single request reads.
 
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
@@ -186,20 +186,22 @@ class CloudView:
         return host_store.count_nodes_lacking_trait(self.connection, trait)
 
 
-def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
+def get_host_states(
+    view: RequestView, spec: RequestSpec, candidates: Candidates
+) -> list[HostState]:
     """Build the states of the hosts with candidates.
 
     A rebuild has no candidates. Its hosts are the hosts that the request names, or else all hosts.
     """
     if not spec.is_rebuild:
-        return build_host_states(cloud, candidates, spec)
-    named = find_named_nodes(cloud.connection, spec)
-    nodes = compute_nodes.search(cloud.connection) if named is None else named
-    return build_node_states(cloud, nodes, spec)
+        return build_host_states(view, candidates, spec)
+    named = find_named_nodes(view.connection, spec)
+    nodes = compute_nodes.search(view.connection) if named is None else named
+    return build_node_states(view, nodes, spec)
 
 
 def build_host_states(
-    cloud: CloudView, candidates: Candidates, spec: RequestSpec, include: Iterable[str] = ()
+    view: RequestView, candidates: Candidates, spec: RequestSpec, include: Iterable[str] = ()
 ) -> list[HostState]:
     """Return the state of each node with candidates, in result order.
 
@@ -209,13 +211,13 @@ def build_host_states(
     roots = _group_by_root(candidates.requests)
     for uuid in include:
         roots.setdefault(uuid, ())
-    states = _build_current_states(cloud, spec, roots)
+    states = _build_current_states(view, spec, roots)
     for state in states:
         set_candidates(state, roots[str(state.uuid)])
     return states
 
 
-def set_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
+def set_preferred_traits(view: RequestView, spec: RequestSpec, states: Iterable[HostState]) -> None:
     """Set on each host state which preferred or avoided traits it has.
 
     A host has the traits of all providers in its tree. Nothing is read for a request without
@@ -224,11 +226,11 @@ def set_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[H
     preferences = find_trait_preferences(spec.flavor, spec.image)
     if preferences is None:
         return
-    trait_ids, hosts = cloud.providers.map_trait_ids(), list(states)
+    trait_ids, hosts = view.providers.map_trait_ids(), list(states)
     preferences.check(trait_ids)
-    ids = cloud.providers.map_ids([str(state.uuid) for state in hosts])
+    ids = view.providers.map_ids([str(state.uuid) for state in hosts])
     preference_ids = {name: trait_ids[name] for name in sorted(preferences.names)}
-    roots = cloud.providers.map_roots_by_trait(preference_ids, set(ids.values()))
+    roots = view.providers.map_roots_by_trait(preference_ids, set(ids.values()))
     for state in hosts:
         root = ids.get(str(state.uuid))
         set_traits(state, frozenset(name for name, having in roots.items() if root in having))
@@ -243,15 +245,15 @@ def _group_by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[
 
 
 def _build_current_states(
-    cloud: CloudView, spec: RequestSpec, uuids: Collection[str]
+    view: RequestView, spec: RequestSpec, uuids: Collection[str]
 ) -> list[HostState]:
     """Build a state of each node, less the resources of placed instances."""
-    cache = None if cloud.states_age is None else cloud.caches.node_history
-    nodes = (cache or cloud.caches.nodes).get(cloud.connection, uuids, cloud.host_versions)
-    states = build_node_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
-    simulated = cloud.caches.simulated
-    placed = group_rows((each.selection.compute_node_uuid, each) for each in cloud.earlier)
-    by_host = group_rows((each.selection.service_host, each) for each in cloud.earlier)
+    cache = None if view.states_age is None else view.caches.node_history
+    nodes = (cache or view.caches.nodes).get(view.connection, uuids, view.host_versions)
+    states = build_node_states(view, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
+    simulated = view.caches.simulated
+    placed = group_rows((each.selection.compute_node_uuid, each) for each in view.earlier)
+    by_host = group_rows((each.selection.service_host, each) for each in view.earlier)
     for state in states:
         uuid = str(state.uuid)
         # The states have no candidates yet: PCI devices of earlier instances must not be consumed
@@ -272,15 +274,15 @@ def _build_current_states(
 
 
 def build_node_states(
-    cloud: CloudView, nodes: Sequence[ComputeNode], spec: RequestSpec
+    view: RequestView, nodes: Sequence[ComputeNode], spec: RequestSpec
 ) -> list[HostState]:
     """Build a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
-    services = cloud.caches.services.get(cloud.connection, hosts, cloud.host_versions)
-    list_aggregates, ratios = cloud.aggregates.list_for_host, cloud.build_ratios_lookup()
+    services = view.caches.services.get(view.connection, hosts, view.host_versions)
+    list_aggregates, ratios = view.aggregates.list_for_host, view.build_ratios_lookup()
 
     def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:
-        return instances.build_host_instances(cloud.connection, read(cloud.connection, keys))
+        return instances.build_host_instances(view.connection, read(view.connection, keys))
 
     by_hosts = partial(read_instances, instances.list_by_hosts)
     by_uuids = partial(read_instances, instances.list_by_uuids)
@@ -290,7 +292,7 @@ def build_node_states(
     states = []
     for node in nodes:
         host = node.host
-        service = cloud.cells.adjust_heartbeat(services[host], node.cell_uuid)
+        service = view.cells.adjust_heartbeat(services[host], node.cell_uuid)
         state = make_host_state(
             node, service, list_aggregates(host), recorded.get_on_host(host), ratios(host)
         )

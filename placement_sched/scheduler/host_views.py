@@ -61,7 +61,7 @@ class HostQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cloud:
+class _Snapshot:
     """The data that all views of hosts use."""
 
     connection: Connection
@@ -71,7 +71,7 @@ class _Cloud:
     policies: Policies
 
     @classmethod
-    def read_cloud(cls, scheduler: Scheduler, connection: Connection) -> "_Cloud":
+    def read(cls, scheduler: Scheduler, connection: Connection) -> "_Snapshot":
         aggregates = scheduler.caches.aggregates.get_current(connection)
         policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
         return cls(
@@ -119,16 +119,16 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
     the uuid of a node.
     """
     with scheduler.database.open_snapshot() as connection:
-        cloud = _Cloud.read_cloud(scheduler, connection)
+        snapshot = _Snapshot.read(scheduler, connection)
         all_nodes = hosts.list_served_nodes(connection)
-        page = _select_page(all_nodes, _filter_nodes(cloud, all_nodes, filters), filters)
+        page = _select_page(all_nodes, _filter_nodes(snapshot, all_nodes, filters), filters)
         reads_all = len(page) > min(_MAX_NAMED, len(all_nodes) - 1)
         roots = None if reads_all else [node.root_id for node in page if node.root_id is not None]
         amounts = hosts.sum_amounts(connection, roots)
         traits = hosts.map_trait_names(connection), hosts.map_traits(connection, roots)
         names = None if reads_all else {node.host for node in page}
         counts = instances.count_by_host(connection, names)
-        lists, get_indexes = _build_index_lists(cloud, page, *traits)
+        lists, get_indexes = _build_index_lists(snapshot, page, *traits)
     node_counts = Counter(node.host for node in all_nodes)
 
     def build_host_view(node: ServedNode) -> Json:
@@ -139,9 +139,9 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
             "host": node.host,
             "node": node.node,
             "uuid": node.uuid,
-            "zone": ",".join(cloud.list_zones(node.host)),
-            **cloud.build_state(node),
-            "policy": cloud.find_policy(node.host),
+            "zone": ",".join(snapshot.list_zones(node.host)),
+            **snapshot.build_state(node),
+            "policy": snapshot.find_policy(node.host),
             **get_indexes(node),
             "instances": number,
             "resources": _build_resources_view(amounts.get(node.root_id or 0, {})),
@@ -157,7 +157,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     from :data:`FULL` percent. The number of SQL statements does not depend on the number of hosts.
     """
     with scheduler.database.open_snapshot() as connection:
-        cloud = _Cloud.read_cloud(scheduler, connection)
+        snapshot = _Snapshot.read(scheduler, connection)
         nodes = hosts.list_served_nodes(connection)
         amounts = hosts.sum_amounts(connection, None)
         counts = instances.count_by_host(connection, None)
@@ -168,14 +168,14 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     for (host, _), number in counts.items():
         counts_by_host[host] += number
     for node in nodes:
-        state = cloud.build_state(node)
+        state = snapshot.build_state(node)
         states[state["state"]] += 1
-        zone = ",".join(cloud.list_zones(node.host))
+        zone = ",".join(snapshot.list_zones(node.host))
         if state["state"] != "up" and len(attention) < MAX_ATTENTION_HOSTS:
             attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
         amounts_and_count = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
         by_zone[zone].add(*amounts_and_count)
-        for aggregate in cloud.list_aggregates(node.host):
+        for aggregate in snapshot.list_aggregates(node.host):
             by_aggregate.setdefault(aggregate.id, _HostSums()).add(*amounts_and_count)
     return {
         "hosts": {"total": len(nodes), **states},
@@ -183,7 +183,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         "zones": [{"zone": zone, **by_zone[zone].as_json()} for zone in sorted(by_zone)],
         "aggregates": [
             {"uuid": aggregate.uuid, "name": aggregate.name, **by_aggregate[aggregate.id].as_json()}
-            for aggregate in cloud.aggregates
+            for aggregate in snapshot.aggregates
             if aggregate.id in by_aggregate
         ],
         "attention": attention,
@@ -217,7 +217,7 @@ class _HostSums:
 
 
 def _build_index_lists(
-    cloud: _Cloud,
+    snapshot: _Snapshot,
     nodes: Sequence[ServedNode],
     trait_names: Mapping[int, str],
     traits_of_trees: Mapping[int, Sequence[int]],
@@ -226,7 +226,7 @@ def _build_index_lists(
 
     The function maps a node to the indexes of its aggregates, traits and cell in the lists.
     """
-    aggregates = {each.id: each for node in nodes for each in cloud.list_aggregates(node.host)}
+    aggregates = {each.id: each for node in nodes for each in snapshot.list_aggregates(node.host)}
     aggregate_indexes = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
     ids = set[int]().union(*trait_ids.values()) & trait_names.keys()
@@ -239,7 +239,9 @@ def _build_index_lists(
     }
     uuids = {canonicalize_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
     used_cells = [
-        cell for cell in cells.list_cells(cloud.connection) if canonicalize_uuid(cell.uuid) in uuids
+        cell
+        for cell in cells.list_cells(snapshot.connection)
+        if canonicalize_uuid(cell.uuid) in uuids
     ]
     cell_indexes = {canonicalize_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
 
@@ -247,7 +249,9 @@ def _build_index_lists(
         cell = cell_indexes.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
         return {
             **({} if cell is None else {"cell": cell}),
-            "aggregates": [aggregate_indexes[each.id] for each in cloud.list_aggregates(node.host)],
+            "aggregates": [
+                aggregate_indexes[each.id] for each in snapshot.list_aggregates(node.host)
+            ],
             "traits": trait_indexes_by_root[node.root_id],
         }
 
@@ -260,7 +264,7 @@ def _build_index_lists(
 
 
 def _filter_nodes(
-    cloud: _Cloud, all_nodes: Iterable[ServedNode], filters: HostQuery
+    snapshot: _Snapshot, all_nodes: Iterable[ServedNode], filters: HostQuery
 ) -> Iterator[ServedNode]:
     nodes = iter(all_nodes)
     if filters.host is not None:
@@ -269,21 +273,21 @@ def _filter_nodes(
         part = filters.search.lower()
         nodes = (node for node in nodes if part in node.host.lower() or part in node.node.lower())
     if filters.zone is not None:
-        nodes = (node for node in nodes if filters.zone in cloud.list_zones(node.host))
+        nodes = (node for node in nodes if filters.zone in snapshot.list_zones(node.host))
     if filters.aggregate is not None:
         nodes = (
             node
             for node in nodes
             if any(
                 filters.aggregate in (each.name, each.uuid)
-                for each in cloud.list_aggregates(node.host)
+                for each in snapshot.list_aggregates(node.host)
             )
         )
     if filters.states:
-        nodes = (node for node in nodes if cloud.build_state(node)["state"] in filters.states)
+        nodes = (node for node in nodes if snapshot.build_state(node)["state"] in filters.states)
     if filters.traits:
         roots_by_trait = [
-            hosts.find_roots_with_trait(cloud.connection, name) for name in filters.traits
+            hosts.find_roots_with_trait(snapshot.connection, name) for name in filters.traits
         ]
         roots = roots_by_trait[0].intersection(*roots_by_trait[1:])
         nodes = (node for node in nodes if node.root_id in roots)
@@ -310,7 +314,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
     Raises :class:`NotFound` if the host has neither a compute node nor a service.
     """
     with scheduler.database.open_snapshot() as connection:
-        cloud = _Cloud.read_cloud(scheduler, connection)
+        snapshot = _Snapshot.read(scheduler, connection)
         served = [
             node for node in hosts.list_served_nodes(connection, host=host) if node.host == host
         ]
@@ -329,23 +333,23 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
             canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(connection)
         }
     compute = next((service for service in records if service.is_compute), None)
-    policy = policy_views.show_policy(scheduler, cloud.find_policy(host))
+    policy = policy_views.show_policy(scheduler, snapshot.find_policy(host))
     own_options = {
         key: option for key, option in policy["options"].items() if option["source"] == "policy"
     }
     return {
         "host": host,
-        "zone": ",".join(cloud.list_zones(host)),
+        "zone": ",".join(snapshot.list_zones(host)),
         **(
             {"state": "down", "last_seen_up": None}
             if compute is None
-            else cloud.build_state(compute)
+            else snapshot.build_state(compute)
         ),
         "policy": policy | {"options": own_options},
         "aggregates": [
-            _build_aggregate_view(aggregate) for aggregate in cloud.list_aggregates(host)
+            _build_aggregate_view(aggregate) for aggregate in snapshot.list_aggregates(host)
         ],
-        "services": [_build_service_view(cloud, service) for service in records],
+        "services": [_build_service_view(snapshot, service) for service in records],
         "nodes": [
             _build_node_view(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
             for node in served
@@ -365,8 +369,8 @@ def _build_cell_view(cell: NovaCell) -> Json:
     return {key: getattr(cell, key) for key in keys}
 
 
-def _build_service_view(cloud: _Cloud, row: Service) -> Json:
-    state = cloud.build_state(row)
+def _build_service_view(snapshot: _Snapshot, row: Service) -> Json:
+    state = snapshot.build_state(row)
     return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 

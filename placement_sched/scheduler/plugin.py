@@ -111,7 +111,7 @@ def collect_missing() -> Iterator[dict[MissingName, None]]:
         _READS.reset(token)
 
 
-class CloudUnreadable(Exception):
+class LookupsUnreadable(Exception):
     """A plugin reads the cloud outside of a request."""
 
 
@@ -158,7 +158,7 @@ class SchedulerPlugin:
         with collect_missing() as reads:
             try:
                 self.__init__()  # type: ignore[misc]
-            except CloudUnreadable:
+            except LookupsUnreadable:
                 self._is_deferred = True
         self._missing_names = reads
 

@@ -47,7 +47,7 @@ from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.finder import list_names
-from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.lookups import get_lookups
 from placement_sched.scheduler.nova_shim.missing import PAGE
 from placement_sched.scheduler.plugin import (
     GroupedOption,
@@ -405,7 +405,7 @@ def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[st
     function = load_entry_point(point, point.load)
 
     def read_attributes(host: HostState) -> Mapping[str, Any]:
-        traits = get_cloud().traits.get(str(host.uuid)) or frozenset()
+        traits = get_lookups().traits.get(str(host.uuid)) or frozenset()
         attributes: Mapping[str, Any] = function(host, traits)
         return attributes
 

@@ -25,7 +25,7 @@ from placement_sched.scheduler.filtering import (
     find_named_nodes,
     find_trait_source,
 )
-from placement_sched.scheduler.host_manager import CloudView
+from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_groups import Groups, build_aggregate_terms, build_groups
 
@@ -83,7 +83,7 @@ _UNLIMITED = {
 
 
 def find_candidates(
-    cloud: CloudView,
+    view: RequestView,
     request: SchedulingRequest,
     filtered: RequestFilterRun,
     random: Random,
@@ -99,15 +99,15 @@ def find_candidates(
     spec, settings = filtered.spec, request.settings
     if spec.is_rebuild:
         return CandidateResults()
-    nodes = find_named_nodes(cloud.connection, spec)
+    nodes = find_named_nodes(view.connection, spec)
     uuids = None if nodes is None else [node.uuid for node in nodes]
     targets = uuids, request.plugins.unlimited_hints
     query, ignored = build_query(spec, settings, *targets)
     for entry in ignored:
-        cloud.caches.log_once(entry.detail)
-    if cloud.earlier and query.limit is not None:
+        view.caches.log_once(entry.detail)
+    if view.earlier and query.limit is not None:
         # Instances of earlier requests in the call may use the capacity of some candidates.
-        query = replace(query, limit=query.limit + len(cloud.earlier))
+        query = replace(query, limit=query.limit + len(view.earlier))
     if filtered.rejection:
         return CandidateResults(query, ignored)
     queries = [query]
@@ -119,12 +119,11 @@ def find_candidates(
         limits = settings.with_overrides(_UNLIMITED)
         queries = [replace(each, limit=None) for each in queries]
     try:
-        searches = [prepare(cloud.providers, each) for each in queries]
+        searches = [prepare(view.providers, each) for each in queries]
     except UnknownResourceClassOrTrait as unknown:
         raise find_unknown_names(spec, unknown, filtered.reports) from None
     main, *fallback = (
-        CandidateResult(search, find(cloud.providers, search, limits, random))
-        for search in searches
+        CandidateResult(search, find(view.providers, search, limits, random)) for search in searches
     )
     return CandidateResults(query, ignored, main, fallback[0] if fallback else None)
 

@@ -67,14 +67,14 @@ from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.filtering import check_request, run_request_filters
 from placement_sched.scheduler.host_manager import (
-    CloudView,
     EarlierInstance,
+    RequestView,
     get_host_states,
     set_preferred_traits,
 )
 from placement_sched.scheduler.host_state import has_host_attributes, with_device_providers
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.nova_shim.lookups import set_cloud
+from placement_sched.scheduler.nova_shim.lookups import set_lookups
 from placement_sched.scheduler.request import (
     REQUEST_PATH,
     RequestReader,
@@ -353,8 +353,8 @@ class Scheduler:
         """
         seed = seed or DecisionSeed.draw(self.random)
         with self.source.read() as connection:
-            cloud = CloudView.from_request(connection, request, self.caches, earlier)
-            run = self.prepare_run(connection, request, seed, cloud=cloud)
+            view = RequestView.from_request(connection, request, self.caches, earlier)
+            run = self.prepare_run(connection, request, seed, view=view)
             if not run.filtered_request.rejection:
                 spec = run.filtered_request.spec
                 capacity = RemainingCapacity.from_candidates(
@@ -374,57 +374,57 @@ class Scheduler:
         seed: DecisionSeed,
         *,
         unlimited: bool = False,
-        cloud: CloudView | None = None,
+        view: RequestView | None = None,
     ) -> SchedulingRun:
         """Prepare a run: find candidate hosts, before host filters and weighers.
 
-        With ``unlimited``, every candidate is found, for callers that count them. ``cloud`` is the
+        With ``unlimited``, every candidate is found, for callers that count them. ``view`` is the
         view of the cloud, by default a new view of the request. Raises the errors of
         :meth:`evaluate`.
         """
         random, durations = seed.build_random(), get_request_stats().stages
-        cloud = cloud or CloudView.from_request(connection, request, self.caches)
-        request = self._provide_plugin_data(cloud, request)
+        view = view or RequestView.from_request(connection, request, self.caches)
+        request = self._provide_plugin_data(view, request)
         selector = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
             random=random,
-            closed_cells=cloud.cells,
+            closed_cells=view.cells,
             alternates=request.alternates,
             check=self.source.check,
             seconds=durations,
         )
         check_request(request.plugins.filters, request.spec)
         with measure(durations, "request_filters"):
-            filtered = run_request_filters(request.plugins.request_filters, request.spec, cloud)
-            filtered = replace(filtered, spec=with_spread(cloud, filtered.spec))
+            filtered = run_request_filters(request.plugins.request_filters, request.spec, view)
+            filtered = replace(filtered, spec=with_spread(view, filtered.spec))
         with measure(durations, "search"):
-            searches = find_candidates(cloud, request, filtered, random, unlimited=unlimited)
+            searches = find_candidates(view, request, filtered, random, unlimited=unlimited)
         get_request_stats().candidates = len(searches.candidates.requests)
-        run = SchedulingRun(request, seed, cloud, selector, filtered, searches)
+        run = SchedulingRun(request, seed, view, selector, filtered, searches)
         if filtered.rejection:
             return run
         with measure(durations, "host_states"):
-            hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
-            set_preferred_traits(cloud, filtered.spec, hosts)
-        if _reads_cloud(request):
-            set_cloud(cloud, hosts)  # host filters may also read the hosts
+            hosts = tuple(get_host_states(view, filtered.spec, searches.candidates))
+            set_preferred_traits(view, filtered.spec, hosts)
+        if _reads_lookups(request):
+            set_lookups(view, hosts)  # host filters may also read the hosts
         return replace(run, hosts=hosts)
 
     def _provide_plugin_data(
-        self, cloud: CloudView, request: SchedulingRequest
+        self, view: RequestView, request: SchedulingRequest
     ) -> SchedulingRequest:
         """Provide data that plugins read in addition to their arguments."""
-        request = self._publish_failover_result(cloud, request)
-        if _reads_cloud(request):
-            set_cloud(cloud)
+        request = self._publish_failover_result(view, request)
+        if _reads_lookups(request):
+            set_lookups(view)
         if not request.plugins.reads_flavors:
             return request
-        flavors = self.caches.flavors.get_current(cloud.connection)
+        flavors = self.caches.flavors.get_current(view.connection)
         return replace(request, spec=replace(request.spec, cloud_flavors=flavors))
 
     def _publish_failover_result(
-        self, cloud: CloudView, request: SchedulingRequest
+        self, view: RequestView, request: SchedulingRequest
     ) -> SchedulingRequest:
         """Publish the last failover result for the filters that read it.
 
@@ -435,9 +435,9 @@ class Scheduler:
             return request
         if isinstance(self.source, ScratchTransaction):
             return replace(request, plugins=plugins)
-        result = self.caches.failover.get_current(cloud.connection)
-        if result is not None and cloud.earlier:
-            result = result.subtract_instances(each.spec.flavor.name for each in cloud.earlier)
+        result = self.caches.failover.get_current(view.connection)
+        if result is not None and view.earlier:
+            result = result.subtract_instances(each.spec.flavor.name for each in view.earlier)
         set_failover_result(result)
         return request
 
@@ -503,7 +503,7 @@ class Simulation:
         return self.scratch.connection
 
 
-def _reads_cloud(request: SchedulingRequest) -> bool:
+def _reads_lookups(request: SchedulingRequest) -> bool:
     return request.settings.filter_scheduler.nova_shim or has_host_attributes()
 
 

@@ -26,7 +26,7 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import CellStates, CloudView
+from placement_sched.scheduler.host_manager import CellStates, RequestView
 from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
@@ -645,7 +645,7 @@ class SchedulingRun:
 
     request: SchedulingRequest
     seed: DecisionSeed
-    cloud: CloudView
+    view: RequestView
     selector: HostSelector
     filtered_request: RequestFilterRun
     searches: CandidateResults

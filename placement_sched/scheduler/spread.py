@@ -27,11 +27,11 @@ from placement_sched.model.preferences import (
 )
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.caches import Aggregates
-from placement_sched.scheduler.host_manager import CloudView
+from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.store.compute import instances, server_groups
 
 
-def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
+def with_spread(view: RequestView, spec: RequestSpec) -> RequestSpec:
     """Return a request with its group members counted by failure domain.
 
     Raises :class:`Invalid` for invalid values, and for a hard spread over a metadata key that no
@@ -41,7 +41,7 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
     group = spec.instance_group
     if request is None or group is None or spec.is_rebuild:
         return spec
-    aggregates = cloud.aggregates
+    aggregates = view.aggregates
     domains = aggregates.map_domains(request.key)
     if not domains:
         if request.is_hard:
@@ -49,7 +49,7 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
         return spec
     eligible = _find_eligible(aggregates, request.key, spec.destination)
     spread = Spread(request, domains, eligible)
-    counted = _count_members(cloud.connection, spread, spec, group, cloud.earlier_hosts)
+    counted = _count_members(view.connection, spread, spec, group, view.earlier_hosts)
     return replace(spec, spread=counted)
 
 
@@ -74,7 +74,7 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
         spread = spread.with_member_on(host)
 
 
-def iterate_ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
+def iterate_ineffective_keys(spec: RequestSpec, view: RequestView) -> Iterator[IneffectiveKey]:
     """Yield extra specs and hints of this service without effect."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
@@ -93,7 +93,7 @@ def iterate_ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[In
     if spec.instance_group is None:
         reason = "the request has no server group, so there are no members to spread"
     elif spec.spread is None and not spec.is_rebuild:
-        reason = _describe_missing(request.key, cloud.aggregates)
+        reason = _describe_missing(request.key, view.aggregates)
     else:
         return
     is_hint = bool(hints.get(SPREAD_BY))

@@ -69,8 +69,8 @@ def test_loader_reads_only_returned_providers(database, settings, terms, limit):
         source = LoadedProviders(connection)
         search = prepare(source, build_candidates_query(**terms, limit=limit))
         result = find(source, search, settings, Random(1))
-        with source.open_columns() as (cloud, _):
-            assert len(cloud) == len(result.providers) > 0
+        with source.open_columns() as (columns, _):
+            assert len(columns) == len(result.providers) > 0
 
 
 def build_trees_with_shared_disk(number):
@@ -87,8 +87,8 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         result = find(source, prepare(source, query), sqlite_settings, Random(1))
-        with source.open_columns() as (cloud, _):
-            assert len(cloud) < 40
+        with source.open_columns() as (columns, _):
+            assert len(columns) < 40
     assert len(result.requests) == 5
 
 

@@ -43,7 +43,7 @@ from placement_sched.scheduler.capacity.host_counts import (
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filtering import FilterRun, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import CloudView
+from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.scheduler.host_state import get_candidates, set_candidates
 from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request import SchedulingRequest
@@ -227,7 +227,7 @@ def place_in_order(
     """Place instance after instance on the best host, as a large request does."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.selector.begin(
-        run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
+        run.hosts, spec, RemainingCapacity(run.view.connection, candidates)
     )
     counter_by_state = {id(counter.state): counter for counter in counters}
     rejecting_stages: dict[tuple[str, str], LimitReason] = {}
@@ -315,12 +315,12 @@ def count_capacity(
     scheduler: Scheduler,
     connection: Connection,
     request: SchedulingRequest,
-    cloud: CloudView | None = None,
+    view: RequestView | None = None,
     deadline: Deadline | None = None,
 ) -> CapacityCount:
     """Count the further instances that fit for a request.
 
-    The request is for a single instance. ``cloud`` is a view that several requests share. The
+    The request is for a single instance. ``view`` is a view that several requests share. The
     default ``deadline`` is ``[scheduler] capacity_budget`` seconds from now. Raises
     :class:`Invalid` for a rebuild, and the errors of :meth:`Scheduler.prepare_run`.
     """
@@ -338,9 +338,9 @@ def count_capacity(
     inexact_reasons: list[str] = []
     cut_by = None
     try:
-        run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=cloud)
+        run = scheduler.prepare_run(connection, request, seed, unlimited=True, view=view)
     except TooComplex:
-        run = scheduler.prepare_run(connection, request, seed, cloud=cloud)
+        run = scheduler.prepare_run(connection, request, seed, view=view)
         inexact_reasons.append(_TOO_COMPLEX)
         if run.searches.query:
             cut_by = find_limiting_option(run.searches.query.limit, request.settings)
@@ -370,7 +370,7 @@ def count_hosts(
     of placements matters.
     """
     searches = run.searches
-    capacity = FreeCapacity.read_free(run.cloud.providers, searches.candidates, searches.class_ids)
+    capacity = FreeCapacity.read_free(run.view.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
     each_pool = pools or [None] * len(run.hosts)
     counters = [
@@ -476,20 +476,20 @@ class CloudPart(Enum):
 
 
 @dataclass(slots=True)
-class LoadedCloud:
+class SharedView:
     """View of the cloud, loaded once for all requests of a report."""
 
     connection: Connection
     caches: ProcessCaches
-    _view: CloudView | None = None
+    _view: RequestView | None = None
 
-    def get_view(self, request: SchedulingRequest) -> CloudView:
+    def get_view(self, request: SchedulingRequest) -> RequestView:
         """Return the view of the cloud for a request.
 
         Successive requests with the same policies share a view. A request that uses cached host
         states, as with CachingScheduler, gets a separate view.
         """
-        fresh = CloudView.from_request(self.connection, request, self.caches)
+        fresh = RequestView.from_request(self.connection, request, self.caches)
         if fresh.states_age is not None:
             return fresh
         if self._view is None or self._view.policies is not fresh.policies:

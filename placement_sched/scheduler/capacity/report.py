@@ -26,8 +26,8 @@ from placement_sched.scheduler.capacity.count import (
     CapacityCount,
     CloudPart,
     Deadline,
-    LoadedCloud,
     Recount,
+    SharedView,
     build_parts_lookup,
     count_capacity,
 )
@@ -52,12 +52,12 @@ _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _RESOURCES = "resources"
 
 
-def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
+def report(shared: SharedView, result: CapacityCount, per: CloudPart | None) -> Json:
     """Build the capacity report of a counted request."""
     run, counts = result.run, list[HostCount](result.counters)
     if not run.filtered_request.rejection:
         uuids = {count.uuid for count in counts}
-        counts += _list_without_candidates(cloud.connection, run, uuids, result.cut_by)
+        counts += _list_without_candidates(shared.connection, run, uuids, result.cut_by)
     rejection, chosen = run.filtered_request.rejection, run.request.chosen
     part = _summarize(counts)
     report = {
@@ -67,9 +67,9 @@ def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> 
         **({"inexact_because": list(result.inexact_reasons)} if result.inexact_reasons else {}),
         **({"rejection": rejection.reason} if rejection else {}),
         **part,
-        **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
+        **({"per": _report_parts(shared, result, counts, per)} if per else {}),
     }
-    _add_names(cloud, result, [report, *report.get("per", ())])
+    _add_names(shared, result, [report, *report.get("per", ())])
     return report
 
 
@@ -104,9 +104,9 @@ def _limit_as_json(limit_reason: LimitReason, hosts: int) -> Json:
 
 
 def _report_parts(
-    cloud: LoadedCloud, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
+    shared: SharedView, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
 ) -> list[Json]:
-    names = _list_part_names(cloud, result, counts, per)
+    names = _list_part_names(shared, result, counts, per)
     parts = group_rows(
         (name, count)
         for count, host_parts in zip(counts, names, strict=True)
@@ -125,30 +125,30 @@ def _count_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCoun
 
 
 def _list_part_names(
-    cloud: LoadedCloud, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
+    shared: SharedView, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
 ) -> Iterable[Iterable[str]]:
-    view = result.run.cloud
+    view = result.run.view
     if per is not CloudPart.CELL:
         default = result.run.request.settings.DEFAULT.default_availability_zone
         return map(
             build_parts_lookup(view.aggregates, per, default), [count.host for count in counts]
         )
     uuids = [count.uuid for count in counts if count.uuid]
-    nodes = view.caches.nodes.get(cloud.connection, uuids, view.host_versions)
+    nodes = view.caches.nodes.get(shared.connection, uuids, view.host_versions)
     cells = {node.uuid: node.cell_uuid or "" for node in nodes.values()}
     return ((cells.get(count.uuid or "", ""),) for count in counts)
 
 
-def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json]) -> None:
+def _add_names(shared: SharedView, result: CapacityCount, parts: Sequence[Json]) -> None:
     limits = [limit for part in parts for limit in part["limited_by"] if "detail" in limit]
     within = {limit["detail"]: dict.fromkeys(_UUID.findall(limit["detail"])) for limit in limits}
     uuids = {uuid for in_detail in within.values() for uuid in in_detail}
     if not uuids:
         return
     names = {
-        each.uuid: each.name for each in result.run.cloud.host_aggregates() if each.uuid in uuids
+        each.uuid: each.name for each in result.run.view.host_aggregates() if each.uuid in uuids
     }
-    providers = resource_providers.map_by_uuid(cloud.connection, uuids - names.keys())
+    providers = resource_providers.map_by_uuid(shared.connection, uuids - names.keys())
     names |= {uuid: provider.name for uuid, provider in providers.items()}
     for limit in limits:
         if mapping := {uuid: names[uuid] for uuid in within[limit["detail"]] if uuid in names}:
@@ -170,7 +170,7 @@ def _list_without_candidates(
     search_result = run.searches.main
     if search_result is None:
         return []
-    names = run.cloud.caches.node_names.get_current(connection)
+    names = run.view.caches.node_names.get_current(connection)
     counts: dict[str, HostCount] = {}
     for (kind, detail), uuids in iterate_steps(search_run(connection, run, search_result)):
         limit_reason = LimitReason(kind, detail)
@@ -194,7 +194,7 @@ def _sum_free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str
     search_result = run.searches.main
     if search_result is None or not roots:
         return {}
-    source = run.cloud.providers
+    source = run.view.providers
     names = {
         name: each.search.names.classes[name]
         for each in run.searches.results
@@ -265,7 +265,7 @@ def report_capacity(
     requests = {key: read_request(scheduler, capacity_query, name) for key, name in flavors.items()}
     with scheduler.hold_query_slot(), scheduler.source.read() as connection:
         evaluation = _CapacityEvaluation(
-            scheduler, LoadedCloud(connection, scheduler.caches), capacity_query
+            scheduler, SharedView(connection, scheduler.caches), capacity_query
         )
         reports = {
             key: evaluation.count(request, last=number == len(requests))
@@ -361,7 +361,7 @@ class _CapacityEvaluation:
     """Evaluation of a capacity query that has taken ``spent`` seconds so far."""
 
     scheduler: Scheduler
-    cloud: LoadedCloud
+    shared: SharedView
     capacity_query: CapacityQuery
     spent: float = 0.0
 
@@ -386,7 +386,7 @@ class _CapacityEvaluation:
         deadline = Deadline(began + share if budget else inf, monotonic)
         try:
             result = self._count(request, deadline)
-            return report(self.cloud, result, self.capacity_query.per)
+            return report(self.shared, result, self.capacity_query.per)
         except Invalid as error:
             if self.capacity_query.is_strict:
                 raise
@@ -395,9 +395,9 @@ class _CapacityEvaluation:
             self.spent += monotonic() - began
 
     def _count(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
-        connection = self.cloud.connection
+        connection = self.shared.connection
         check_hosts(connection, request)
-        view = self.cloud.get_view(request)
+        view = self.shared.get_view(request)
         result = count_capacity(self.scheduler, connection, request, view, deadline)
         check_zone(result.run.filtered_request)
         return result

@@ -201,7 +201,7 @@ class _NearMissEvaluation:
         if not traits or any(detail.startswith("!in:") for _, detail in terms):
             return query
         spec = _remove_traits(request.spec, traits)
-        filtered = run_request_filters(request.plugins.request_filters, spec, self.run.cloud)
+        filtered = run_request_filters(request.plugins.request_filters, spec, self.run.view)
         plain = query.group or RequestGroup()
         forbidden = frozenset(filtered.spec.destination.forbidden)
         confined = replace(plain, aggregates=replace(plain.aggregates, forbidden=forbidden))

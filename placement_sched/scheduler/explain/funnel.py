@@ -127,7 +127,7 @@ def build_funnel(
             rejected=tuple(Rejected(name, name, NOT_REPORTED) for name in provider_names),
         )
         filters.insert(0, compute_nodes_report)
-    reading = run.cloud.cells.describe_reading(run.hosts)
+    reading = run.view.cells.describe_reading(run.hosts)
     later_report = room_report = None
     if choice and choice.later:
         later_report = LaterInstanceReport(
@@ -143,7 +143,7 @@ def build_funnel(
         allocation_candidates=candidates,
         filters=tuple(filters),
         weighers=choice.first.weighed.reports if choice else (),
-        states_age=run.cloud.states_age,
+        states_age=run.view.states_age,
         policy=run.request.chosen.report if run.request.chosen else None,
         later=later_report,
         room=room_report,
@@ -154,7 +154,7 @@ def build_funnel(
             *_describe_other_roots(candidates),
             *([IneffectiveKey("last_seen_up", "nova", reading)] if reading else []),
             *iterate_ineffective_specs(run),
-            *iterate_ineffective_keys(run.filtered_request.spec, run.cloud),
+            *iterate_ineffective_keys(run.filtered_request.spec, run.view),
         ),
     )
 
@@ -182,10 +182,10 @@ def _build_candidates_report(
 
 def search_run(connection: Connection, run: SchedulingRun, searched: CandidateResult) -> SearchRun:
     """Return the input for the explanation of a search of the run."""
-    cloud, settings = run.cloud, run.request.settings
-    names = cloud.caches.node_names
+    view, settings = run.view, run.request.settings
+    names = view.caches.node_names
     return SearchRun(
-        connection, cloud.providers, searched.search, searched.candidates, settings, names
+        connection, view.providers, searched.search, searched.candidates, settings, names
     )
 
 
@@ -226,7 +226,7 @@ def find_tree_candidates(
     run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]
 ) -> Candidates:
     """Return candidates on these trees, or none if the search is too complex."""
-    source = run.cloud.providers
+    source = run.view.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
     except TooComplex:
@@ -245,7 +245,7 @@ def build_fresh_states(
     ``include`` are uuids of nodes to include without candidates. With ``with_empty_candidates``,
     such a node gets an empty candidate, so that filters can check it.
     """
-    states = build_host_states(run.cloud, candidates, run.filtered_request.spec, include)
+    states = build_host_states(run.view, candidates, run.filtered_request.spec, include)
     for state in states if with_empty_candidates else ():
         if not state.allocation_candidates:
             state.allocation_candidates = [_EMPTY_CANDIDATE]

@@ -231,12 +231,12 @@ class CloudNames:
     @classmethod
     def read_names(cls, run: SchedulingRun, roots: Collection[str]) -> "CloudNames":
         """Read the aggregates of these trees, in at most two SQL statements."""
-        aggregates = {each.uuid: each for each in run.cloud.host_aggregates()}
+        aggregates = {each.uuid: each for each in run.view.host_aggregates()}
         if not roots:
             return cls(aggregates, {}, frozenset())
         has_zones = any(each.availability_zone for each in aggregates.values())
-        busy = run.cloud.find_nodes_with_instances(roots) if has_zones else frozenset()
-        return cls(aggregates, run.cloud.provider_aggregates(roots), busy)
+        busy = run.view.find_nodes_with_instances(roots) if has_zones else frozenset()
+        return cls(aggregates, run.view.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:
         """Put names of aggregates into the changes that a reason suggests."""
@@ -612,7 +612,7 @@ def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]
         yield from zip(("", "with VCPU for PCPU: "), run.searches.results, strict=False)
     elif run.searches.query is not None:
         try:
-            search = prepare(run.cloud.providers, run.searches.query)
+            search = prepare(run.view.providers, run.searches.query)
         except UnknownResourceClassOrTrait:  # no provider has the class or trait
             return
         yield "", CandidateResult(search, Candidates())

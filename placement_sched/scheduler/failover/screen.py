@@ -51,7 +51,7 @@ from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import (
     Deadline,
-    LoadedCloud,
+    SharedView,
     compares_hosts,
     select_stateful_filters,
 )
@@ -436,30 +436,30 @@ def screen_requests(
     """
     screened: dict[bytes, ScreenedRequest | None] = dict.fromkeys(requests)
     with scheduler.source.read() as connection:
-        cloud = LoadedCloud(connection, scheduler.caches)
+        shared = SharedView(connection, scheduler.caches)
         for key, request in requests.items():
             if deadline.is_reached():
                 break
             try:
-                screened[key] = _screen_request(scheduler, connection, cloud, request)
+                screened[key] = _screen_request(scheduler, connection, shared, request)
             except Error:
                 scheduler.source.check()
     return Screen(screened)
 
 
 def _screen_request(
-    scheduler: Scheduler, connection: Connection, cloud: LoadedCloud, request: SchedulingRequest
+    scheduler: Scheduler, connection: Connection, shared: SharedView, request: SchedulingRequest
 ) -> ScreenedRequest | None:
     request = replace(request, plugins=request.plugins.drop_failover_filters())
-    seed, view = DecisionSeed.draw(scheduler.random), cloud.get_view(request)
-    run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=view)
+    seed, view = DecisionSeed.draw(scheduler.random), shared.get_view(request)
+    run = scheduler.prepare_run(connection, request, seed, unlimited=True, view=view)
     spec = run.filtered_request.spec
     filters = run.selector.select_filters(spec)
     if compares_hosts(filters, spec):
         return None
     passing = run.selector.filter_hosts(run.hosts, spec).hosts
     candidates = run.searches.candidates
-    capacity = FreeCapacity.read_free(run.cloud.providers, candidates, run.searches.class_ids)
+    capacity = FreeCapacity.read_free(run.view.providers, candidates, run.searches.class_ids)
     options: dict[str, list[AllocationOption]] = group_rows(
         (host.host, capacity.build_option(each))
         for host in passing

@@ -17,7 +17,7 @@ from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.nova_shim.exception import NovaException
-from placement_sched.scheduler.plugin import CloudUnreadable
+from placement_sched.scheduler.plugin import LookupsUnreadable
 from placement_sched.store.compute import cells, instances, server_groups
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class LookupView(Protocol):
         """Map each provider to the uuids of its placement aggregates."""
 
 
-_CLOUD: ContextVar["Cloud | None"] = ContextVar("the cloud of the request", default=None)
+_LOOKUPS: ContextVar["Lookups | None"] = ContextVar("look-ups of the request", default=None)
 
 
 class ServiceRecord(SimpleNamespace, NovaObjectDictCompat):
@@ -87,7 +87,7 @@ class _ObjectCache(Generic[T]):
         return self._objects[key]
 
 
-class Cloud:
+class Lookups:
     """Hosts, instances, aggregates and providers that plugins look up.
 
     ``hosts`` are the host states of the request. On first use, each kind of object is read for all
@@ -252,23 +252,23 @@ class Cloud:
         return {uuid: inventories_by_id[key] for uuid, key in ids.items()}
 
 
-def set_cloud(view: LookupView, hosts: Sequence[HostState] = ()) -> None:
-    """Set the cloud that plugins of this thread read, with these hosts."""
-    cloud = Cloud(view, hosts)
-    _CLOUD.set(cloud)
-    set_host_reader(cloud.host_of_instance)
+def set_lookups(view: LookupView, hosts: Sequence[HostState] = ()) -> None:
+    """Set the look-ups that plugins of this thread use, with these hosts."""
+    lookups = Lookups(view, hosts)
+    _LOOKUPS.set(lookups)
+    set_host_reader(lookups.host_of_instance)
 
 
-class _CloudUnreadable(NovaException, CloudUnreadable):
+class _LookupsUnreadable(NovaException, LookupsUnreadable):
     msg_fmt = "The cloud can be read only while a request is scheduled."
 
 
-def get_cloud() -> Cloud:
-    """Return the cloud of the current request.
+def get_lookups() -> Lookups:
+    """Return the look-ups of the current request.
 
     Raises :class:`NovaException` outside of a request.
     """
-    cloud = _CLOUD.get()
-    if cloud is None or cloud.connection.closed:
-        raise _CloudUnreadable
-    return cloud
+    lookups = _LOOKUPS.get()
+    if lookups is None or lookups.connection.closed:
+        raise _LookupsUnreadable
+    return lookups

@@ -21,7 +21,7 @@ from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.host_state import OLDEST_SERVICE_VERSION
 from placement_sched.scheduler.nova_shim import exception
-from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
+from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_lookups
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
 
 __all__ = ["Destination", "Flavor", "ImageMeta", "ImageMetaProps", "RequestSpec"]
@@ -71,13 +71,13 @@ class Aggregate(HostAggregate, metaclass=Lookups):
     @staticmethod
     def get_by_id(context: Any, aggregate_id: int) -> HostAggregate:
         """Return an aggregate by its id."""
-        matches = (each for each in get_cloud().aggregates if each.id == aggregate_id)
+        matches = (each for each in get_lookups().aggregates if each.id == aggregate_id)
         return _require_first(matches, "AggregateNotFound", aggregate_id)
 
     @staticmethod
     def get_by_uuid(context: Any, aggregate_uuid: str) -> HostAggregate:
         """Return an aggregate by its uuid."""
-        matches = (each for each in get_cloud().aggregates if each.uuid == aggregate_uuid)
+        matches = (each for each in get_lookups().aggregates if each.uuid == aggregate_uuid)
         return _require_first(matches, "AggregateNotFound", aggregate_uuid)
 
 
@@ -87,12 +87,12 @@ class AggregateList(ObjectList):
     @classmethod
     def get_all(cls, context: Any) -> "AggregateList":
         """Return all aggregates."""
-        return cls(get_cloud().aggregates)
+        return cls(get_lookups().aggregates)
 
     @classmethod
     def get_by_host(cls, context: Any, host: str, key: str | None = None) -> "AggregateList":
         """Return the aggregates of a host, with ``key`` in their metadata if set."""
-        matches = get_cloud().aggregates_of(host)
+        matches = get_lookups().aggregates_of(host)
         return cls(each for each in matches if key is None or key in each.metadata)
 
     @classmethod
@@ -101,7 +101,7 @@ class AggregateList(ObjectList):
     ) -> "AggregateList":
         """Return the aggregates with a metadata key and any of these hosts."""
         host_names = None if hosts is None else set(hosts)
-        matches = (each for each in get_cloud().aggregates if key in each.metadata)
+        matches = (each for each in get_lookups().aggregates if key in each.metadata)
         return cls(each for each in matches if host_names is None or host_names & each.hosts)
 
     @classmethod
@@ -111,7 +111,7 @@ class AggregateList(ObjectList):
         """Return the aggregates with this metadata key and value (None: any)."""
         return cls(
             each
-            for each in get_cloud().aggregates
+            for each in get_lookups().aggregates
             if (key is None or key in each.metadata)
             and (
                 value is None
@@ -126,19 +126,19 @@ class ComputeNode(_ComputeNode, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ComputeNode:
         """Return a node by its uuid."""
-        return require_object(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
+        return require_object(get_lookups().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
 
     @staticmethod
     def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
         """Return a node by its host and hypervisor hostname."""
-        nodes = get_cloud().nodes_of(host)
+        nodes = get_lookups().nodes_of(host)
         matches = (node for node in nodes if node.hypervisor_hostname == nodename)
         return _require_first(matches, "ComputeHostNotFound", host)
 
     @staticmethod
     def get_first_node_by_host_for_old_compat(context: Any, host: str) -> _ComputeNode:
         """Return the first node of a host."""
-        return _require_first(get_cloud().nodes_of(host), "ComputeHostNotFound", host)
+        return _require_first(get_lookups().nodes_of(host), "ComputeHostNotFound", host)
 
 
 class ComputeNodeList(ObjectList):
@@ -147,12 +147,12 @@ class ComputeNodeList(ObjectList):
     @classmethod
     def get_all(cls, context: Any) -> "ComputeNodeList":
         """Return all nodes."""
-        return cls(get_cloud().all_nodes())
+        return cls(get_lookups().all_nodes())
 
     @classmethod
     def get_all_by_host(cls, context: Any, host: str) -> "ComputeNodeList":
         """Return the nodes of a host."""
-        nodes = get_cloud().nodes_of(host)
+        nodes = get_lookups().nodes_of(host)
         _require_first(nodes, "ComputeHostNotFound", host)
         return cls(nodes)
 
@@ -163,7 +163,7 @@ class Service(metaclass=Lookups):
     @staticmethod
     def get_by_compute_host(context: Any, host: str) -> Any:
         """Return the nova-compute service of a host."""
-        return require_object(get_cloud().services.get(host), "ComputeHostNotFound", host)
+        return require_object(get_lookups().services.get(host), "ComputeHostNotFound", host)
 
     @staticmethod
     def get_minimum_version(context: Any, binary: str, use_slave: bool = False) -> int:
@@ -172,7 +172,7 @@ class Service(metaclass=Lookups):
         Only the versions of nova-compute are recorded, and as in nova, services that are forced
         down do not count.
         """
-        return get_cloud().minimum_version if binary == COMPUTE_BINARY else OLDEST_SERVICE_VERSION
+        return get_lookups().minimum_version if binary == COMPUTE_BINARY else OLDEST_SERVICE_VERSION
 
 
 class ServiceList(ObjectList):
@@ -183,7 +183,7 @@ class ServiceList(ObjectList):
         cls, context: Any, disabled: bool | None = None, set_zones: bool = False
     ) -> "ServiceList":
         """Return the nova-compute services, or the disabled or enabled services."""
-        services = filter(None, map(get_cloud().services.get, sorted(get_cloud().host_names)))
+        services = filter(None, map(get_lookups().services.get, sorted(get_lookups().host_names)))
         return cls(each for each in services if disabled in {None, each.disabled})
 
     @classmethod
@@ -201,7 +201,7 @@ class Instance(HostInstance, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str, expected_attrs: Any = None) -> HostInstance:
         """Return a recorded instance."""
-        return require_object(get_cloud().instance(uuid), "InstanceNotFound", uuid)
+        return require_object(get_lookups().instance(uuid), "InstanceNotFound", uuid)
 
 
 class InstanceList(ObjectList):
@@ -212,7 +212,7 @@ class InstanceList(ObjectList):
         cls, context: Any, host: str, expected_attrs: Any = None, use_slave: bool = False
     ) -> "InstanceList":
         """Return the recorded instances on a host."""
-        return cls(get_cloud().instances_on(host))
+        return cls(get_lookups().instances_on(host))
 
     @classmethod
     def get_by_filters(
@@ -225,8 +225,8 @@ class InstanceList(ObjectList):
         conditions = {key: value for key, value in filters.items() if key != "deleted"}
         for key in conditions.keys() - HostInstance.__dataclass_fields__.keys():
             raise build_missing_error(f"nova.objects.InstanceList.get_by_filters({key})")
-        cloud = get_cloud()
-        instances = (each for host in cloud.host_names for each in cloud.instances_on(host))
+        lookups = get_lookups()
+        instances = (each for host in lookups.host_names for each in lookups.instances_on(host))
         return cls(
             instance
             for instance in instances
@@ -243,7 +243,7 @@ class InstanceList(ObjectList):
     @classmethod
     def get_uuids_by_host(cls, context: Any, host: str) -> list[str]:
         """Return the uuids of the recorded instances on a host."""
-        return [instance.uuid for instance in get_cloud().instances_on(host)]
+        return [instance.uuid for instance in get_lookups().instances_on(host)]
 
 
 class InstanceGroup(_ServerGroup, metaclass=Lookups):
@@ -252,18 +252,18 @@ class InstanceGroup(_ServerGroup, metaclass=Lookups):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ServerGroup:
         """Return a group with its members and their hosts."""
-        return require_object(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
+        return require_object(get_lookups().groups.get(uuid), "InstanceGroupNotFound", uuid)
 
     @staticmethod
     def get_by_instance_uuid(context: Any, instance_uuid: str) -> _ServerGroup:
         """Return the group of an instance."""
-        group = get_cloud().group_of_instance(instance_uuid)
+        group = get_lookups().group_of_instance(instance_uuid)
         return require_object(group, "InstanceGroupNotFound", instance_uuid)
 
     @classmethod
     def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
         """Return the group whose uuid or name is the hint."""
-        groups = get_cloud().named_groups
+        groups = get_lookups().named_groups
         named = (uuid for uuid, group in groups.items() if group.name == hint)
         return cls.get_by_uuid(context, hint if hint in groups else next(named, hint))
 
@@ -279,7 +279,7 @@ class CellMapping(metaclass=Lookups):
     @classmethod
     def get_by_uuid(cls, context: Any, uuid: str | None) -> "CellMapping":
         """Return a cell by its uuid."""
-        cell = get_cloud().cells.get(uuid or "") or NovaCell(uuid=uuid or "")
+        cell = get_lookups().cells.get(uuid or "") or NovaCell(uuid=uuid or "")
         return cls(cell.uuid, cell.name, cell.disabled)
 
 
@@ -289,7 +289,7 @@ class CellMappingList(ObjectList):
     @classmethod
     def get_all(cls, context: Any) -> "CellMappingList":
         """Return the recorded cells."""
-        return cls(CellMapping.get_by_uuid(context, uuid) for uuid in sorted(get_cloud().cells))
+        return cls(CellMapping.get_by_uuid(context, uuid) for uuid in sorted(get_lookups().cells))
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class HostMapping(metaclass=Lookups):
     @classmethod
     def get_by_host(cls, context: Any, host: str) -> "HostMapping":
         """Return the mapping of a host."""
-        node = _require_first(get_cloud().nodes_of(host), "HostMappingNotFound", host)
+        node = _require_first(get_lookups().nodes_of(host), "HostMappingNotFound", host)
         return cls(host, CellMapping.get_by_uuid(context, node.cell_uuid))
 
 
@@ -316,7 +316,7 @@ class InstanceMapping(metaclass=Lookups):
     @classmethod
     def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
         """Return the mapping of an instance."""
-        match = get_cloud().instance(instance_uuid)
+        match = get_lookups().instance(instance_uuid)
         instance = require_object(match, "InstanceMappingNotFound", instance_uuid)
         if instance.host is None:
             return cls(instance_uuid, None)
@@ -325,7 +325,7 @@ class InstanceMapping(metaclass=Lookups):
 
 def aggregate_get_all(context: Any) -> Sequence[HostAggregate]:
     """Return all host aggregates, sorted by id."""
-    return get_cloud().aggregates
+    return get_lookups().aggregates
 
 
 def aggregate_get_by_host(
@@ -370,7 +370,7 @@ def aggregate_host_get_by_metadata_key(context: Any, key: str) -> dict[str, set[
 
 def compute_node_get_all(context: Any) -> Sequence[_ComputeNode]:
     """Return all compute nodes."""
-    return get_cloud().all_nodes()
+    return get_lookups().all_nodes()
 
 
 def instance_get_all_by_host(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from placement_sched.scheduler.nova_shim.exception import NovaException
-from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.lookups import get_lookups
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
 from placement_sched.scheduler.nova_shim.objects import require_object
 from placement_sched.scheduler.nova_shim.provider_tree import ProviderData, ProviderTree
@@ -91,13 +91,13 @@ class SchedulerReportClient:
 
     def get_provider_traits(self, context: Any, rp_uuid: str) -> TraitInfo:
         """Return the traits of a provider, read for all hosts at once."""
-        return TraitInfo(get_cloud().traits.get(rp_uuid) or frozenset(), _generation(rp_uuid))
+        return TraitInfo(get_lookups().traits.get(rp_uuid) or frozenset(), _generation(rp_uuid))
 
     def _get_provider_traits(self, context: Any, rp_uuid: str) -> TraitInfo:
         return self.get_provider_traits(context, rp_uuid)
 
     def _get_inventory(self, context: Any, rp_uuid: str) -> Mapping[str, Any] | None:
-        values = get_cloud().inventories.get(rp_uuid)
+        values = get_lookups().inventories.get(rp_uuid)
         if values is None:  # no such provider
             return None
         # In the order of INVENTORY_FIELDS. dict(zip()) would take three times as long.
@@ -115,7 +115,7 @@ class SchedulerReportClient:
         return {"resource_provider_generation": _generation(rp_uuid), "inventories": inventories}
 
     def _get_provider_aggregates(self, context: Any, rp_uuid: str) -> AggInfo:
-        aggregates = get_cloud().provider_aggregates.get(rp_uuid) or frozenset()
+        aggregates = get_lookups().provider_aggregates.get(rp_uuid) or frozenset()
         return AggInfo(aggregates, _generation(rp_uuid))
 
     def get_providers_in_tree(self, context: Any, uuid: str) -> list[Any]:
@@ -189,7 +189,7 @@ class SchedulerReportClient:
 
 
 def _generation(uuid: str) -> int:
-    return get_cloud().generations.get(uuid) or 0
+    return get_lookups().generations.get(uuid) or 0
 
 
 _CLIENT = SchedulerReportClient()
