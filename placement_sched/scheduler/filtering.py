@@ -15,7 +15,7 @@ from placement_sched.model.explanation import FilterReport, Rejected, RequestFil
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
-from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
+from placement_sched.scheduler.filters import BaseHostFilter, FilterResult, Passed
 from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
 from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request_filters import (
@@ -61,9 +61,9 @@ def run_filters(
         with PluginCall(plugin) as call:
             if not plugin.run_filter_for_index(index):
                 continue
-            verdicts = get_filter(plugin).verdicts(passed, spec)
-            passed, report = _split_by_verdict(
-                type(plugin).__name__, passed, verdicts, already_passed
+            results = get_filter(plugin).evaluate_hosts(passed, spec)
+            passed, report = _split_by_result(
+                type(plugin).__name__, passed, results, already_passed
             )
         reports.append(
             replace(report, missing=call.missing_names) if call.missing_names else report
@@ -71,39 +71,42 @@ def run_filters(
     return FilterRun(passed, tuple(reports))
 
 
-def _split_by_verdict(
-    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, already_passed: int = 0
+def _split_by_result(
+    name: str,
+    hosts: list[HostState],
+    results: Sequence[FilterResult] | None,
+    already_passed: int = 0,
 ) -> tuple[list[HostState], FilterReport]:
     total = len(hosts) + already_passed
-    if verdicts is None:
+    if results is None:
         return hosts, FilterReport(name=name, before=total, after=total)
     passed: list[HostState] = []
     rejected: list[Rejected] = []
-    for host, verdict in zip(hosts, verdicts, strict=True):
-        if verdict is None:
+    for host, result in zip(hosts, results, strict=True):
+        if result is None:
             passed.append(host)
-        elif isinstance(verdict, Rejection):
-            rejected.append(Rejected(host.host, host.nodename, verdict.reason))
+        elif isinstance(result, Rejection):
+            rejected.append(Rejected(host.host, host.nodename, result.reason))
         else:
-            apply_passed(verdict, host, name)
+            apply_passed(result, host, name)
             passed.append(host)
     passing = len(passed) + already_passed
     report = FilterReport(name=name, before=total, after=passing, rejected=tuple(rejected))
     return passed, report
 
 
-def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write the limits and candidates of a verdict to the host state.
+def apply_passed(result: Passed, host: HostState, name: str) -> None:
+    """Write the limits and candidates of a result to the host state.
 
-    ``name`` is the class name of the filter. Raises :class:`PluginFailed` if ``verdict`` is not a
+    ``name`` is the class name of the filter. Raises :class:`PluginFailed` if ``result`` is not a
     :class:`Passed`, which only a third-party filter can cause.
     """
-    if not isinstance(verdict, Passed):
+    if not isinstance(result, Passed):
         raise PluginFailed(
-            f"{name} failed: its verdict on {host.host} is {repr(verdict)[:60]}, which is neither "
+            f"{name} failed: its result for {host.host} is {repr(result)[:60]}, which is neither "
             "a Rejection nor Passed nor None"
         )
-    verdict.apply_to(host)
+    result.apply_to(host)
 
 
 def find_named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
@@ -149,7 +152,7 @@ def filter_by_name(
     remaining = list(hosts)
     reports: list[FilterReport] = []
     for name, find_rejection in _iterate_name_stages(spec, closed_cells):
-        remaining, report = _split_by_verdict(name, remaining, list(map(find_rejection, remaining)))
+        remaining, report = _split_by_result(name, remaining, list(map(find_rejection, remaining)))
         reports.append(report)
     return remaining, reports
 
@@ -209,13 +212,13 @@ def _iterate_stages(
         name = type(plugin).__name__
         with PluginCall(plugin):
             runs = plugin.run_filter_for_index(0)
-            verdicts = get_filter(plugin).verdicts(hosts, spec) if runs else None
-            if verdicts is None:
+            results = get_filter(plugin).evaluate_hosts(hosts, spec) if runs else None
+            if results is None:
                 continue
-            rejections = [each if isinstance(each, Rejection) else None for each in verdicts]
-            for host, verdict in zip(hosts, verdicts, strict=True):
-                if not isinstance(verdict, Rejection | None):
-                    apply_passed(verdict, host, name)
+            rejections = [each if isinstance(each, Rejection) else None for each in results]
+            for host, result in zip(hosts, results, strict=True):
+                if not isinstance(result, Rejection | None):
+                    apply_passed(result, host, name)
         yield name, plugin, rejections
 
 
@@ -324,7 +327,9 @@ class NovaFilter:
     def __init__(self, plugin: BaseHostFilter) -> None:
         self._plugin = plugin
 
-    def verdicts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[Verdict]:
+    def evaluate_hosts(
+        self, hosts: Sequence[HostState], spec_obj: RequestSpec
+    ) -> Sequence[FilterResult]:
         """Return for each host None if it passes, otherwise a rejection.
 
         Raises :class:`ValueError` if ``filter_all`` returns a host that is not in ``hosts``.

@@ -422,9 +422,9 @@ class HostSelector:
     ) -> PlacementProgress:
         """Create the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
-        # A third-party filter may return another verdict although the host has not changed.
+        # A third-party filter may return another result although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.select_filters(spec)} <= {*all_filters()}
-        reruns = not is_shipped or not self._has_stable_verdicts(spec)
+        reruns = not is_shipped or not self._has_stable_results(spec)
         keeps = self.compares_hosts(spec)
         return PlacementProgress(
             remaining_capacity, IncrementalWeighing(weighers), list(hosts), spec, reruns, keeps
@@ -434,7 +434,7 @@ class HostSelector:
         """Return whether a rejected host may pass for a later instance."""
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
 
-    def _has_stable_verdicts(self, spec: RequestSpec) -> bool:
+    def _has_stable_results(self, spec: RequestSpec) -> bool:
         """Return whether unchanged hosts that passed also pass next time.
 
         Returns false if a filter of the group's policy does more than limit the members per host.

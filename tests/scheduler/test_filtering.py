@@ -267,7 +267,7 @@ class TextReturningFilter(BaseHostFilter):
         (FilterWithoutMethods, "FilterWithoutMethods has neither host_passes nor rejection"),
         (NewHostReturningFilter, "filter_all returned a host that it was not given"),
         (ObjectReturningFilter, "filter_all returned a host that it was not given"),
-        (TextReturningFilter, "TextReturningFilter failed: its verdict on cn1 is 'no', which is"),
+        (TextReturningFilter, "TextReturningFilter failed: its result for cn1 is 'no', which is"),
     ],
 )
 def test_plugin_error_names_the_host_filter_with_an_invalid_result(kind, message):

@@ -205,7 +205,7 @@ class NovaOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Comparison:
     """Comparison of nova's host for an instance with this service's."""
 
     verdict: str
@@ -220,7 +220,7 @@ class Verdict:
 
 def judge(
     notes: EvaluationRecord, instances: Sequence[str], outcomes: Sequence[NovaOutcome | None]
-) -> list[Verdict]:
+) -> list[Comparison]:
     """Judge each instance, given its outcome (None if unknown)."""
     swaps = _HostSwaps()
     judged = []
@@ -235,7 +235,7 @@ def judge(
         }
         detail = {name: value for name, value in facts.items() if value is not None}
         nova_host = None if outcome is None else outcome.host
-        judged.append(Verdict(verdict, nova_host, detail))
+        judged.append(Comparison(verdict, nova_host, detail))
     return judged
 
 

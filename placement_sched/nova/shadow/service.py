@@ -37,10 +37,10 @@ from placement_sched.nova.databases.placements import (
     RecordKey,
 )
 from placement_sched.nova.shadow.comparison import (
+    Comparison,
     EvaluationRecord,
     HostName,
     NovaOutcome,
-    Verdict,
     judge,
 )
 from placement_sched.nova.shadow.evaluator import (
@@ -318,7 +318,7 @@ class OutcomeTracker:
 
     def _judge_instances(
         self, entry: _PendingRequest, results: Sequence[ShadowResult]
-    ) -> list[Verdict]:
+    ) -> list[Comparison]:
         if not results:  # purged in the meantime
             return []
         uuids = [result.instance for result in results]

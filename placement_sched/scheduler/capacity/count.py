@@ -102,7 +102,7 @@ def select_stateful_filters(
 ) -> list[BaseHostFilter]:
     """Return the filters that may reject a host after instances were placed.
 
-    Filters that run once per request are left out, because their verdicts do not change. So are
+    Filters that run once per request are left out, because their results do not change. So are
     shipped filters that reject no host for this request, but only without a server group, because
     each placed instance joins the group.
     """
@@ -121,7 +121,7 @@ def select_stateful_filters(
 
 def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool:
     """Return whether any filter may compare hosts with each other."""
-    names = ("filter_all", "verdicts")
+    names = ("filter_all", "evaluate_hosts")
     return any(
         has_overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
         for plugin in filters

@@ -40,10 +40,10 @@ from placement_sched.scheduler.drain_plan import (
 )
 from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts
 from placement_sched.scheduler.failover.screen import (
+    Coverage,
     FailedLoad,
     Screen,
     ScreenedRequest,
-    Verdict,
     add_instances,
     read_requests,
     screen_requests,
@@ -131,10 +131,10 @@ def judge(analysis: Analysis) -> None:
     """
     uncovered, unclear = [], []
     for outcome in analysis.outcomes:
-        verdict = analysis.screen.judge(outcome.load)
-        if verdict is Verdict.COVERED:
+        coverage = analysis.screen.judge(outcome.load)
+        if coverage is Coverage.COVERED:
             outcome.state = COVERED
-        elif verdict is Verdict.UNCOVERED:
+        elif coverage is Coverage.UNCOVERED:
             outcome.state = UNCOVERED
             outcome.stuck_count = analysis.screen.count_stuck(outcome.load)
             uncovered.append(outcome)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Screen of failures: verdicts by counts, without a simulation.
+"""Screen of failures: coverage by counts, without a simulation.
 
 Each distinct request of the instances is run once on the whole cloud, through request filters,
 candidate search and host filters. The screen then judges each failure by the resulting numbers:
@@ -70,7 +70,7 @@ Inventory = tuple[str, str]
 NamedOption = tuple[tuple[Inventory, int], ...]
 
 
-class Verdict(Enum):
+class Coverage(Enum):
     """The result of the screen for a failure."""
 
     COVERED = "covered"
@@ -267,25 +267,25 @@ class Screen:
         for request in screened:
             request.compute_guaranteed_placements(self.largest)
 
-    def judge(self, load: FailedLoad) -> Verdict:
-        """Return the verdict on a failure, by the rules in the module docstring."""
+    def judge(self, load: FailedLoad) -> Coverage:
+        """Return the coverage of a failure, by the rules in the module docstring."""
         if not load.counts:
-            return Verdict.COVERED
+            return Coverage.COVERED
         requests = self.list_requests(load)
         if load.is_unscreenable or requests is None:
-            return Verdict.UNCLEAR
+            return Coverage.UNCLEAR
         for request, number in requests:
             if request.count_fits_outside(load.hosts) < number and request.has_maximum:
-                return Verdict.UNCOVERED
+                return Coverage.UNCOVERED
         if not _has_shared_amounts(requests):
-            return Verdict.UNCLEAR
+            return Coverage.UNCLEAR
         if min(_iterate_spares(load, requests), default=0) >= 0:
-            return Verdict.COVERED
+            return Coverage.COVERED
         total = load.total
         scarce = [each for each in requests if each[0].count_spare_changes(load, total) < 0]
         if load.max_excluded_hosts or not all(request.can_be_placed for request, _ in scarce):
-            return Verdict.UNCLEAR
-        return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
+            return Coverage.UNCLEAR
+        return Coverage.COVERED if _can_place(load.hosts, scarce) else Coverage.UNCLEAR
 
     def list_requests(self, load: FailedLoad) -> list[tuple[ScreenedRequest, int]] | None:
         """Return pairs of a failed request's result and its number of instances.
@@ -331,7 +331,7 @@ class Screen:
         if not touched and load.hosts.isdisjoint(flavor.fits):
             return _MAX_PLACEMENTS
         in_order = self.count_spare_in_order(load)
-        if load.is_unscreenable or self.judge(load) is not Verdict.COVERED:
+        if load.is_unscreenable or self.judge(load) is not Coverage.COVERED:
             return in_order
         afterwards = (request.count_spare_changes(load, load.total) for request in touched)
         return max(in_order, min(afterwards, default=_MAX_PLACEMENTS))

@@ -38,7 +38,7 @@ __all__ = [
     "SuggestedChange",
     "SuggestedChanges",
 ]
-__all__ += ["Rejection", "RequestSpec", "Verdict", "all_filters"]
+__all__ += ["FilterResult", "Rejection", "RequestSpec", "all_filters"]
 #: Maximum number of names in the text and in the values of a change. A request may have a thousand.
 _MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 LOG = log.getLogger(__name__)
@@ -64,10 +64,10 @@ class Passed:
 
 
 #: A rejection, a pass with limits or candidates, or None for a plain pass.
-Verdict = Rejection | Passed | None
+FilterResult = Rejection | Passed | None
 
 #: The check of a host for one request.
-HostCheck = Callable[[HostState], Verdict]
+HostCheck = Callable[[HostState], FilterResult]
 
 
 class BaseHostFilter(SchedulerPlugin):
@@ -112,10 +112,10 @@ class BaseHostFilter(SchedulerPlugin):
         """
         return lambda host_state: self.rejection(host_state, spec_obj)
 
-    def verdicts(
+    def evaluate_hosts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
-    ) -> Sequence[Verdict] | None:
-        """Return the verdict on each host, or None if every host passes."""
+    ) -> Sequence[FilterResult] | None:
+        """Return the result for each host, or None if every host passes."""
         check_host = self.prepare(spec_obj)
         return None if check_host is None else [check_host(host) for host in hosts]
 
@@ -145,10 +145,10 @@ class BaseHostFilter(SchedulerPlugin):
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return whether the host passes, and write limits to the host state."""
         check_host = self.prepare(spec_obj)
-        verdict = None if check_host is None else check_host(host_state)
-        if isinstance(verdict, Passed):
-            verdict.apply_to(host_state)
-        return not isinstance(verdict, Rejection)
+        result = None if check_host is None else check_host(host_state)
+        if isinstance(result, Passed):
+            result.apply_to(host_state)
+        return not isinstance(result, Rejection)
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
         return self.host_passes(obj, spec_obj)
@@ -163,8 +163,8 @@ class BaseHostFilter(SchedulerPlugin):
 def _derive_rejection(prepare: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
     def rejection(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         check_host = prepare(plugin, spec_obj)
-        verdict = None if check_host is None else check_host(host_state)
-        return verdict if isinstance(verdict, Rejection) else None
+        result = None if check_host is None else check_host(host_state)
+        return result if isinstance(result, Rejection) else None
 
     return rejection
 

@@ -10,12 +10,12 @@ from placement_sched.scheduler.filters import (
     AllocationRatio,
     AllocationRatioOfAggregates,
     BaseHostFilter,
+    FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
     SuggestedChanges,
-    Verdict,
     with_flavor,
 )
 
@@ -40,7 +40,7 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too few free virtual CPUs."""
 
-        def check_host(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> FilterResult:
             if not host_state.vcpus_total:
                 LOG.warning("host %s does not report how many CPUs it has", host_state.host)
                 return None

@@ -8,12 +8,12 @@ from placement_sched.scheduler.filters import (
     AllocationRatio,
     AllocationRatioOfAggregates,
     BaseHostFilter,
+    FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
     SuggestedChanges,
-    Verdict,
     with_flavor,
 )
 
@@ -37,7 +37,7 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
-        def check_host(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> FilterResult:
             capacity = self._build_host_capacity(host_state)
             return capacity.find_rejection(requested, "MB of disk") or Passed(
                 {"disk_gb": capacity.limit / 1024}

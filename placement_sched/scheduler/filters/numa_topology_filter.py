@@ -17,12 +17,12 @@ from placement_sched.model.hardware.pci_devices import build_devices
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    FilterResult,
     HostCheck,
     Passed,
     Rejection,
     SuggestedChange,
     SuggestedChanges,
-    Verdict,
     get_reported_ratio,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -68,7 +68,7 @@ class NUMATopologyFilter(BaseHostFilter):
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
         requested, budget = spec_obj.numa_topology, FitBudget()
 
-        def check_host(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> FilterResult:
             topology = host_state.numa_topology
             if needs_threads and topology and not topology.has_threads:
                 reason = "thread policy require requested, no core of the host has several threads"

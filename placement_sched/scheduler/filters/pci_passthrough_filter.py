@@ -6,12 +6,12 @@ from dataclasses import replace
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    FilterResult,
     HostCheck,
     Passed,
     Rejection,
     SuggestedChange,
     SuggestedChanges,
-    Verdict,
 )
 from placement_sched.scheduler.host_state import HostState
 
@@ -37,7 +37,7 @@ class PciPassthroughFilter(BaseHostFilter):
         if not requests:
             return None
 
-        def check_host(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> FilterResult:
             pools = host_state.pci_stats
             if pools is None:
                 count = sum(request.count for request in requests)

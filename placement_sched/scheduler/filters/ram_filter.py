@@ -8,12 +8,12 @@ from placement_sched.scheduler.filters import (
     AllocationRatio,
     AllocationRatioOfAggregates,
     BaseHostFilter,
+    FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
     SuggestedChanges,
-    Verdict,
     with_flavor,
 )
 
@@ -35,7 +35,7 @@ class RamFilter(AllocationRatio, BaseHostFilter):
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free memory."""
 
-        def check_host(host_state: HostState) -> Verdict:
+        def check_host(host_state: HostState) -> FilterResult:
             capacity = self._build_host_capacity(host_state)
             return capacity.find_rejection(spec_obj.memory_mb, "MB") or Passed(
                 {"memory_mb": capacity.limit}

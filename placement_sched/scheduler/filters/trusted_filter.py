@@ -7,10 +7,10 @@ from placement_sched.clients.attestation import Attestation, AttestedHosts, Atte
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    FilterResult,
     HostState,
     Rejection,
     SuggestedChanges,
-    Verdict,
     suggest_without_extra_specs,
 )
 
@@ -47,13 +47,13 @@ class TrustedFilter(BaseHostFilter):
             lifetime = conf.attestation_auth_timeout
             self._attested = AttestedHosts(service.poll, lifetime=lifetime, clock=self._clock)
 
-    def verdicts(
+    def evaluate_hosts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
-    ) -> Sequence[Verdict] | None:
-        """Return the verdict on each host, after a single request to the service."""
+    ) -> Sequence[FilterResult] | None:
+        """Return the result for each host, after a single request to the service."""
         if self._attested is not None and spec_obj.flavor.extra_specs.get(_KEY):
             self._attested.get_levels([host.nodename for host in hosts])
-        return super().verdicts(hosts, spec_obj)
+        return super().evaluate_hosts(hosts, spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason if the host has another trust level, or None.

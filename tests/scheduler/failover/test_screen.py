@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.scheduler.capacity.host_counts import FreeCapacity
 from placement_sched.scheduler.drain_plan import MovePlan, Mover, find_instances
 from placement_sched.scheduler.failover import report as failover_report
-from placement_sched.scheduler.failover.screen import FailedLoad, Screen, ScreenedRequest, Verdict
+from placement_sched.scheduler.failover.screen import Coverage, FailedLoad, Screen, ScreenedRequest
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulated_changes
 from tests.exploring import scale_example_count
@@ -104,7 +104,7 @@ def test_failover_coverage_equals_that_of_plans_that_move_all_instances(
 
 
 def judge_instances_needing_devices(free, options, fits, number):
-    """Return the verdict on instances if a single host remains, with these devices."""
+    """Return the coverage of instances if a single host remains, with these devices."""
     rows = {f"device{index}": index for index in range(len(free))}
     request = ScreenedRequest(
         size=(1, 1, 1),
@@ -126,15 +126,15 @@ def judge_instances_needing_devices(free, options, fits, number):
     return screen.judge(load), screen.count_stuck(load)
 
 
-def test_failure_verdict_is_unclear_if_candidates_share_devices():
+def test_failure_coverage_is_unclear_if_candidates_share_devices():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
-    assert judge_instances_needing_devices((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
+    assert judge_instances_needing_devices((1, 1, 2), pairs, 1, 2) == (Coverage.UNCLEAR, 0)
 
 
 def test_failure_is_uncovered_if_too_few_candidates_use_different_devices():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
-    assert judge_instances_needing_devices((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_needing_devices((1, 1, 2), apart, 4, 5) == (Coverage.UNCOVERED, 1)
     # Every option uses the third device.
     common = [((0, 1), (2, 1)), ((1, 1), (2, 1))]
-    assert judge_instances_needing_devices((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)
+    assert judge_instances_needing_devices((1, 1, 2), common, 2, 3) == (Coverage.UNCOVERED, 1)

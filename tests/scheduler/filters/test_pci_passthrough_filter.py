@@ -100,7 +100,7 @@ def test_allocation_candidates_without_free_devices_are_removed():
         second,
         third,
     )
-    (passed,) = PciPassthroughFilter().verdicts([state], build_device_request(1))
+    (passed,) = PciPassthroughFilter().evaluate_hosts([state], build_device_request(1))
     assert passed.candidates == [second]
     assert state.allocation_candidates == [first, second, third]
     assert PciPassthroughFilter().host_passes(state, build_device_request(1))
