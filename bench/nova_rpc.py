@@ -142,7 +142,7 @@ class Scheduler:
         self.hosts.append(response[0][0]["nova_object.data"]["service_host"])
         return ms
 
-    def announce(self, instances: dict[str, list[str]]) -> None:
+    def cast_instances(self, instances: dict[str, list[str]]) -> None:
         """Send the instances of each host, as nova-compute does every 2 minutes."""
         for host, uuids in instances.items():
             self.conductor.fanout_cast(
@@ -298,7 +298,7 @@ def _prepare(schedulers: Sequence[Scheduler], hosts: int) -> None:
         _wait(each.serves, f"{each.name} serves")
         _wait(each.is_idle, f"{each.name} is ready")
     for each in schedulers:
-        each.announce(instances)
+        each.cast_instances(instances)
         _wait(each.is_idle, f"{each.name} has read the instances")
 
 

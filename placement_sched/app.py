@@ -39,7 +39,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.notifications import create_announcer
+from placement_sched.notifications import create_notifier
 from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
@@ -109,7 +109,7 @@ def make_services(
         caches=caches
         or ProcessCaches.from_settings(settings, database, metrics.update_provider_cache),
         neutron=create_neutron_client(settings),
-        announcer=create_announcer(settings),
+        notifier=create_notifier(settings),
         parent=server.live if server else None,
     )
     periodic_tasks = _list_periodic_tasks(scheduler, clock, serving=serving)

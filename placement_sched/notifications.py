@@ -270,8 +270,8 @@ def _wrap(name: str, version: str, data: Json) -> Json:
     }
 
 
-class Announcer:
-    """Announcer of the start and the result of scheduling requests.
+class Notifier:
+    """Sender of notifications of the start and result of requests.
 
     Without settings it sends nothing. Each process has its own sender, created at the first
     notification, so that forked workers share neither connections nor threads.
@@ -282,8 +282,8 @@ class Announcer:
         self._senders: dict[int, Sender] = {}
 
     @contextmanager
-    def announce_request(self, spec: RequestSpec) -> Iterator[None]:
-        """Announce the start of a request, and at the end its result or error."""
+    def notify_of_request(self, spec: RequestSpec) -> Iterator[None]:
+        """Notify of the start of a request, and at the end of its result or error."""
         self._notify(Event(START, spec))
         try:
             yield
@@ -313,19 +313,19 @@ class Announcer:
             LOG.exception("a notification was not sent")
 
 
-#: The announcer that sends nothing.
-SILENT = Announcer()
+#: The notifier that sends nothing.
+SILENT = Notifier()
 
 
-def create_announcer(settings: Settings) -> Announcer:
-    """Create the announcer that ``[oslo_messaging_notifications]`` configures.
+def create_notifier(settings: Settings) -> Notifier:
+    """Create the notifier that ``[oslo_messaging_notifications]`` configures.
 
     Raises :class:`~placement_sched.errors.ConfigurationError` if its options are invalid.
     """
     if not set(settings.oslo_messaging_notifications.driver) - _NO_DRIVER:
         return SILENT
     Bus(settings).close()
-    return Announcer(settings)
+    return Notifier(settings)
 
 
 class _Context(NamedTuple):

@@ -350,7 +350,7 @@ class Application(flask.Flask):
 
     def close(self) -> None:
         """Send the remaining notifications and close the database connections."""
-        self.services.scheduler.announcer.close()
+        self.services.scheduler.notifier.close()
         self.services.database.dispose()
 
 

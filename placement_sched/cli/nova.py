@@ -306,12 +306,12 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     start_log("nova-shadow")
     check_database_adopted(settings)
     log_warnings(settings)
-    announce = partial(_announce_shadow, settings, transport)
-    service.serve(settings, transport, announce, provide_placement)
+    print_line = partial(_print_start_line, settings, transport)
+    service.serve(settings, transport, print_line, provide_placement)
     return 0
 
 
-def _announce_shadow(settings: Settings, transport: NovaBus, queue: str) -> None:
+def _print_start_line(settings: Settings, transport: NovaBus, queue: str) -> None:
     brokers = ", ".join(map(str, transport.brokers))
     sys.stdout.write(
         f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "

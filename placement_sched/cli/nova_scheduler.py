@@ -57,11 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_database_adopted(settings)
     log_warnings(settings)
     workers = service.count_workers(settings, arguments.workers)
-    announcement = format_announcement(settings, workers)
+    start_line = format_start_line(settings, workers)
     with start_monitoring(settings) as (call_metrics, monitor):
         if monitor is not None:
-            announcement += f", metrics at {monitor.listens}"
-        service.run(settings, workers, announcement, hooks, call_metrics, monitor)
+            start_line += f", metrics at {monitor.listens}"
+        service.run(settings, workers, start_line, hooks, call_metrics, monitor)
     return 0
 
 
@@ -101,7 +101,7 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
             yield call_metrics, monitor
 
 
-def format_announcement(settings: Settings, workers: int) -> str:
+def format_start_line(settings: Settings, workers: int) -> str:
     """Return the line that a start of the service prints."""
     return (
         f"placement-sched nova-scheduler serves {messaging.describe_bus(settings)} on "

@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.live = LiveSettings(
         settings, in_use=lambda: list_policies_in_use(server.live.configured)
     )
-    server.on_startup(partial(_announce, settings, host, port, arguments.workers))
+    server.on_startup(partial(_print_start_line, settings, host, port, arguments.workers))
     server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
     server.on_shutdown(partial(LOG.info, "stopped"))
     with metrics.share_numbers():
@@ -404,7 +404,7 @@ def check_noauth2(settings: Settings, host: str) -> None:
         )
 
 
-def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
+def _print_start_line(settings: Settings, host: str, port: int, workers: int) -> None:
     address = f"[{host}]" if ":" in host else host
     sys.stdout.write(
         f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "

@@ -2,8 +2,8 @@
 """nova's scheduler RPC API for nova-conductor, nova-api and nova-compute.
 
 Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as
-plain primitives, which ``objects.py`` and ``request_spec.py`` read. If nova announces a change of
-aggregates or instances, they are read from its databases: the announcement may be outdated.
+plain primitives, which ``objects.py`` and ``request_spec.py`` read. If nova casts a change of
+aggregates or instances, they are read from its databases: the cast may be outdated.
 """
 
 import json
@@ -74,8 +74,8 @@ _INSTANCES = make_list_object_reader(
 class SchedulerRpc:
     """The methods of nova's scheduler, thread-safe.
 
-    An announcement is a call without a reply that nova sends to every worker of every scheduler,
-    such as ``update_aggregates``. It is ignored without ``handles_announcements``.
+    A cast is a call without a reply that nova sends to every worker of every scheduler,
+    such as ``update_aggregates``. It is ignored without ``handles_casts``.
     ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give the hint
     ``sched_policy``. ``wait_until_ready`` waits until nova's databases have been read, and raises
     :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before then.
@@ -89,11 +89,11 @@ class SchedulerRpc:
         follower: Follower,
         *,
         check_policy_hint: Callable[[Context], None],
-        handles_announcements: bool = True,
+        handles_casts: bool = True,
         wait_until_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._scheduler, self._follower = scheduler, follower
-        self._handles_announcements = handles_announcements
+        self._handles_casts = handles_casts
         self._wait_until_ready, self._check_policy_hint = wait_until_ready, check_policy_hint
 
     @expose
@@ -150,13 +150,13 @@ class SchedulerRpc:
     @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
         """Sync host aggregates that nova-api changed."""
-        if self._handles_announcements:
+        if self._handles_casts:
             self._follower.read_aggregates(read_aggregate_ids(aggregates))
 
     @expose
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
         """Delete a host aggregate that nova-api deleted."""
-        if self._handles_announcements:
+        if self._handles_casts:
             self._follower.read_aggregates(read_aggregate_ids(aggregate))
 
     @expose
@@ -168,7 +168,7 @@ class SchedulerRpc:
         instance_info: Any,
     ) -> None:
         """Sync instances of a host."""
-        if self._handles_announcements:
+        if self._handles_casts:
             self._follower.read_instances(read_object_uuids(instance_info))
 
     @expose
@@ -180,13 +180,13 @@ class SchedulerRpc:
         instance_uuid: Any,
     ) -> None:
         """Sync an instance that left a host."""
-        if self._handles_announcements:
+        if self._handles_casts:
             self._follower.read_instances([read_instance_uuid(instance_uuid)])
 
     @expose
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare the instances of a host with the records."""
-        if self._handles_announcements:
+        if self._handles_casts:
             self._follower.compare_instances(
                 read_host_name(host_name), read_instance_uuids(instance_uuids)
             )

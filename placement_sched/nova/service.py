@@ -33,7 +33,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, format_error
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.notifications import create_announcer
+from placement_sched.notifications import create_notifier
 from placement_sched.nova import messaging
 from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.service_record import (
@@ -205,14 +205,14 @@ class SharedState:
 def run(
     settings: Settings,
     workers: int,
-    announcement: str,
+    start_line: str,
     hooks: Hooks,
     call_metrics: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
     """Run the workers and the sync process until SIGTERM or SIGINT.
 
-    Prints ``announcement`` once all workers answer requests. ``call_metrics`` counts the answered
+    Prints ``start_line`` once all workers answer requests. ``call_metrics`` counts the answered
     calls, and ``monitor`` serves the counters over HTTP. On SIGTERM, running requests are finished.
     SIGINT ends at once: RabbitMQ delivers unanswered requests to another scheduler. Raises
     :class:`SystemExit`.
@@ -240,7 +240,7 @@ def run(
 
     manager.register_hooks(on_reload=live.reload, on_dead_worker=log_death, on_terminate=log_stop)
     notifier.start()
-    Thread(target=_announce, args=(shared, announcement), daemon=True).start()
+    Thread(target=_print_start_line, args=(shared, start_line), daemon=True).start()
     if monitor is not None:
         monitor.is_ready = lambda: shared.is_listening
         monitor.start()
@@ -250,10 +250,10 @@ def run(
         LOG.info("stopped")
 
 
-def _announce(shared: SharedState, announcement: str) -> None:
+def _print_start_line(shared: SharedState, start_line: str) -> None:
     while not shared.is_listening:
         time.sleep(0.05)
-    sys.stdout.write(f"{announcement}\n")
+    sys.stdout.write(f"{start_line}\n")
     sys.stdout.flush()
 
 
@@ -346,7 +346,7 @@ class Worker(cotyledon.Service):
         self._database = Database(settings)
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
-        self._announcer = create_announcer(settings)
+        self._notifier = create_notifier(settings)
         self._caches = ProcessCaches.from_settings(settings, self._database)
         scheduler = Scheduler(
             database=self._database,
@@ -355,7 +355,7 @@ class Worker(cotyledon.Service):
             random=SystemRandom(),
             caches=self._caches,
             neutron=create_neutron_client(settings),
-            announcer=self._announcer,
+            notifier=self._notifier,
             parent=shared.live,
         )
         shared.hooks.provide_placement(scheduler)
@@ -365,7 +365,7 @@ class Worker(cotyledon.Service):
             scheduler,
             self._follower,
             check_policy_hint=shared.hooks.check_policy_hint,
-            handles_announcements=first,
+            handles_casts=first,
             wait_until_ready=self._wait_until_ready,
         )
         endpoints = [rpc, BaseRpc()]
@@ -425,7 +425,7 @@ class Worker(cotyledon.Service):
             self._server.stop()
             self._server.wait()
         self._transport.cleanup()
-        self._announcer.close()
+        self._notifier.close()
         self._follower.close()
         self._database.dispose()
 

@@ -25,7 +25,7 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion
-from placement_sched.notifications import create_announcer
+from placement_sched.notifications import create_notifier
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugin import forget_logged_names
@@ -298,7 +298,7 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
         ("", partial(get_plugins, settings, clock)),
         ("", list_validators),
         ("neutron", partial(create_neutron_client, settings)),
-        ("", partial(create_announcer, settings)),
+        ("", partial(create_notifier, settings)),
     ]
 
 

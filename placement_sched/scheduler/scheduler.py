@@ -54,7 +54,7 @@ from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.figures import set_failover_result
 from placement_sched.model.request_stats import get_request_stats
-from placement_sched.notifications import SILENT, Announcer
+from placement_sched.notifications import SILENT, Notifier
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.claim import ClaimMode, Claims
 from placement_sched.scheduler.decisions import (
@@ -106,7 +106,7 @@ class Scheduler:
     """Scheduler of a process, which any number of threads may use.
 
     ``random`` draws the uuid of each decision, which seeds all random choices of its run.
-    ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
+    ``neutron`` provides networks and ports, and is None if it is not configured. ``notifier``
     sends notifications about requests and their results. A worker begins with ``parent``, the
     settings of its parent process. Requests read the cloud from ``source``: the database, or the
     transaction of a simulation.
@@ -118,7 +118,7 @@ class Scheduler:
     random: Random
     caches: ProcessCaches
     neutron: Neutron | None = None
-    announcer: Announcer = SILENT
+    notifier: Notifier = SILENT
     parent: InitVar[LiveSettings | None] = None
     source: ReadableDatabase = field(init=False)
     live: LiveSettings = field(init=False)
@@ -250,7 +250,7 @@ class Scheduler:
                             raise
                         results[path] = claimed
                         continue
-                    notifications.enter_context(self.announcer.announce_request(request.spec))
+                    notifications.enter_context(self.notifier.notify_of_request(request.spec))
                     request = replace(request, path=path, is_together=len(entries) > 1)
                     if claimed := self._find_claim(request, claiming, ids):
                         results[path] = claimed

@@ -30,7 +30,7 @@ def serve_until_text(tmp_path) -> Callable[..., tuple[str, str]]:
             folder=tmp_path,
             log=out,
             errors=err,
-            announced=text,
+            start_line=text,
             ready=None,
             variables=build_environment(**variables),
             program=PROGRAM,

@@ -177,14 +177,14 @@ def test_too_long_text_of_an_rpc_call_is_rejected_with_its_path(
     assert read_allocations(app_with_hosts_of_nova, make_uuid(1)) == {}
 
 
-def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
+def test_ids_of_aggregates_in_casts_are_read_from_a_list_or_a_single_object():
     number = AGGREGATE[OBJECT_DATA]["id"]
     assert read_aggregate_ids([AGGREGATE]) == read_aggregate_ids(AGGREGATE) == {number}
     with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no id$"):
         read_aggregate_ids([build_primitive("Aggregate", {"name": "a"})])
 
 
-def test_uuids_of_announced_instances_are_read():
+def test_uuids_of_instances_in_casts_are_read():
     uuids = [each[OBJECT_DATA]["uuid"] for each in INSTANCE_LIST[OBJECT_DATA]["objects"]]
     assert read_object_uuids(INSTANCE_LIST) == uuids
     listed = build_primitive(

@@ -53,7 +53,7 @@ def read_whole_lines(file: Path) -> list[str]:
 
 @dataclass
 class Server:
-    """A running server with the line that announced it and the log of its output."""
+    """A running server with its start line and the log of its output."""
 
     process: forked.Process
     url: str
@@ -134,7 +134,7 @@ def start_server(
     folder: Path,
     log: Path | None = None,
     errors: Path | None = None,
-    announced: str = START_LOG_TEXT,
+    start_line: str = START_LOG_TEXT,
     ready: str | None = "/placement/",
     variables: Mapping[str, str] | None = None,
     program: Path | None = None,
@@ -144,10 +144,10 @@ def start_server(
     """Run ``placement-sched serve`` with these arguments on a free port.
 
     It runs in ``folder`` with the environment ``variables`` (default: :func:`build_environment`).
-    The server is yielded after it has written ``announced``, and after ``ready``, if that is a
+    The server is yielded after it has written ``start_line``, and after ``ready``, if that is a
     path, has status 200. It is forked (``tests/support/program.py``), or the installed
     ``program``. A ``command`` starts another server, with the port in place of ``{port}``, and
-    needs no announcement. stderr goes to ``log``, too, or to ``errors``. ``how`` is the signal
+    needs no start line. stderr goes to ``log``, too, or to ``errors``. ``how`` is the signal
     that stops it.
     """
     log = log or folder / "server.log"
@@ -169,7 +169,7 @@ def start_server(
             argv = argv if program is None else [str(program), *argv]
             process = _start_process(argv, folder, env, streams)
         stack.callback(_stop_process, process, how)
-        line = "" if command else _wait_for_announcement(announced, [log, errors or log], process)
+        line = "" if command else _wait_for_start_line(start_line, [log, errors or log], process)
         url = line.split()[2] if line.startswith(START_LOG_TEXT) else f"http://127.0.0.1:{port}"
         server = Server(process, url, line, log)
         if ready is not None:
@@ -224,7 +224,7 @@ def serve_database(folder: Path, connection: str | None = None) -> Iterator[Serv
         yield server
 
 
-def _wait_for_announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
+def _wait_for_start_line(text: str, files: Sequence[Path], process: forked.Process) -> str:
     """Return the line with ``text`` in the output of a server."""
     end = time.monotonic() + 240  # the machine may be busy
     while time.monotonic() < end:

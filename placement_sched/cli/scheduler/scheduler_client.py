@@ -290,7 +290,7 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:
-        services.scheduler.announcer.close()
+        services.scheduler.notifier.close()
         services.database.dispose()
 
 

@@ -465,7 +465,7 @@ class Shadow:
         threads = [
             Thread(target=self._follow, name="nova-follower"),
             Thread(target=self._await, name="nova-outcomes"),
-            Thread(target=self._announce_start, args=(started,), name="start", daemon=True),
+            Thread(target=self._report_start, args=(started,), name="start", daemon=True),
         ]
         for thread in threads:
             thread.start()
@@ -524,7 +524,7 @@ class Shadow:
                 last_summary = monotonic()
                 LOG.info("%s", self.awaiting.agreement)
 
-    def _announce_start(self, started: Callable[[], None]) -> None:
+    def _report_start(self, started: Callable[[], None]) -> None:
         self.tap.is_open.wait()
         started()
 

@@ -259,7 +259,7 @@ class Follower:
             LOG.warning("%s", issue)
 
     def read_aggregates(self, ids: Collection[int]) -> None:
-        """Sync aggregates whose change or deletion nova has announced.
+        """Sync aggregates whose change or deletion is in a cast of nova.
 
         If nova's API database does not answer, the next round syncs the aggregates.
         """

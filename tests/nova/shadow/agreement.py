@@ -267,8 +267,8 @@ def run_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowC
         for program in (theirs, ours):
             stack.callback(program.kill)
             program.start()
-        announced = "placement-sched nova-shadow reads queue"
-        assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.read_log_tail(30)
+        start_line = "placement-sched nova-shadow reads queue"
+        assert wait_until(lambda: start_line in ours.log.read_text(), 120), ours.read_log_tail(30)
         assert wait_until(cloud.is_scheduler_responding, 120), theirs.read_log_tail(30)
         try:
             yield cloud

@@ -72,7 +72,7 @@ def test_nova_has_no_newer_object_versions(call_nova):
         assert split_version(version) <= split_version(NEWEST[name]), name
 
 
-def test_announced_aggregates_and_instances_of_nova_are_read(call_nova):
+def test_aggregates_and_instances_in_casts_of_nova_are_read(call_nova):
     drawn = call_nova("draw_notified_objects", RANDOM_SEED, 20)
     assert read_aggregate_ids(drawn["aggregates"]) == set(drawn["ids"])
     assert read_object_uuids(drawn["instances"]) == drawn["uuids"]

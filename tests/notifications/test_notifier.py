@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from placement_sched.config.options.services import MESSAGING_GROUP
-from placement_sched.notifications import END, ERROR, SILENT, START, Announcer, create_announcer
+from placement_sched.notifications import END, ERROR, SILENT, START, Notifier, create_notifier
 from tests.conftest import make_settings
 from tests.support.commands import run_captured
 from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
@@ -29,7 +29,7 @@ def app_with_host(sqlite_url, make_app):
 
 def list_sent_event_types(app):
     """Return event types and priorities after all notifications are sent."""
-    app.app.services.scheduler.announcer.close()
+    app.app.services.scheduler.notifier.close()
     prefix = "scheduler.select_destinations."
     return [(each.event_type.removeprefix(prefix), each.priority) for each in read_notifications()]
 
@@ -104,11 +104,11 @@ def test_request_succeeds_while_the_message_bus_is_unavailable(sqlite_url, make_
     app = make_app(make_settings(sqlite_url, **options))
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
-    app.app.services.scheduler.announcer.close()
+    app.app.services.scheduler.notifier.close()
     assert "Connection refused" in caplog.text
 
 
-class AllocationCountingAnnouncer(Announcer):
+class AllocationCountingNotifier(Notifier):
     """Records the number of allocations at each notification."""
 
     def __init__(self, database) -> None:
@@ -126,8 +126,8 @@ class AllocationCountingAnnouncer(Announcer):
 def test_end_notification_is_sent_after_the_commit(app):
     """A consumer of the end notification finds the allocations in the database."""
     services = app.app.services
-    announcer = AllocationCountingAnnouncer(services.database)
-    object.__setattr__(services.scheduler, "announcer", announcer)
+    notifier = AllocationCountingNotifier(services.database)
+    object.__setattr__(services.scheduler, "notifier", notifier)
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
     app.post_json(SELECT_DESTINATIONS_PATH, {"request_spec": make_spec(make_uuid(1))})
     app.post_json(
@@ -135,12 +135,12 @@ def test_end_notification_is_sent_after_the_commit(app):
         {"request_spec": make_spec(flavor=make_flavor(vcpus=99))},
         status=409,
     )
-    assert announcer.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
+    assert notifier.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
 
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
 def test_disabled_notification_driver_sends_no_notification(drivers):
-    assert create_announcer(build_settings(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
+    assert create_notifier(build_settings(**{f"{MESSAGING_GROUP}__driver": drivers})) is SILENT
 
 
 def test_oslo_messaging_is_not_imported_without_a_driver():
