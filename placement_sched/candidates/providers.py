@@ -137,7 +137,7 @@ class ProviderSource(ABC):
                 )
             )
 
-    def describe(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
+    def list_providers(self, ids: Collection[int]) -> tuple[CandidateProvider, ...]:
         """Return the providers with these ids, in the order of ``ids``."""
         with self.open_columns(ids) as (columns, _):
             rows = np.sort(columns.find_rows(ids))

@@ -168,7 +168,7 @@ def _find_in_trees(
     batches.run()
     return Candidates(
         requests=tuple(batches.requests),
-        providers=reader.source.describe(batches.provider_ids),
+        providers=reader.source.list_providers(batches.provider_ids),
         limited=batches.missing_count == 0,
     )
 

@@ -129,7 +129,7 @@ class SchedulerRpc:
         as_objects = bool(sent.get("return_objects"))
         alternates = as_objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may have several instances without uuids. Nova could not free their claims.
-        claiming = ClaimMode.ADDED if document.get("instance_uuids") else ClaimMode.NONE
+        claiming = ClaimMode.FOR_MOVE if document.get("instance_uuids") else ClaimMode.NONE
         hints = document.get("scheduler_hints") or {}
         if POLICY_KEY in hints:
             self._check_policy_hint(context)

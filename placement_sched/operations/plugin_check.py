@@ -53,7 +53,7 @@ NOVA_WEIGHER = ("_weigh_object", "weigh_objects")
 #: Methods by base class. A class is a plugin if it implements any of them.
 _METHODS: Mapping[type, tuple[str, ...]] = {
     BaseHostFilter: ("rejection", "prepare", "evaluate_hosts", *NOVA_FILTER),
-    BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
+    BaseHostWeigher: ("weigh_hosts", "weights", *NOVA_WEIGHER),
 }
 #: The subject of a finding about a file that is not Python 3.
 SYNTAX = "syntax"

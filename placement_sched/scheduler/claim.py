@@ -48,14 +48,14 @@ _MAX_FALLBACKS = 20
 class ClaimMode(Enum):
     """The allocations that are made for a selection.
 
-    ``NONE`` makes no allocations. ``NEW`` allocates for instances without allocations. ``ADDED``
+    ``NONE`` makes no allocations. ``NEW`` allocates for instances without allocations. ``FOR_MOVE``
     adds to the allocations of instances, as nova does for an evacuation: until the move has ended,
     an instance has allocations on the old and on the new host.
     """
 
     NONE = "none"
     NEW = "new"
-    ADDED = "added"
+    FOR_MOVE = "for_move"
 
 
 class _DecidedRun(NamedTuple):
@@ -83,7 +83,7 @@ class Claims:
     ) -> SchedulingResult | None:
         """Return the result of an equal request that was claimed, or None.
 
-        ``digest`` identifies equal requests. With ``ClaimMode.ADDED``, equal requests must also
+        ``digest`` identifies equal requests. With ``ClaimMode.FOR_MOVE``, equal requests must also
         share a request id. Raises :class:`Conflict` if new instances have allocations from another
         request. A rebuild has no claim, because the instance keeps its allocations.
         """
@@ -96,7 +96,7 @@ class Claims:
             )
         if not existing:
             return None
-        if claiming is ClaimMode.ADDED:
+        if claiming is ClaimMode.FOR_MOVE:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
             return SchedulingResult(dict(earlier.result)) if earlier else None
         allocated = {allocation.consumer.uuid for allocation in existing}
@@ -170,14 +170,14 @@ class Claims:
         """Allocate the instances of all runs, and record instances and decisions.
 
         With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
-        same instance uuids cannot be overwritten. With ``ClaimMode.ADDED``, the allocations are
+        same instance uuids cannot be overwritten. With ``ClaimMode.FOR_MOVE``, the allocations are
         added to the existing allocations, which must not change after they are read here, and
         existing records of instances are retained. Each run is recorded before the server group of
         the next run is checked, because the next run was evaluated with the instances of all
         earlier runs.
         """
         existing: Sequence[Allocation] = ()
-        if is_added := claiming is ClaimMode.ADDED:
+        if is_added := claiming is ClaimMode.FOR_MOVE:
             existing = _read_existing(connection, selected[0])
         claimed = self._allocate(connection, selected, existing, now)
         groups = {group for run, _ in claimed if (group := _find_group_to_lock(run)) is not None}
@@ -207,7 +207,7 @@ class Claims:
         first, (run, decision) = claims[0], selected[0]
         try:
             if len(claims) > 1:
-                allocations.replace(connection, claims, now, decided=True)
+                allocations.replace(connection, claims, now, by_scheduler=True)
                 return selected
             fallbacks = run.find_fallback(_MAX_FALLBACKS)
             others = (

@@ -25,6 +25,6 @@ class FewInstancesWeigher(BaseHostWeigher):
         ),
     )
 
-    def column(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
+    def weigh_hosts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
         """Return the number of instances on each host, negative."""
         return [-host.num_instances for host in hosts]

@@ -26,7 +26,7 @@ from placement_sched.schemas.parts import (
 from placement_sched.schemas.request_spec import REQUEST_SPEC
 
 #: Claim modes by the value of "claim". "add" retains existing allocations of the instances.
-CLAIM_MODES = {True: ClaimMode.NEW, False: ClaimMode.NONE, "add": ClaimMode.ADDED}
+CLAIM_MODES = {True: ClaimMode.NEW, False: ClaimMode.NONE, "add": ClaimMode.FOR_MOVE}
 _SELECT_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "return_alternates": BOOLEAN,

@@ -296,7 +296,7 @@ def _write_allocations(connection: Connection, merge_state: MergeState) -> None:
     ]
     if claims:
         # The file describes existing allocations, which may exceed a host that has shrunk.
-        allocations.replace(connection, claims, merge_state.now, recorded=True)
+        allocations.replace(connection, claims, merge_state.now, skip_capacity_check=True)
 
 
 def _write_instances(connection: Connection, merge_state: MergeState) -> None:

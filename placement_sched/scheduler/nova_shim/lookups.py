@@ -235,7 +235,7 @@ class Lookups:
 
     def _read_generations(self, uuids: Collection[str]) -> Mapping[str, int]:
         ids = self.view.providers.map_ids(uuids)
-        providers = self.view.providers.describe(ids.values())
+        providers = self.view.providers.list_providers(ids.values())
         return {provider.uuid: provider.generation for provider in providers}
 
     def _read_traits(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:

@@ -3,9 +3,9 @@
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...
 
-The host with the greatest weight wins. Implement :meth:`~BaseHostWeigher.column`, which weighs all
-hosts at once. nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` are supported
-too.
+The host with the greatest weight wins. Implement :meth:`~BaseHostWeigher.weigh_hosts`, which weighs
+all hosts at once. nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` are
+supported too.
 
 All hosts are weighed for the first instance. For a later instance, the same weighers weigh only the
 hosts that changed. Other hosts keep their raw weights. If a change moves an end of the scale of a
@@ -114,7 +114,7 @@ class BaseHostWeigher(SchedulerPlugin):
             cls.multiplier_option = ("filter_scheduler", option.dest)
             cls.options = (("filter_scheduler", option), *cls.options)
         super().__init_subclass__(**arguments)
-        if own.keys() & {"_weigh_object", "weigh_objects", "column"}:
+        if own.keys() & {"_weigh_object", "weigh_objects", "weigh_hosts"}:
             if "concerns" not in own:
                 cls.concerns = BaseHostWeigher.concerns  # type: ignore[method-assign]
             if "by_host" not in own:
@@ -192,13 +192,13 @@ class BaseHostWeigher(SchedulerPlugin):
                 LOG.warning("aggregate %s: %s is not a number: %r", aggregate.name, key, text)
         return min(numbers, default=None)
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of each host, on any scale."""
         raise NotImplementedError(f"{type(self).__name__} implements no _weigh_object()")
 
     def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of each host, limited to ``minval`` and ``maxval``."""
-        return self._clamp_weights(self.column(hosts, spec_obj))
+        return self._clamp_weights(self.weigh_hosts(hosts, spec_obj))
 
     def describe(self, amounts: Any) -> str:
         """Describe a host's amounts in :class:`ExplainedWeights` for explanations."""
@@ -207,7 +207,7 @@ class BaseHostWeigher(SchedulerPlugin):
     # nova's names, which third-party weighers override or call
 
     def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
-        return self.column((host_state,), weight_properties)[0]
+        return self.weigh_hosts((host_state,), weight_properties)[0]
 
     def weigh_objects(
         self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec

@@ -23,7 +23,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
             return False
         return bool(group.members or _find_hosts_of_unnamed(spec_obj))
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return ``worth`` times the number of group members on each host."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):

@@ -23,6 +23,6 @@ class BuildFailureWeigher(BaseHostWeigher):
         "Multiplier of BuildFailureWeigher, which avoids hosts with failed builds. 0 disables it."
     )
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the number of failed builds on each host."""
         return [host.failed_builds for host in hosts]

@@ -20,7 +20,7 @@ class CPUWeigher(BaseHostWeigher):
     weight_option = cfg.FloatOpt("cpu_weight_multiplier", default=1.0)
     weight_help = "Multiplier of CPUWeigher. A negative value prefers hosts with few free CPUs."
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free virtual CPUs of each host."""
         # An empty host state has no ratio.
         return [

@@ -29,7 +29,7 @@ class CrossCellWeigher(BaseHostWeigher):
         """Return whether the request may move to another cell."""
         return spec_obj.destination.preferred_cell is not None
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return 1 for hosts of the cell and -1 for others, or 0 for all hosts."""
         preferred = spec_obj.destination.preferred_cell
         if preferred is None:

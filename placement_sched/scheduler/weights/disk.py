@@ -19,6 +19,6 @@ class DiskWeigher(BaseHostWeigher):
     weight_option = cfg.FloatOpt("disk_weight_multiplier", default=1.0, deprecated_group="DEFAULT")
     weight_help = "Multiplier of DiskWeigher. A negative value prefers hosts with little free disk."
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free disk of each host, in MB."""
         return [host.free_disk_mb for host in hosts]

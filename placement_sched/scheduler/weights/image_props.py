@@ -51,7 +51,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         """Return whether the multiplier is not 0 and a property is weighed."""
         return self._configured != 0 and bool(self._select_weighed_properties(spec_obj.image))
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the summed ratios of matching properties on each host."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)

@@ -26,6 +26,6 @@ class IoOpsWeigher(BaseHostWeigher):
         "built, resized, rescued, migrated, snapshotted or unshelved, a negative value avoids them."
     )
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the number of disk-intensive operations on each host."""
         return [host.num_io_ops for host in hosts]

@@ -56,7 +56,7 @@ class MetricsWeigher(BaseHostWeigher):
         """Return whether any metric is weighed."""
         return bool(self._ratios)
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weighted sum of each host's metrics.
 
         The weight of a host that lacks a metric is ``[metrics] weight_of_unavailable``. If metrics

@@ -23,6 +23,6 @@ class NumInstancesWeigher(BaseHostWeigher):
         "a negative value hosts with few instances."
     )
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the number of instances on each host."""
         return [host.num_instances for host in hosts]

@@ -45,7 +45,7 @@ class PreferredTenantWeigher(BaseHostWeigher):
         """Return whether any of the aggregates is for the project."""
         return any(spec_obj.project_id in list_projects(each, _PREFIX) for each in aggregates)
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return 1 for hosts in aggregates for the project, 0 for other hosts."""
         project, aggregates = spec_obj.project_id, collect_aggregates(hosts)
         preferring = {each.id for each in aggregates if project in list_projects(each, _PREFIX)}

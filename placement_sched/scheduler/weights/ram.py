@@ -21,6 +21,6 @@ class RAMWeigher(BaseHostWeigher):
         "Multiplier of RAMWeigher. A negative value prefers hosts with little free memory."
     )
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free memory of each host, in MB."""
         return [host.free_ram_mb for host in hosts]

@@ -35,7 +35,7 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
         """Return whether required aggregates are configured as ``prefer``."""
         return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return for each host the share of required traits of its aggregates.
 
         Only required traits count that an aggregate of any of the hosts requires.

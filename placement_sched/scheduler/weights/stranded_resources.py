@@ -65,7 +65,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         """Return whether the cloud has flavors to compare."""
         return bool(self._get_table(spec_obj).flavors)
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the amount that the placement strands on each host, negated."""
         if not hosts:
             return []

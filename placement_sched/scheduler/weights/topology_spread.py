@@ -34,7 +34,7 @@ class TopologySpreadWeigher(BaseHostWeigher):
         """Return whether the request spreads its server group if possible."""
         return spec_obj.spread is not None and not spec_obj.spread.request.is_hard
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the number of members in the domain of each host, negated."""
         spread = spec_obj.spread
         if spread is None:

@@ -37,7 +37,7 @@ class TraitPreferenceWeigher(BaseHostWeigher):
         """Return whether flavor or image prefer or avoid traits."""
         return find_trait_preferences(spec_obj.flavor, spec_obj.image) is not None
 
-    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+    def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return each host's number of preferred traits, less the avoided traits."""
         preferences = find_trait_preferences(spec_obj.flavor, spec_obj.image)
         if preferences is None:

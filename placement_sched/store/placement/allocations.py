@@ -229,8 +229,8 @@ def replace(
     claims: Sequence[ConsumerClaim],
     now: datetime,
     *,
-    recorded: bool = False,
-    decided: bool = False,
+    skip_capacity_check: bool = False,
+    by_scheduler: bool = False,
 ) -> None:
     """Replace the allocations of each consumer by its claim.
 
@@ -244,23 +244,23 @@ def replace(
     placement, it also increments the generations of the providers of a consumer that gives up all
     allocations, but not of providers that a consumer moves away from.
 
-    ``recorded`` allocations, such as in a fleet file, already exist. They need an inventory, but no
-    free capacity. Their rows are dated before the inventories, so that the invariant checks treat
-    the inventories as reduced after the allocation.
+    ``skip_capacity_check`` is for allocations that already exist, such as in a fleet file. They
+    need an inventory, but no free capacity. Their rows are dated before the inventories, so that
+    the invariant checks treat the inventories as reduced after the allocation.
 
-    ``decided`` marks a claim of the scheduler, recorded with its decision: consumers that it
+    ``by_scheduler`` marks a claim of the scheduler, recorded with its decision: consumers that it
     creates get an ``updated_at`` (see :func:`consumers.create`).
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
     generation conflict, and :class:`CapacityExceeded`.
     """
-    prepared = _prepare(connection, claims, now, decided=decided)
+    prepared = _prepare(connection, claims, now, by_scheduler=by_scheduler)
     amounts = list_requested_amounts(
         connection, prepared.claims_with_allocations, prepared.provider_ids
     )
     _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
-    if recorded:
+    if skip_capacity_check:
         capacity.check_inventories(connection, amounts)
         changed_at = inventories.map_change_times(
             connection, {entry.inventory_ids[0] for entry in amounts}
@@ -279,11 +279,11 @@ def replace_by_first(
     ``others`` are further claims for the same consumer and owner, for the case that ``claim`` does
     not fit. Returns the number of the written claim: 0 for ``claim``, then 1, 2, ... A claim is
     written only while its providers are locked. It may be rejected without locks, by the last
-    committed state. Only the scheduler uses this function, so each claim counts as ``decided``.
+    committed state. Only the scheduler uses this function, so each claim is ``by_scheduler``.
 
     Raises the errors of :func:`replace`.
     """
-    prepared = _prepare(connection, [claim], now, decided=True)
+    prepared = _prepare(connection, [claim], now, by_scheduler=True)
     amounts = list_requested_amounts(connection, [claim], prepared.provider_ids)
     locked = _lock(connection, prepared, amounts)
     number = 0
@@ -322,7 +322,7 @@ class _Prepared:
 
 
 def _prepare(
-    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, decided: bool
+    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, by_scheduler: bool
 ) -> _Prepared:
     """Create and lock the consumers of claims.
 
@@ -341,7 +341,7 @@ def _prepare(
     expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
-    records |= consumers.create(connection, missing, now, decided=decided)
+    records |= consumers.create(connection, missing, now, by_scheduler=by_scheduler)
     current = consumers.lock_current_allocations(connection, [claim.consumer for claim in ordered])
     # Lock the consumers that another writer has created since the lock above.
     records |= consumers.lock(connection, {row.consumer for row in current} - records.keys())

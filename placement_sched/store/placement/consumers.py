@@ -172,17 +172,17 @@ def create(
     owners_by_uuid: Mapping[str, Owner],
     now: datetime,
     *,
-    decided: bool = False,
+    by_scheduler: bool = False,
 ) -> dict[str, Record]:
     """Create missing consumers, lock all consumers, and return them.
 
-    Only consumers of a claim with a recorded decision (``decided``) get an ``updated_at``, which
-    distinguishes them from consumers that clients create again within the same second.
+    Only consumers of a claim with a recorded decision (``by_scheduler``) get an ``updated_at``,
+    which distinguishes them from consumers that clients create again within the same second.
 
     A consumer created concurrently is returned with its current generation. Raises
     :class:`Overtaken` if another writer deletes such a consumer before it is locked.
     """
-    times = {"created_at": now, "updated_at": now if decided else None}
+    times = {"created_at": now, "updated_at": now if by_scheduler else None}
     records = _insert(connection, owners_by_uuid, times)
     records |= lock(connection, owners_by_uuid.keys() - records.keys())
     if missing := sorted(owners_by_uuid.keys() - records.keys()):

@@ -92,7 +92,7 @@ def test_column_method_is_replaced_by_weigh_object_of_a_subclass():
 class WeigherWithColumnMethod(BaseHostWeigher):
     minval = 2
 
-    def column(self, hosts, _spec):
+    def weigh_hosts(self, hosts, _spec):
         return [host.free_ram_mb for host in hosts]
 
 

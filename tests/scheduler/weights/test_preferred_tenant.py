@@ -49,6 +49,6 @@ def test_preferred_tenant_weigher_does_not_run_without_an_aggregate_for_the_proj
         PreferredTenantWeigher, [host, HOST_WITHOUT_AGGREGATES], build_spec(project_id=project)
     )
     assert (run.reports, run.columns) == ((), ())
-    assert PreferredTenantWeigher().column(
+    assert PreferredTenantWeigher().weigh_hosts(
         [host, HOST_WITHOUT_AGGREGATES], build_spec(project_id=project)
     ) == [0, 0]

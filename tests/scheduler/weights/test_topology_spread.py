@@ -35,4 +35,4 @@ def test_topology_spread_weigher_runs_only_for_a_soft_spread():
         run = run_weigher(TopologySpreadWeigher, HOSTS, spec)
         assert (run.reports, run.columns) == ((), ())
         assert {host.weight for host in run.hosts} == {0.0}
-    assert TopologySpreadWeigher().column(HOSTS[:1], build_spec()) == [0.0]
+    assert TopologySpreadWeigher().weigh_hosts(HOSTS[:1], build_spec()) == [0.0]

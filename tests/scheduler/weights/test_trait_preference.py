@@ -42,7 +42,7 @@ def test_trait_preference_weigher_does_not_run_without_a_preference():
     hosts = build_hosts(one=["CUSTOM_A"], none=())
     run = run_weigher(TraitPreferenceWeigher, hosts, build_spec({"trait:CUSTOM_A": "required"}))
     assert (run.reports, run.columns) == ((), ())
-    assert TraitPreferenceWeigher().column(hosts, build_spec()) == [0.0, 0.0]
+    assert TraitPreferenceWeigher().weigh_hosts(hosts, build_spec()) == [0.0, 0.0]
 
 
 @pytest.fixture(params=[True, False], ids=["cached", "read by SQL"])
