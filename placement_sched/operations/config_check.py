@@ -28,7 +28,7 @@ from placement_sched.model.names import find_nearest, format_suggestion
 from placement_sched.notifications import create_notifier
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.plugin import forget_logged_names
+from placement_sched.scheduler.plugin import log_missing_once
 from placement_sched.scheduler.plugins import find_class_errors, get_plugins
 from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
@@ -345,7 +345,8 @@ def log_warnings(settings: Settings, findings: Iterable[object] = ()) -> None:
     Warnings are options without effect, PCI aliases that no request can use, and ``findings`` about
     plugins.
     """
-    forget_logged_names()
+    # The checks before have run plugins, and the processes of the service inherit their names.
+    log_missing_once.cache_clear()
     for finding in findings:
         LOG.warning("plugin: %s", finding)
     for option, reason in WITHOUT_MEANING.items():

@@ -27,6 +27,7 @@ from placement_sched.operations.fleet.load import apply
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import open_temporary_database
 from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.filtering import get_filter
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.nova_shim.finder import NovaName, is_installed, list_names
@@ -44,16 +45,14 @@ from placement_sched.scheduler.plugins import (
     load_plugin,
 )
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.scheduler.weights import BaseHostWeigher, wrap_weigher
 from placement_sched.store.compute import instances
 
-#: The methods of nova's filters and weighers.
-NOVA_FILTER = ("host_passes", "_filter_one", "filter_all")
-NOVA_WEIGHER = ("_weigh_object", "weigh_objects")
+_FILTER_METHODS = ("rejection", "prepare", "evaluate_hosts", "host_passes", "_filter_one", "filter_all")
 #: Methods by base class. A class is a plugin if it implements any of them.
 _METHODS: Mapping[type, tuple[str, ...]] = {
-    BaseHostFilter: ("rejection", "prepare", "evaluate_hosts", *NOVA_FILTER),
-    BaseHostWeigher: ("weigh_hosts", "weights", *NOVA_WEIGHER),
+    BaseHostFilter: _FILTER_METHODS,
+    BaseHostWeigher: ("weigh_hosts", "weights", "_weigh_object", "weigh_objects"),
 }
 #: The subject of a finding about a file that is not Python 3.
 SYNTAX = "syntax"
@@ -232,14 +231,16 @@ def expand_targets(targets: Iterable[str]) -> list[str]:
     """
     expanded: dict[str, None] = {}
     for target in targets:
-        folders = [Path(target)] if Path(target).is_dir() else _find_package_folders(target)
+        is_file = target.endswith(".py")
+        folders = [Path(target)] if Path(target).is_dir() else []
+        with suppress(ImportError, ValueError, AttributeError):
+            spec = None if folders or is_file or "/" in target else find_spec(target)
+            folders += map(Path, (spec.submodule_search_locations or ()) if spec else ())
         for folder in folders:
             files = (each for each in sorted(folder.rglob("*.py")) if _defines_plugin(each, folder))
             expanded |= dict.fromkeys(str(file.resolve()) for file in files)
-        if not folders and not target.endswith(".py"):
-            expanded[target] = None
-        elif not folders and not _find_exclusion(Path(Path(target).name)):
-            expanded[str(Path(target).resolve())] = None
+        if not folders and not (is_file and _find_exclusion(Path(Path(target).name))):
+            expanded[str(Path(target).resolve()) if is_file else target] = None
     return list(expanded)
 
 
@@ -248,13 +249,6 @@ def find_left_out(targets: Iterable[str]) -> list[Finding]:
     files = [Path(target) for target in targets if target.endswith(".py")]
     reasons = {str(file): _find_exclusion(Path(file.name)) for file in files if not file.is_dir()}
     return [Finding(file, 0, "left out", reason) for file, reason in reasons.items() if reason]
-
-
-def _find_package_folders(target: str) -> list[Path]:
-    with suppress(ImportError, ValueError, AttributeError):
-        spec = None if "/" in target or target.endswith(".py") else find_spec(target)
-        return list(map(Path, (spec.submodule_search_locations or ()) if spec else ()))
-    return []
 
 
 def _defines_plugin(file: Path, folder: Path) -> bool:
@@ -349,13 +343,11 @@ def _list_classes(module: Any) -> list[type]:
         for value in vars(module).values()
         if isinstance(value, type)
         and value.__module__ == module.__name__
-        and any(issubclass(value, base) and _implements(value, base) for base in _METHODS)
+        and any(
+            issubclass(value, base) and has_overrides(value, base, names)
+            for base, names in _METHODS.items()
+        )
     ]
-
-
-def _implements(kind: type, base: type) -> bool:
-    """Return whether a class overrides a plugin method of its base class."""
-    return any(getattr(kind, name) is not getattr(base, name) for name in _METHODS[base])
 
 
 def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
@@ -400,21 +392,11 @@ def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     )
 
 
-def list_third_party_classes(settings: Settings) -> list[type]:
-    """Return the classes of the enabled third-party filters and weighers."""
-    plugins = get_plugins(settings)
-    kinds = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
-    return [kind for kind in kinds if not kind.__module__.startswith("placement_sched.")]
-
-
 def describe_interface(plugin: object) -> str:
     """Return which interface a plugin implements: nova's or this package's."""
-    of_nova = {BaseHostFilter: NOVA_FILTER, BaseHostWeigher: NOVA_WEIGHER}
-    is_of_nova = any(
-        isinstance(plugin, base) and has_overrides(plugin, base, names)
-        for base, names in of_nova.items()
-    )
-    return "nova" if is_of_nova else "placement_sched"
+    adapted = get_filter(plugin) if isinstance(plugin, BaseHostFilter) else plugin
+    adapted = wrap_weigher(plugin) if isinstance(plugin, BaseHostWeigher) else adapted
+    return "placement_sched" if adapted is plugin else "nova"
 
 
 def find_source(kind: type) -> str:
@@ -425,19 +407,19 @@ def find_source(kind: type) -> str:
         return kind.__module__
 
 
-def _is_base(kind: type, kinds: Iterable[type]) -> bool:
-    """Return whether a class is only the base of other plugins."""
-    has_subclass = any(each is not kind and issubclass(each, kind) for each in kinds)
-    return has_subclass or inspect.isabstract(kind) or kind.__name__.startswith(("_", "Base"))
-
-
 def try_files(kinds: Iterable[type], *arguments: Any) -> list[Finding]:
     """Run classes that files define, as :func:`try_classes` does.
 
     A base class that fails without the attributes of its subclasses is no problem.
     """
     kinds = list(kinds)
-    bases = {get_class_path(kind) for kind in kinds if _is_base(kind, kinds)}
+    bases = {
+        get_class_path(kind)
+        for kind in kinds
+        if any(each is not kind and issubclass(each, kind) for each in kinds)
+        or inspect.isabstract(kind)
+        or kind.__name__.startswith(("_", "Base"))
+    }
     return [
         replace(each, state="fails without a subclass: a base class", problem="")
         if each.subject in bases and each.state == "fails"
@@ -471,9 +453,9 @@ def try_classes(
 def _try(scheduler: Scheduler, kind: type) -> list[Finding]:
     with collect_missing() as reads:
         result = _run_requests(scheduler, kind)
-    problem = "{} The plugin hides the error, so its results may differ from nova's"
+    note = "The plugin hides the error, so its results may differ from nova's"
     hidden = [
-        Finding(each.file, each.line, each.name, "missing", problem.format(f"{each.problem}."))
+        Finding(each.file, each.line, each.name, "missing", f"{each.problem}. {note}")
         for each in reads
     ]
     # The result of a class that fails has the reason.
@@ -534,7 +516,9 @@ def check_enabled(
 
     ``provide_placement`` is passed to :func:`try_classes`.
     """
-    kinds = list_third_party_classes(settings)
+    plugins = get_plugins(settings)
+    enabled = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
+    kinds = [kind for kind in enabled if not kind.__module__.startswith("placement_sched.")]
     files = dict.fromkeys(find_source(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]
     findings += [*find_missing_methods(kinds), *try_classes(kinds, settings, provide_placement)]

@@ -313,7 +313,7 @@ def _build_name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
 def get_filter(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
     """Return a filter, adapted if it overrides a method of nova's filters."""
     names = ("host_passes", "_filter_one", "filter_all")
-    return NovaFilter(plugin) if has_overrides(plugin, BaseHostFilter, names) else plugin
+    return NovaFilter(plugin) if has_overrides(type(plugin), BaseHostFilter, names) else plugin
 
 
 class NovaFilter:

@@ -51,8 +51,6 @@ class MissingName(NamedTuple):
 
 #: The names that the current calls of plugins have read, a mapping for each call.
 _READS: ContextVar[tuple[dict[MissingName, None], ...]] = ContextVar("missing names", default=())
-_LOGGED: set[MissingName] = set()
-_STANDARD = ("<", f"{_STANDARD_LIBRARY}/")
 #: Functions of this package between the code that reads a name and :func:`record_missing`.
 _READING = {"__getattr__", "get_missing", "find_spec", "build_missing_error"}
 _READING |= {"record_missing", "_find_reader"}
@@ -69,21 +67,13 @@ def record_missing(name: str, problem: str) -> None:
     missing = MissingName(*place, name, problem)
     for reads in _READS.get():
         reads[missing] = None
-    _log_once(missing)
+    log_missing_once(missing)
 
 
-def _log_once(missing: MissingName) -> None:
-    if missing not in _LOGGED:
-        _LOGGED.add(missing)
-        LOG.warning("%s:%d: %s", missing.file, missing.line, missing.problem)
-
-
-def forget_logged_names() -> None:
-    """Forget the names that were logged before the log was set up.
-
-    The checks at the start of a service run plugins, and its processes inherit the names.
-    """
-    _LOGGED.clear()
+@cache
+def log_missing_once(missing: MissingName) -> None:
+    """Log a missing name, unless the process has logged it."""
+    LOG.warning("%s:%d: %s", missing.file, missing.line, missing.problem)
 
 
 def _find_reader() -> tuple[str, int] | None:
@@ -93,8 +83,7 @@ def _find_reader() -> tuple[str, int] | None:
         file = frame.f_code.co_filename
         is_own = file.startswith(f"{_PACKAGE}/")
         # The standard library imports modules, and reads attributes of data classes.
-        is_standard = file.startswith(_STANDARD) and "site-packages" not in file
-        if not is_standard and not (is_own and frame.f_code.co_name in _READING):
+        if not _is_standard(file) and not (is_own and frame.f_code.co_name in _READING):
             return None if is_own else (file, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -188,9 +177,8 @@ def get_class_path(plugin_class: type) -> str:
     return f"{plugin_class.__module__}.{plugin_class.__qualname__}"
 
 
-def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
+def has_overrides(plugin_class: type, base: type, names: tuple[str, ...]) -> bool:
     """Return whether a plugin's class overrides any of these methods."""
-    plugin_class: type = type(plugin)
     return any(getattr(plugin_class, name, None) is not getattr(base, name, None) for name in names)
 
 
@@ -198,11 +186,6 @@ def has_overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
 _DATABASE_ERRORS = frozenset(
     f"sqlalchemy.exc.{name}" for name in ("DBAPIError", "PendingRollbackError", "TimeoutError")
 )
-
-
-def _is_of_database(failure: BaseException) -> bool:
-    classes = type(failure).__mro__
-    return any(f"{cls.__module__}.{cls.__name__}" in _DATABASE_ERRORS for cls in classes)
 
 
 class PluginCall(in_effect):
@@ -225,7 +208,7 @@ class PluginCall(in_effect):
         """Collect the missing names that the plugin reads."""
         self._reads_token = _READS.set((*_READS.get(), self._reads))
         for missing in self._reads:
-            _log_once(missing)
+            log_missing_once(missing)
         super().__enter__()
         if self._plugin._is_deferred:  # noqa: SLF001 - of this module
             try:
@@ -253,7 +236,7 @@ class PluginCall(in_effect):
             return
         is_of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
         # Plugins may read aggregates and instances from the database.
-        if not is_of_plugin or _is_of_database(failure):
+        if not is_of_plugin or _DATABASE_ERRORS & set(map(get_class_path, type(failure).__mro__)):
             return
         path = get_class_path(self._plugin_class)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
@@ -270,16 +253,16 @@ def _find_place(plugin_class: type, failure: BaseException) -> str:
     if plugin_class.__module__.startswith("placement_sched."):
         return ""
     frames = extract_tb(failure.__traceback__)
-    plugin_frames = [frame for frame in frames if not _is_library(Path(frame.filename))]
+    plugin_frames = [frame for frame in frames if not is_library(frame.filename)]
     place = (
         f"{plugin_frames[-1].filename}:{plugin_frames[-1].lineno}" if plugin_frames else "this file"
     )
     owner = type(failure.obj) if isinstance(failure, AttributeError) else object
     hint = ""
     if owner.__name__ == "HostState":
-        hint = f". An entry point placement_sched.host_attributes can add it ({_PAGE})"
-    elif owner.__module__.startswith("placement_sched.") and _PAGE not in _format_safely(failure):
-        hint = f", {_PAGE}"
+        hint = f". An entry point placement_sched.host_attributes can add it (see {PAGE})"
+    elif owner.__module__.startswith("placement_sched.") and PAGE not in _format_safely(failure):
+        hint = f", see {PAGE}"
     return f" ({place}){hint}{format_advice(plugin_class)}"
 
 
@@ -288,14 +271,17 @@ def format_advice(plugin_class: type) -> str:
     return f". Run placement-sched plugin check {get_class_path(plugin_class)}"
 
 
-def _is_library(file: Path) -> bool:
-    if file.is_relative_to(_PACKAGE) or "oslo_config" in file.parts:
-        return True
-    return file.is_relative_to(_STANDARD_LIBRARY) and "site-packages" not in file.parts
+def is_library(file: str) -> bool:
+    """Return whether a file is part of this package, Python or oslo.config."""
+    return file.startswith(f"{_PACKAGE}/") or "/oslo_config/" in file or _is_standard(file)
 
 
-#: The documentation of the interface.
-_PAGE = 'see "Bring your filters" in the guide'
+def _is_standard(file: str) -> bool:
+    return file.startswith(("<", f"{_STANDARD_LIBRARY}/")) and "site-packages" not in file
+
+
+#: The chapter of the guide about plugins, for messages.
+PAGE = '"Bring your filters" in the guide'
 
 
 @contextmanager

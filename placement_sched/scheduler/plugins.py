@@ -16,7 +16,6 @@ from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 
@@ -48,11 +47,12 @@ from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
 from placement_sched.scheduler.nova_shim.finder import list_names
 from placement_sched.scheduler.nova_shim.lookups import get_lookups
-from placement_sched.scheduler.nova_shim.missing import PAGE
 from placement_sched.scheduler.plugin import (
+    PAGE,
     GroupedOption,
     SchedulerPlugin,
     get_class_path,
+    is_library,
     register,
 )
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
@@ -109,13 +109,10 @@ def describe_import_error(failure: Exception) -> str:
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = format_one_line(failure)
-    # The failed import is in the last file that is not part of Python's import system.
-    frames = [
-        frame
-        for frame in traceback.extract_tb(failure.__traceback__)
-        if not frame.filename.startswith("<") and not _is_own(frame.filename)
-    ]
-    if isinstance(failure, ImportError) and _is_nova(failure.name or ""):
+    # The failed import is in the last file of the plugin.
+    traced = traceback.extract_tb(failure.__traceback__)
+    frames = [frame for frame in traced if not is_library(frame.filename)]
+    if isinstance(failure, ImportError) and finder.is_of_nova(failure.name or ""):
         if finder.is_installed() and frames:
             return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
         return f"{reason}{_describe_imports(frames[-1].filename if frames else None)}"
@@ -151,7 +148,7 @@ def describe_creation_error(plugin_class: type, failure: Exception) -> str:
 def describe_nova_base(plugin_class: object) -> str:
     """Return a note if a class has nova's base class, or an empty text."""
     if not isinstance(plugin_class, type) or not any(
-        _is_nova(base.__module__) for base in plugin_class.__mro__
+        finder.is_of_nova(base.__module__) for base in plugin_class.__mro__
     ):
         return ""
     return f": its base is nova's{_describe_imports(inspect.getsourcefile(plugin_class))}"
@@ -169,19 +166,6 @@ def _describe_imports(file: str | None) -> str:
 
 
 _USE_SHIM = f"or set [filter_scheduler] nova_shim = true (see {PAGE})"
-
-
-def _is_nova(module: str) -> bool:
-    return module.partition(".")[0] in ("nova", "oslo")
-
-
-def _is_own(file: str) -> bool:
-    """Return whether a file is part of this package, importlib or oslo.config."""
-    path = Path(file)
-    return path.is_relative_to(_PACKAGE) or not {"importlib", "oslo_config"}.isdisjoint(path.parts)
-
-
-_PACKAGE = Path(__file__).parents[1]
 
 
 def list_class_names(module: ModuleType, base: type) -> list[str]:
@@ -343,7 +327,7 @@ class _PluginType(Generic[Plugin]):
                 return self.shipped
             if name in shipped:
                 return shipped[name]
-            if not (finder.is_installed() and finder.has_fork_module(module_name)):
+            if not (finder.is_installed() and finder.is_of_fork(module_name)):
                 hint = suggest_plugin(name, shipped)
                 message = f"{option}: there is no {path!r} here{hint}"
                 raise ConfigurationError(message, option=option)

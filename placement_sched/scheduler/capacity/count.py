@@ -41,7 +41,7 @@ from placement_sched.scheduler.capacity.host_counts import (
     find_pools,
 )
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.scheduler.filtering import FilterRun, run_filters
+from placement_sched.scheduler.filtering import FilterRun, get_filter, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.scheduler.host_state import get_candidates, set_candidates
@@ -50,7 +50,6 @@ from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
-_NOVA_METHODS = ("host_passes", "_filter_one", "filter_all")
 #: Limit of instances in a count. The time limit ends every count earlier.
 _MAX_INSTANCES = 1_000_000
 _RANDOM_HOST = "hosts are chosen at random: the number may differ with other choices"
@@ -111,7 +110,7 @@ def select_stateful_filters(
         with PluginCall(plugin):
             if not plugin.run_filter_for_index(1):
                 continue
-            is_shipped = not has_overrides(plugin, BaseHostFilter, _NOVA_METHODS)
+            is_shipped = get_filter(plugin) is plugin
             has_group = spec.instance_group is not None
             if is_shipped and not has_group and plugin.prepare(spec) is None:
                 continue
@@ -123,7 +122,7 @@ def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool
     """Return whether any filter may compare hosts with each other."""
     names = ("filter_all", "evaluate_hosts")
     return any(
-        has_overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
+        has_overrides(type(plugin), BaseHostFilter, names) or plugin.compares_hosts(spec)
         for plugin in filters
     )
 

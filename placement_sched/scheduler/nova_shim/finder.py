@@ -26,16 +26,15 @@ from placement_sched.scheduler.nova_shim.missing import build_missing_error, des
 
 _SHIM = "placement_sched.scheduler.nova_shim"
 _SCHEDULER = "placement_sched.scheduler"
-_OBJECTS: tuple[str, ...] = (
-    "aggregate",
-    "base",
-    "cell_mapping",
-    "compute_node",
-    "flavor",
-    "host_mapping",
+_OBJECTS = (
+    *("aggregate", "base", "cell_mapping", "compute_node", "flavor", "host_mapping", "image_meta"),
+    *("instance", "instance_group", "instance_mapping", "request_spec", "service"),
 )
-_OBJECTS += ("image_meta", "instance", "instance_group", "instance_mapping", "request_spec")
-_OBJECTS += ("service",)
+#: Packages without names of their own.
+_PACKAGES = (
+    *("nova", "nova.api", "nova.api.validation", "nova.compute", "nova.db.main", "nova.openstack"),
+    *("nova.openstack.common", "nova.scheduler", "nova.scheduler.client", "oslo", "oslo.config"),
+)
 #: Modules from Mitaka and earlier, whose options plugins import with ``cfg.CONF.import_opt``. They
 #: are empty, because ``cfg.CONF`` already has the options.
 _OPTION_MODULES = (
@@ -46,13 +45,9 @@ _OPTION_MODULES = (
 #: Each provided module of nova, with the modules of this service that provide its names. A module
 #: without such modules is an empty package.
 MODULES: dict[str, tuple[str, ...]] = {
-    "nova": (),
-    "nova.api": (),
-    "nova.api.validation": (),
     "nova.api.validation.extra_specs": (f"{_SCHEDULER}.extra_specs",),
     "nova.api.validation.extra_specs.base": (f"{_SCHEDULER}.extra_specs",),
     "nova.availability_zones": (f"{_SHIM}.objects",),
-    "nova.compute": (),
     "nova.compute.provider_tree": (f"{_SHIM}.provider_tree",),
     "nova.compute.task_states": (f"{_SHIM}.task_states",),
     "nova.compute.vm_states": (f"{_SHIM}.vm_states",),
@@ -61,7 +56,6 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.context": (f"{_SHIM}.context",),
     "nova.db": (f"{_SHIM}.objects",),
     "nova.db.api": (f"{_SHIM}.objects",),
-    "nova.db.main": (),
     "nova.db.main.api": (f"{_SHIM}.objects",),
     "nova.exception": (f"{_SHIM}.exception",),
     "nova.filters": (f"{_SHIM}.filters",),
@@ -70,16 +64,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.objects": (f"{_SHIM}.objects",),
     **{f"nova.objects.{name}": (f"{_SHIM}.objects",) for name in _OBJECTS},
     "nova.objects.fields": (f"{_SHIM}.fields",),
-    "nova.openstack": (),
-    "nova.openstack.common": (),
     "nova.openstack.common.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
     "nova.openstack.common.gettextutils": (f"{_SHIM}.i18n",),
     "nova.openstack.common.importutils": ("oslo_utils.importutils",),
     "nova.openstack.common.jsonutils": ("oslo_serialization.jsonutils",),
     "nova.openstack.common.log": ("oslo_log.log",),
     "nova.openstack.common.timeutils": ("oslo_utils.timeutils",),
-    "nova.scheduler": (),
-    "nova.scheduler.client": (),
     "nova.scheduler.client.report": (f"{_SHIM}.report_client",),
     "nova.scheduler.filters": (f"{_SCHEDULER}.filters",),
     "nova.scheduler.filters.utils": (f"{_SCHEDULER}.filters.utils", f"{_SHIM}.objects"),
@@ -90,9 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.servicegroup.api": (f"{_SHIM}.servicegroup",),
     "nova.utils": (f"{_SHIM}.functions",),
     "nova.weights": (f"{_SHIM}.weights",),
-    **dict.fromkeys(_OPTION_MODULES, ()),
-    "oslo": (),
-    "oslo.config": (),
+    **dict.fromkeys((*_PACKAGES, *_OPTION_MODULES), ()),
     "oslo.config.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
     "oslo.serialization": ("oslo_serialization",),
     "oslo.serialization.jsonutils": ("oslo_serialization.jsonutils",),
@@ -155,14 +143,6 @@ def fork_files(name: str) -> list[Path]:
     return [file for file in files if file.is_file()]
 
 
-def has_fork_module(name: str) -> bool:
-    """Return whether a fork has the module and the shim does not provide it."""
-    package, _, module = name.rpartition(".")
-    return find_source_modules(name) is None and any(
-        (Path(folder) / f"{module}.py").exists() for folder in fork_paths(package)
-    )
-
-
 class _ShimLoader(Loader):
     """Loader that fills a module of nova with names of this service."""
 
@@ -191,7 +171,7 @@ class _ShimLoader(Loader):
             for source in sources:
                 if hasattr(source, "__getattr__"):
                     return source.__getattr__(name)
-            if _is_of_fork(full_name):  # Python tries the attribute before it imports the module
+            if is_of_fork(full_name):  # Python tries the attribute before it imports the module
                 raise AttributeError(name)
             raise build_missing_error(full_name)
 
@@ -208,7 +188,7 @@ class ShimFinder(MetaPathFinder):
 
         Raises :class:`ImportError`, with the reason, if the module is not provided.
         """
-        if name.partition(".")[0] not in ("nova", "oslo"):
+        if not is_of_nova(name):
             return None
         if find_source_modules(name) is not None:
             # Every module is a package, so that this finder also runs for missing submodules.
@@ -259,7 +239,7 @@ class NovaName(NamedTuple):
             return True
         if isinstance(kind := _value_at(package), type):
             return hasattr(kind, attribute)
-        return _value_at(self.name) is not None or _is_of_fork(self.name)
+        return _value_at(self.name) is not None or is_of_fork(self.name)
 
     @property
     def counterpart(self) -> tuple[str, str] | None:
@@ -300,11 +280,11 @@ def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if _is_old(alias.name):
+                if is_of_nova(alias.name):
                     names.add(NovaName(node.lineno, alias.name))
                     local = alias.asname or alias.name.partition(".")[0]
                     modules[local] = alias.name if alias.asname else local
-        elif isinstance(node, ast.ImportFrom) and not node.level and _is_old(node.module or ""):
+        elif isinstance(node, ast.ImportFrom) and not node.level and is_of_nova(node.module or ""):
             for alias in node.names:
                 name = f"{node.module}.{alias.name}" if alias.name != "*" else str(node.module)
                 names.add(NovaName(node.lineno, name))
@@ -317,14 +297,15 @@ def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]
     return sorted(first_uses.values())
 
 
-def _is_old(module: str) -> bool:
+def is_of_nova(module: str) -> bool:
+    """Return whether a module is of nova, or of the old namespace of oslo."""
     return module.partition(".")[0] in ("nova", "oslo")
 
 
 def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     for argument in call.args if name in _IMPORTING else ():
-        if isinstance(argument, ast.Constant) and _is_old(str(argument.value)):
+        if isinstance(argument, ast.Constant) and is_of_nova(str(argument.value)):
             yield NovaName(call.lineno, str(argument.value))
 
 
@@ -383,7 +364,8 @@ def _dotted(node: ast.expr) -> list[str] | None:
     return None
 
 
-def _is_of_fork(name: str) -> bool:
+def is_of_fork(name: str) -> bool:
+    """Return whether a fork has a module, or the module of a name."""
     package, _, module = name.rpartition(".")
     own_module = any(
         (Path(folder) / f"{module}.py").exists() or (Path(folder) / module).is_dir()
@@ -391,7 +373,7 @@ def _is_of_fork(name: str) -> bool:
     )
     # Names in a module of the fork count as provided: only an import can check them.
     return own_module or (
-        bool(package) and find_source_modules(package) is None and _is_of_fork(package)
+        bool(package) and find_source_modules(package) is None and is_of_fork(package)
     )
 
 

@@ -3,10 +3,8 @@
 
 from collections.abc import Callable
 
-from placement_sched.scheduler.plugin import record_missing
+from placement_sched.scheduler.plugin import PAGE, record_missing
 
-#: The chapter of the guide about the shim, for messages.
-PAGE = '"Bring your filters" in the guide'
 #: Why a name is missing, by the beginning of the name.
 _REASONS = {
     "nova.virt": "it controls hypervisors, and the scheduler runs on none",

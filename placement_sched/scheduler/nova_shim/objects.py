@@ -21,7 +21,7 @@ from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.host_state import OLDEST_SERVICE_VERSION
 from placement_sched.scheduler.nova_shim import exception
-from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_lookups
+from placement_sched.scheduler.nova_shim.lookups import get_lookups
 from placement_sched.scheduler.nova_shim.missing import build_missing_error
 
 __all__ = ["Destination", "Flavor", "ImageMeta", "ImageMetaProps", "RequestSpec"]
@@ -323,16 +323,11 @@ class InstanceMapping(metaclass=Lookups):
         return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)
 
 
-def aggregate_get_all(context: Any) -> Sequence[HostAggregate]:
-    """Return all host aggregates, sorted by id."""
-    return get_lookups().aggregates
-
-
-def aggregate_get_by_host(
-    context: Any, host: str, key: str | None = None
-) -> Sequence[HostAggregate]:
-    """Return the aggregates of a host, with ``key`` in their metadata if set."""
-    return AggregateList.get_by_host(context, host, key)
+# Functions of nova.db that are methods of objects in later releases.
+aggregate_get_all = AggregateList.get_all
+aggregate_get_by_host = AggregateList.get_by_host
+compute_node_get_all = ComputeNodeList.get_all
+service_get_by_compute_host = Service.get_by_compute_host
 
 
 def aggregate_metadata_get_by_host(
@@ -368,11 +363,6 @@ def aggregate_host_get_by_metadata_key(context: Any, key: str) -> dict[str, set[
     return dict(values)
 
 
-def compute_node_get_all(context: Any) -> Sequence[_ComputeNode]:
-    """Return all compute nodes."""
-    return get_lookups().all_nodes()
-
-
 def instance_get_all_by_host(
     context: Any, host: str, columns_to_join: Any = None
 ) -> Sequence[HostInstance]:
@@ -393,12 +383,6 @@ def instance_metadata_get(context: Any, instance_uuid: str) -> Mapping[str, str 
 def instance_system_metadata_get(context: Any, instance_uuid: str) -> Mapping[str, str | None]:
     """Return the system metadata of a recorded instance."""
     return Instance.get_by_uuid(context, instance_uuid).system_metadata
-
-
-def service_get_by_compute_host(context: Any, host: str) -> ServiceRecord:
-    """Return the nova-compute service of a host."""
-    service: ServiceRecord = Service.get_by_compute_host(context, host)
-    return service
 
 
 def get_host_availability_zone(context: Any, host: str) -> str:

@@ -125,15 +125,11 @@ class SchedulerReportClient:
 
     def get_allocs_for_consumer(self, context: Any, consumer: str) -> Mapping[str, Any]:
         """Return the allocations of a consumer, with its owner and generation."""
-        allocations: Mapping[str, Any] = self.get(f"/allocations/{consumer}").json()
-        return allocations
+        return dict(self.get(f"/allocations/{consumer}").json())
 
     def get_allocations_for_consumer(self, context: Any, consumer: str) -> Mapping[str, Any]:
         """Return the resources of a consumer by provider."""
-        allocations: Mapping[str, Any] = self.get_allocs_for_consumer(context, consumer)[
-            "allocations"
-        ]
-        return allocations
+        return dict(self.get_allocs_for_consumer(context, consumer)["allocations"])
 
     def _get_resource_provider(self, context: Any, uuid: str) -> Mapping[str, Any] | None:
         response = self.get(f"/resource_providers/{uuid}")

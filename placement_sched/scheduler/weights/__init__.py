@@ -402,27 +402,24 @@ def run_weighers(
     if len(hosts) < 2:
         return WeighRun.from_columns([WeighedHost(host) for host in hosts], ())
     aggregates = collect_aggregates(hosts)
-    weighers = [plugin for plugin in weighers if _is_requested(plugin, spec, aggregates)]
+    requested: list[BaseHostWeigher] = []
     columns: list[WeightColumn] = []
     for plugin in weighers:
-        columns.append(_weigh(plugin, hosts, aggregates, spec, columns))
+        with PluginCall(plugin):
+            is_requested = plugin.is_requested(spec, aggregates)
+        if is_requested:
+            requested.append(plugin)
+            columns.append(_weigh(plugin, hosts, aggregates, spec, columns))
     weights = sum_weights(columns, len(hosts))
     run = WeighRun.from_columns(list(map(WeighedHost, hosts, weights)), columns)
     best = run.order[0]
     reports = []
-    for plugin, column in zip(weighers, columns, strict=True):
+    for plugin, column in zip(requested, columns, strict=True):
         # Without an option for the multiplier, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier, column.missing))
-    return replace(run, reports=tuple(reports), weighers=weighers)
-
-
-def _is_requested(
-    plugin: BaseHostWeigher, spec: RequestSpec, aggregates: Collection[HostAggregate]
-) -> bool:
-    with PluginCall(plugin):
-        return plugin.is_requested(spec, aggregates)
+    return replace(run, reports=tuple(reports), weighers=requested)
 
 
 def sum_weights(columns: Iterable[WeightColumn], number: int) -> list[float]:
@@ -651,7 +648,7 @@ def _weigh_again(
 def wrap_weigher(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
     """Return a weigher, wrapped if it overrides a method of nova's base class."""
     names = ("_weigh_object", "weigh_objects", "weight_multiplier", "_weight_multiplier")
-    return NovaWeigher(plugin) if has_overrides(plugin, BaseHostWeigher, names) else plugin
+    return NovaWeigher(plugin) if has_overrides(type(plugin), BaseHostWeigher, names) else plugin
 
 
 class NovaWeigher:

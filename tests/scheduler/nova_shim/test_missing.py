@@ -59,7 +59,7 @@ PAGINATION = "nova.objects.ComputeNodeList.get_by_pagination"
 @pytest.fixture
 def plugin_file(nova_shim, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(plugin, "_LOGGED", set())
+    plugin.log_missing_once.cache_clear()
     file = tmp_path / "hiding_plugins.py"
     file.write_text(PLUGIN_TEXT)
     yield file
@@ -129,7 +129,7 @@ def test_modules_of_the_shim_record_no_missing_name():
 
 def test_names_of_the_checks_before_the_log_are_logged_by_a_request(explain, plugin_file, caplog):
     explain()
-    plugin.forget_logged_names()
+    plugin.log_missing_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         explain()
     places = {text.partition(" ")[0] for text in caplog.messages}
