@@ -142,32 +142,32 @@ def provide_placement(scheduler: Scheduler) -> None:
     """Let plugins of nova read the Placement API of a scheduler's database."""
     if not scheduler.settings.filter_scheduler.nova_shim:
         return
-    settings = scheduler.settings.with_overrides({"api.auth_strategy": "noauth2"})
-    application = cache(lambda: create_placement_app(_make_inner_services(scheduler, settings)))
+
+    @cache
+    def make_placement_app() -> Application:
+        settings = scheduler.settings.with_overrides({"api.auth_strategy": "noauth2"})
+        services = Services(
+            settings=settings,
+            database=scheduler.database,
+            policy=Policy(settings, RULES),
+            metrics=Metrics(),
+            clock=scheduler.clock,
+            random=Random(),  # noqa: S311 - draws samples, no secrets
+            scheduler=scheduler,
+            ready=lambda: None,  # the scheduler has prepared the database
+            run_periodic_tasks=lambda: None,
+        )
+        return create_placement_app(services)
 
     def get(path: str, microversion: str) -> tuple[int, bytes]:
         version = f"placement {microversion}"
         headers = [("X-Auth-Token", "admin"), ("OpenStack-API-Version", version)]
         builder = EnvironBuilder(path=path, headers=headers)
-        body, status, _headers = run_wsgi_app(application(), builder.get_environ())
+        body, status, _headers = run_wsgi_app(make_placement_app(), builder.get_environ())
         return int(status.split()[0]), b"".join(body)
 
     # In a separate context, because the statistics belong to the request that is scheduled.
     set_placement(lambda path, microversion: copy_context().run(get, path, microversion))
-
-
-def _make_inner_services(scheduler: Scheduler, settings: Settings) -> Services:
-    return Services(
-        settings=settings,
-        database=scheduler.database,
-        policy=Policy(settings, RULES),
-        metrics=Metrics(),
-        clock=scheduler.clock,
-        random=Random(),  # noqa: S311 - draws samples, no secrets
-        scheduler=scheduler,
-        ready=lambda: None,  # the scheduler has prepared the database
-        run_periodic_tasks=lambda: None,
-    )
 
 
 def _list_periodic_tasks(

@@ -147,11 +147,8 @@ def render_error_page(kind: str, status: int, title: str, paragraphs: Sequence[s
 
 def build_plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
     """Return the body of an error outside of the APIs, in placement's format."""
-    error: dict[str, Any] = {
-        "status": int(status),
-        "title": STATUS_PHRASES[status],
-        "detail": detail,
-    }
+    title = STATUS_PHRASES[status]
+    error: dict[str, Any] = {"status": int(status), "title": title, "detail": detail}
     if (context := find_context(environ)) is not None:
         error.update(context.ids.as_json())
     return {"errors": [error]}

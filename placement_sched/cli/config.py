@@ -106,14 +106,12 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     problems += [
         Problem(each.place, each.problem) for each in wrong_values if each.place not in places
     ]
-    wrong_groups = {problem.group for problem in problems if problem.fatal}
-    value_problems += [*_check_keystone(settings), *_check_start(settings)]
-    wrong_groups.discard("")
+    wrong_groups = {problem.group for problem in problems if problem.fatal} - {""}
+    value_problems += _check_start(settings)
     # The client of a service cannot be created if a line of its group is wrong.
     problems += [problem for problem in value_problems if problem.group not in wrong_groups]
     problems += config_check.check_policies(settings)
-    warnings = config_check.list_warnings(settings)
-    problems += [Problem(None, warning, fatal=False) for warning in warnings]
+    problems += [Problem(None, line, fatal=False) for line in config_check.list_warnings(settings)]
     if not any(problem.fatal for problem in problems):
         findings = check_enabled(settings, provide_placement)
         problems += [Problem(None, str(finding), fatal=False) for finding in findings]
@@ -136,8 +134,7 @@ def _find_problems_of_unreadable(
     if not errors:
         with suppress(ConfigurationError):
             settings = Settings.from_conf(conf)
-            problems += config_check.check_settings(settings)
-            problems += [*_check_keystone(settings), *_check_start(settings)]
+            problems += [*config_check.check_settings(settings), *_check_start(settings)]
     reported = {(problem.place, problem.text) for problem in problems}
     places = {problem.place for problem in problems if problem.place and problem.fatal}
     return problems + [
@@ -148,28 +145,21 @@ def _find_problems_of_unreadable(
 
 
 def _check_start(settings: Settings) -> list[Problem]:
-    """Check the policy files and the destination of the log, as a start does."""
+    """Check Keystone, the policy files and the log, as a start does."""
     problems = []
-    checks: list[Callable[[], str | None]] = [
-        partial(check_files, settings, RULES),
-        partial(logs.check_destination, settings.conf),
+    checks: list[tuple[str, Callable[[], str | None]]] = [
+        ("", partial(check_files, settings, RULES)),
+        ("", partial(logs.check_destination, settings.conf)),
     ]
-    for check in checks:
+    if settings.api.auth_strategy == "keystone":
+        checks.insert(0, (KEYSTONE_GROUP, partial(auth.check_keystone, settings.conf)))
+    for group, check in checks:
         try:
             if warning := check():
                 problems.append(Problem(None, warning, fatal=False))
         except ConfigurationError as error:
-            problems.append(Problem(error.place, error.problem))
+            problems.append(Problem(error.place, error.problem, group=group))
     return problems
-
-
-def _check_keystone(settings: Settings) -> list[Problem]:
-    if settings.api.auth_strategy == "keystone":
-        try:
-            auth.check_keystone(settings.conf)
-        except ConfigurationError as error:
-            return [Problem(None, error.detail, group=KEYSTONE_GROUP)]
-    return []
 
 
 def _check_database(settings: Settings) -> list[Problem]:

@@ -57,7 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_database_adopted(settings)
     log_warnings(settings)
     workers = service.count_workers(settings, arguments.workers)
-    start_line = format_start_line(settings, workers)
+    start_line = (
+        f"placement-sched nova-scheduler serves {messaging.describe_bus(settings)} on "
+        f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"
+        f"{format_file_list(settings.conf)}{logs.format_destination(CONF)}"
+    )
     with start_monitoring(settings) as (call_metrics, monitor):
         if monitor is not None:
             start_line += f", metrics at {monitor.listens}"
@@ -99,12 +103,3 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
             call_metrics.show(WaitingRequests(partial(find_queue_length, bus)))
         with closing(Monitor(listen, call_metrics.scrape)) as monitor:
             yield call_metrics, monitor
-
-
-def format_start_line(settings: Settings, workers: int) -> str:
-    """Return the line that a start of the service prints."""
-    return (
-        f"placement-sched nova-scheduler serves {messaging.describe_bus(settings)} on "
-        f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"
-        f"{format_file_list(settings.conf)}{logs.format_destination(CONF)}"
-    )

@@ -82,24 +82,19 @@ def check_destination(conf: cfg.ConfigOpts) -> str | None:
     """
     if conf.log_config_append:
         return _check_logging_file(conf.log_config_append)
-    if conf.log_file or conf.log_dir:
-        path = Path(conf.log_dir or "", conf.log_file or f"{Path(sys.argv[0]).name}.log")
-        target = path if path.exists() else path.parent
-        if path.is_dir() or not os.access(target, os.W_OK):
-            raise ConfigurationError(
-                f"the log cannot be set up: [DEFAULT] log_file or log_dir: {target} is not writable"
-            )
-    if conf.use_journal and find_spec("systemd") is None:
-        raise ConfigurationError(
-            "the log cannot be set up: [DEFAULT] use_journal: Python has no module systemd. "
-            "Install systemd-python"
-        )
+    problem = ""
+    path = Path(conf.log_dir or "", conf.log_file or f"{Path(sys.argv[0]).name}.log")
+    target = path if path.exists() else path.parent
+    is_writable = not path.is_dir() and os.access(target, os.W_OK)
     facility = f"LOG_{conf.syslog_log_facility.upper().removeprefix('LOG_')}"
-    if (conf.use_journal or conf.use_syslog) and not getattr(syslog, facility, None):
-        raise ConfigurationError(
-            "the log cannot be set up: [DEFAULT] syslog_log_facility: there is no facility "
-            f"{conf.syslog_log_facility!r}"
-        )
+    if (conf.log_file or conf.log_dir) and not is_writable:
+        problem = f"log_file or log_dir: {target} is not writable"
+    elif conf.use_journal and find_spec("systemd") is None:
+        problem = "use_journal: Python has no module systemd. Install systemd-python"
+    elif (conf.use_journal or conf.use_syslog) and not getattr(syslog, facility, None):
+        problem = f"syslog_log_facility: there is no facility {conf.syslog_log_facility!r}"
+    if problem:
+        raise ConfigurationError(f"the log cannot be set up: [DEFAULT] {problem}")
     return None
 
 
@@ -113,7 +108,9 @@ def _check_logging_file(name: str) -> str | None:
         }
         handlers = {key: section["class"] for key, section in sections["handler"].items()}
         for section in (*sections["formatter"].values(), *sections["handler"].values()):
-            _check_class(section.get("class", "Formatter"))
+            kind = section.get("class", "Formatter")
+            is_short = hasattr(logging, kind.partition(".")[0])
+            BaseConfigurator({}).resolve(f"logging.{kind}" if is_short else kind)
             ast.parse(f"{section.get('args', '()')},{section.get('kwargs', '{}')}", mode="eval")
         loggers = {}
         for key, section in sections["logger"].items():
@@ -137,12 +134,6 @@ def _check_logging_file(name: str) -> str | None:
         f"[DEFAULT] log_config_append: {name} drops all messages of this service, errors too. Add "
         f"a logger with qualname {PRODUCT} and a handler, or a handler to logger_root"
     )
-
-
-def _check_class(name: str) -> None:
-    """Raise ValueError if no module or part of ``logging`` has this class."""
-    is_short = hasattr(logging, name.partition(".")[0])
-    BaseConfigurator({}).resolve(f"logging.{name}" if is_short else name)
 
 
 def _split(text: str) -> list[str]:

@@ -133,7 +133,7 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
     to this list, and the other lines are read.
     """
     sections: dict[str, list[Assignment]] = {}
-    problems: list[ConfigurationError] = []
+    problems = [] if errors is None else errors
     for number, file in enumerate(files):
         lines: list[str] = []
         try:
@@ -141,12 +141,11 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
         except (OSError, UnicodeDecodeError) as failure:
             reason = getattr(failure, "strerror", None) or str(failure)
             problems.append(ConfigurationError(reason, place=Place(file, 0)))
-        is_parsed = False
-        while not is_parsed:
+        while True:
             own: dict[str, list[Assignment]] = {}
             try:
                 _FileParser(file, number, own).parse([*lines, ""])  # an empty line ends a value
-                is_parsed = True
+                break
             except iniparser.ParseError as wrong:
                 problems.append(ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)))
                 is_heading = lines[wrong.lineno - 1].startswith("[")
@@ -154,9 +153,7 @@ def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None 
         own.pop(_BROKEN, None)
         for name, assignments in own.items():
             sections.setdefault(name, []).extend(assignments)
-    if errors is not None:
-        errors += problems
-    elif problems:
+    if errors is None and problems:
         raise problems[0]
     return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
 

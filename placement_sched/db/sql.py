@@ -207,6 +207,11 @@ def compute_digest(connection: Connection, column: ColumnElement[str]) -> Column
     return sa.func.sha2(sa.cast(column, mysql.CHAR(charset="utf8mb4")), 256)
 
 
+def build_count(query: sa.Select[Any]) -> ColumnElement[int]:
+    """Build the number of rows of a query, as a column of another query."""
+    return sa.select(sa.func.count()).select_from(query.subquery()).scalar_subquery()
+
+
 def group_rows(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     """Map the first values of rows to lists of second values, in order."""
     groups: dict[Any, list[Any]] = defaultdict(list)

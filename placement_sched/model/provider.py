@@ -216,24 +216,15 @@ def can_change_usage(inventory: Inventory, other_usage: int, current: int, amoun
 class OtherConsumer:
     """A consumer on a host that is not recorded as an instance there.
 
-    ``resources`` maps classes to the amounts on all providers of the host.
+    ``type`` is the consumer type, or placement's unknown type. ``resources`` maps classes to the
+    amounts on all providers of the host.
     """
 
     host: str
     uuid: str
-    consumer_type: str | None
+    type: str
     project_id: str | None
-    resources: Mapping[str, int]
-
-    def as_json(self) -> Json:
-        """Return the consumer as a JSON object, with placement's unknown type."""
-        return {
-            "host": self.host,
-            "uuid": self.uuid,
-            "type": self.consumer_type or UNKNOWN_TYPE,
-            "project_id": self.project_id,
-            "resources": dict(self.resources),
-        }
+    resources: dict[str, int]
 
 
 def describe_other_consumers(consumers: Sequence[Json]) -> str:

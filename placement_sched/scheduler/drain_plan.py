@@ -449,7 +449,7 @@ def plan_drain(
             "moves": [move.as_json() | unfit.get(move.instance, {}) for move in moved.moves],
             "stuck": [asdict(stuck) for stuck in moved.stuck],
             "other_consumers": [
-                each.as_json() for each in list_other_consumers(simulation.connection, drained)
+                asdict(each) for each in list_other_consumers(simulation.connection, drained)
             ],
         }
 

@@ -3,7 +3,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import orjson
@@ -356,7 +356,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
             if node.uuid in reports
         ],
         "instances": [_build_instance_view(instance) for instance in vms],
-        "other_consumers": [consumer.as_json() for consumer in consumers],
+        "other_consumers": [asdict(consumer) for consumer in consumers],
     }
 
 

@@ -25,7 +25,8 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import build_json_path, with_whole_numbers
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import get_class_path
-from placement_sched.scheduler.policies.registry import check_plugins, get_policies
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import get_policies
 
 LOG = log.getLogger(__name__)
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class LiveSettings:
         else:
             self._in_effect = parent._in_effect  # noqa: SLF001 - own class
             # This creates the plugins before the first request needs them.
-            _keep_previous(lambda: check_plugins(self._in_effect, clock))
+            _keep_previous(lambda: get_plugins(self._in_effect, clock))
 
     def get_settings(self) -> Settings:
         """Return the settings in effect, read again if the parent has reloaded.
@@ -113,7 +114,7 @@ class LiveSettings:
         for reason in ignored:
             LOG.warning("ignored: %s", reason)
         if configured is not self.configured:
-            check_plugins(in_effect, self._clock)
+            get_plugins(in_effect, self._clock)
             policies = get_policies(self._in_effect, self._clock)
             used = [name for name in self._in_use() if policies.is_usable(name)]
             get_policies(in_effect, self._clock).check(used)
@@ -200,7 +201,7 @@ def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsF
     except Invalid as error:
         raise ConfigurationError(error.detail) from None
     try:
-        check_plugins(changed, clock)
+        get_plugins(changed, clock)
     except ConfigurationError as error:
         raise ConfigurationError(f"{source}: {error.detail}") from None
     return WithOptionsFile(changed, tuple(f"{source}: {reason}" for reason in ignored.values()))

@@ -6,7 +6,7 @@ limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, islice
 from typing import Any
 
@@ -243,7 +243,7 @@ class _MoveSearch:
                 emptied.append(host)
                 filled.update(move.host for move in result.moves)
                 moves += [(move, f"empties {host}") for move in result.moves]
-        note = describe_other_consumers([consumer.as_json() for consumer in consumers])
+        note = describe_other_consumers([asdict(consumer) for consumer in consumers])
         note = note and f". {note}"
         if not emptied:
             return Advice(False, f"no host can be emptied{note}")

@@ -306,7 +306,8 @@ class RequestReader:
         return replace(request, document=document, spec=spec)
 
     def _resolve_names(self, document: Document) -> Document:
-        if not _has_names(document):
+        has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
+        if not has_name and not _has_stored_group(document):
             return document
         with self.database.read() as connection:
             return _look_up_names(connection, document)
@@ -320,7 +321,7 @@ class RequestReader:
             return settings
         settings = with_overrides(settings, overrides)
         try:
-            registry.check_plugins(settings, self.clock)
+            get_plugins(settings, self.clock)
         except ConfigurationError as error:
             raise Invalid(error.detail, source=OF_REQUEST, json_path=f"$.{OF_REQUEST}") from None
         return settings
@@ -444,11 +445,6 @@ def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[R
             required_traits=frozenset(traits),
             source=source,
         )
-
-
-def _has_names(document: Document) -> bool:
-    has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
-    return has_name or _has_stored_group(document)
 
 
 def _has_stored_group(document: Document) -> bool:

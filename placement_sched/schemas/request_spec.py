@@ -15,9 +15,7 @@ from placement_sched.model.instance_request import RECORDED_KEYS
 from placement_sched.schemas import parts
 from placement_sched.schemas.parts import GROUP_POLICY
 
-#: Name of a trait or resource class (Placement API reference).
-_TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
-_TRAITS = parts.build_list_schema(_TRAIT_OR_CLASS)
+_TRAITS = parts.build_list_schema(parts.SYMBOL)
 # In a comma-separated list, uuids may have no hyphens.
 _UUID_PATTERN = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Comma-separated aggregates. The host must be a member of any of them.
@@ -112,7 +110,7 @@ _HINTS: Json = {
 _REQUEST_GROUP = parts.build_object_schema(
     {
         "requester_id": parts.NULLABLE_TEXT,
-        "resources": parts.build_map_schema(_TRAIT_OR_CLASS, parts.COUNT),
+        "resources": parts.build_map_schema(parts.SYMBOL, parts.COUNT),
         **dict.fromkeys(("required_traits", "forbidden_traits"), parts.make_nullable(_TRAITS)),
         "aggregates": parts.make_nullable(_GROUP_AGGREGATES),
         "forbidden_aggregates": parts.make_nullable(_FORBIDDEN_AGGREGATES),

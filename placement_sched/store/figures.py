@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, insert, not_, select
+from sqlalchemy import Connection, delete, exists, func, insert, not_, select
 
-from placement_sched.db import tables
+from placement_sched.db import sql, tables
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
@@ -97,7 +97,7 @@ def count_rows(connection: Connection) -> RowCounts:
         ),
         "custom_resource_classes": select(tables.resource_classes.c.id).where(custom),
     }
-    statement = select(*(_count(query).label(name) for name, query in rows.items()))
+    statement = select(*(sql.build_count(query).label(name) for name, query in rows.items()))
     counts = connection.execute(statement).mappings().one()
     return RowCounts(**{name: int(count) for name, count in counts.items()})
 
@@ -115,22 +115,18 @@ def count_nova_records(connection: Connection, created_before: datetime) -> dict
         "server groups": select(tables.server_groups.c.id),
         "instances": select(instance.id).where(instance.created_at < created_before),
     }
-    counts = connection.execute(select(*map(_count, rows.values()))).one()
+    counts = connection.execute(select(*map(sql.build_count, rows.values()))).one()
     return {noun: int(count) for noun, count in zip(rows, counts, strict=True)}
 
 
 def count_without_root(connection: Connection) -> int:
     """Return the number of providers without a root."""
-    return int(connection.scalars(select(_count(_ROOTLESS))).one())
+    return int(connection.scalars(select(sql.build_count(_ROOTLESS))).one())
 
 
 def count_incomplete_consumers(connection: Connection) -> int:
     """Return the number of consumers with allocations but without a record."""
-    return int(connection.scalars(select(_count(_INCOMPLETE))).one())
-
-
-def _count(rows: Select[Any]) -> ColumnElement[int]:
-    return select(func.count()).select_from(rows.subquery()).scalar_subquery()
+    return int(connection.scalars(select(sql.build_count(_INCOMPLETE))).one())
 
 
 def read_cloud_figures(

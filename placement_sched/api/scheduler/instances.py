@@ -63,11 +63,8 @@ def record(call: ApiCall, uuid: str) -> ApiResponse:
 def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> ApiResponse:
     flavor = request.resolve_flavor(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
-    return ApiResponse(
-        body=_as_documents(
-            connection, [operations.record(connection, instance, call.read_clock())]
-        )[0]
-    )
+    instance = operations.record(connection, instance, call.read_clock())
+    return ApiResponse(body=_as_documents(connection, [instance])[0])
 
 
 def _parse_instance(uuid: str, body: Json) -> Instance:

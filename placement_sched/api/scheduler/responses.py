@@ -233,29 +233,12 @@ _FLAVOR_CHANGE = _schema({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER
 _NAME: Json = {"name": _NULLABLE_TEXT}
 _MOVES = build_list_schema(_schema(_MOVE, {"reason": _TEXT, **_NAME}))
 _STUCK = build_list_schema(_schema({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
-_OTHER_CONSUMERS = build_list_schema(
-    _schema(
-        {
-            **_build_texts("host", "type"),
-            "uuid": _TEXT,
-            "project_id": _NULLABLE_TEXT,
-            "resources": _map(_INTEGER),
-        }
-    )
-)
+_CONSUMER: Json = {**_build_texts("host", "type", "uuid"), "project_id": _NULLABLE_TEXT}
+_OTHER_CONSUMERS = build_list_schema(_schema({**_CONSUMER, "resources": _map(_INTEGER)}))
 #: Unknown facts of requests, and their instances.
 _UNKNOWN = _map(build_list_schema(UUID))
-PLAN = Schemas(
-    _schema(
-        {
-            "capacity": build_list_schema(_FLAVOR_CHANGE),
-            "moves": _MOVES,
-            "stuck": _STUCK,
-            "other_consumers": _OTHER_CONSUMERS,
-            "unknown": _UNKNOWN,
-        }
-    )
-)
+_PLAN: Json = {"capacity": build_list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK}
+PLAN = Schemas(_schema({**_PLAN, "other_consumers": _OTHER_CONSUMERS, "unknown": _UNKNOWN}))
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN, "unknown": _UNKNOWN}
 _ADVISED_MOVE = _schema({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
 REBALANCE = Schemas(_schema({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
@@ -324,16 +307,9 @@ _POLICY = _schema(
     }
 )
 _DETAILS = dict.fromkeys(("aggregates", "services", "nodes", "instances"), _OBJECTS)
+_DETAILS["other_consumers"] = _OTHER_CONSUMERS
 HOST = Schemas(
-    _schema(
-        {
-            **_build_texts("host", "zone"),
-            "state": _STATE,
-            "policy": _POLICY,
-            **_DETAILS,
-            "other_consumers": _OTHER_CONSUMERS,
-        }
-    )
+    _schema({**_build_texts("host", "zone"), "state": _STATE, "policy": _POLICY, **_DETAILS})
 )
 POLICY = Schemas(_POLICY)
 _LISTS: Json = {"policies": build_list_schema(_POLICY), "selectors": _TEXTS}

@@ -318,17 +318,16 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
     It is ``no_host`` if no host passes. Raises :class:`NotFound` for unknown hosts.
     """
-    body = _explain_body(arguments)
-    remarks: Sequence[str] = ()
+    body, server = _explain_body(arguments), arguments.server
+    remarks: list[str] = []
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
-        if arguments.server is not None:
-            request = read_server_request(scheduler, arguments, arguments.server)
-            body, remarks = {**body, "request_spec": request.document}, request.remarks
+        if server is not None:
+            body["request_spec"], remarks = read_server_request(scheduler, arguments, server)
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
         explanation = scheduler.post("explain", body=body)
-        if arguments.server is not None:
-            explanation["remarks"] = list(remarks)
+        if server is not None:
+            explanation["remarks"] = remarks
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.map_aggregate_names()

@@ -6,8 +6,7 @@ Otherwise it is the request in the record of the instance.
 """
 
 import argparse
-from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import closing
 
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler, SchedulerApi
 from placement_sched.config.settings import is_explicit
@@ -29,17 +28,10 @@ _DROPPED = ("num_instances", "limits", "retry", "security_groups")
 _PORTS = "requested_resources"
 
 
-class ServerRequest(NamedTuple):
-    """A request spec, and remarks on its source and on unknown values."""
-
-    document: Json
-    remarks: Sequence[str]
-
-
 def read_server_request(
     scheduler: SchedulerApi, arguments: argparse.Namespace, uuid: str
-) -> ServerRequest:
-    """Read the request of a server.
+) -> tuple[Json, list[str]]:
+    """Return the request of a server, and remarks on its source and unknowns.
 
     Raises :class:`NotFound`, with exit status 2, if neither nova nor a record has the server.
     """
@@ -48,38 +40,33 @@ def read_server_request(
         record = scheduler.get("instances", uuid)
     except NotFound:
         record = None
-    if spec is None and record is None:
+    host = record and record["host"]
+    if spec is not None:
+        document, remarks = _build_from_nova(scheduler, uuid, read_request_spec(spec), record or {})
+    elif record is not None:
+        document, remarks = _build_from_record(record)
+    else:
         arguments.wrong_input = 2
         raise NotFound(
             f"--server: there is no server {uuid}. Check the uuid, or name nova.conf with "
             "--config-file to read nova's request specs"
         )
-    host = (record or {}).get("host")
-    if spec is not None:
-        request = _build_from_nova(scheduler, uuid, read_request_spec(spec), record or {})
-    else:
-        request = _build_from_record(record or {})
-    if host is None:
-        return request
-    remark = f"Server {uuid} is on {host}: its own allocations count as used there"
-    return request._replace(remarks=[*request.remarks, remark])
+    if host:
+        remarks.append(f"Server {uuid} is on {host}: its own allocations count as used there")
+    return {**document, "instance_uuids": [uuid]}, remarks
 
 
 def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
     settings = read_settings(arguments.config_file)
     if not is_explicit(settings.conf, "api_database", "connection"):
         return None
-    database = get_api_database(settings)
-    try:
-        with database.read() as connection:
-            return map_request_specs(connection, [uuid]).get(uuid)
-    finally:
-        database.close()
+    with closing(get_api_database(settings)) as database, database.read() as connection:
+        return map_request_specs(connection, [uuid]).get(uuid)
 
 
 def _build_from_nova(
     scheduler: SchedulerApi, uuid: str, stored: Json, record: Json
-) -> ServerRequest:
+) -> tuple[Json, list[str]]:
     document = {name: value for name, value in stored.items() if name not in _DROPPED}
     lost = ["networks", "requested destination", "ignored hosts"]
     request = record.get("request") or {}
@@ -98,10 +85,10 @@ def _build_from_nova(
                 f"The members of server group {group['uuid']} are unknown. Run placement-sched "
                 "nova sync"
             )
-    return ServerRequest({**document, "instance_uuids": [uuid]}, remarks)
+    return document, remarks
 
 
-def _build_from_record(record: Json) -> ServerRequest:
+def _build_from_record(record: Json) -> tuple[Json, list[str]]:
     request = record.pop("request", None)
     instance = Instance(**record)
     document = build_request_document(instance, request)
@@ -110,4 +97,4 @@ def _build_from_record(record: Json) -> ServerRequest:
     unknown = {fact: [instance.uuid] for fact in find_unknown_facts(instance, request)}
     remarks = [f"Request of server {instance.uuid}: its record"]
     remarks += (text[0].upper() + text[1:] for text in describe_unknown_facts(unknown))
-    return ServerRequest({**document, "instance_uuids": [instance.uuid]}, remarks)
+    return document, remarks

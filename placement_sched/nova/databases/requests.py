@@ -88,9 +88,7 @@ def build_request(instance: NovaInstance, spec: str | None) -> NovaRequest:
     image = sql.drop_none(**(document.get("image") or {}))
     if not image or image.get("id") not in {None, instance.image_ref}:
         image = _build_image(instance.system_metadata)
-    image.pop("id", None)
-    if instance.image_ref:
-        image = {"id": instance.image_ref, **image}
+    image = sql.drop_none(**image | {"id": instance.image_ref or None})
     return NovaRequest(request, image or None, issue)
 
 

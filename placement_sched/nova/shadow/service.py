@@ -59,7 +59,8 @@ from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.policies.registry import check_plugins, get_policies
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import decisions
@@ -399,7 +400,7 @@ def check(settings: Settings) -> NovaBus:
     """
     check_databases_set(settings)
     build_database_url(settings)
-    check_plugins(settings, utcnow)
+    get_plugins(settings, utcnow)
     list_validators()
     create_neutron_client(settings)
     get_policies(with_options_file(settings).settings, utcnow).check()

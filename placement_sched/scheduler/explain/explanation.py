@@ -303,10 +303,11 @@ class _NearMissEvaluation:
 
 
 def _remove_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
-    def is_kept(key: str) -> bool:
-        return not (key.startswith("trait") and key.partition(":")[2].strip() in traits)
-
-    extra_specs = {key: value for key, value in spec.flavor.extra_specs.items() if is_kept(key)}
+    extra_specs = {
+        key: value
+        for key, value in spec.flavor.extra_specs.items()
+        if not (key.startswith("trait") and key.partition(":")[2].strip() in traits)
+    }
     properties = spec.image.properties.to_dict()
     if required := properties.pop("traits_required", None):
         properties["traits_required"] = [name for name in required if name.strip() not in traits]

@@ -24,7 +24,7 @@ from placement_sched.model.hardware.pci_requests import Alias, parse_aliases
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.plugin import PluginCall
-from placement_sched.scheduler.plugins import Plugins, get_plugins
+from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: The group of an option, and its name in the group.
@@ -160,14 +160,6 @@ class OptionNames:
         raise ConfigurationError(f"{origin}: {problem}", place=place)
 
 
-def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Create the plugins of these settings to validate them, and return them.
-
-    Raises :class:`ConfigurationError` if any plugin is invalid.
-    """
-    return get_plugins(settings, clock)
-
-
 def read_pci_aliases(settings: Settings) -> Mapping[str, Alias]:
     """Read the PCI aliases of these settings, including unusable aliases."""
     in_placement = settings.filter_scheduler.pci_in_placement
@@ -294,7 +286,7 @@ class Policies:
         settings = apply_overrides(default, overrides)
         try:
             _check_ratios(settings)
-            check_plugins(settings, self.clock)
+            get_plugins(settings, self.clock)
         except ConfigurationError as error:
             # The line of the invalid value, or None.
             lines = {f"[{group}] {option}": lines for (group, option), lines in overrides.items()}

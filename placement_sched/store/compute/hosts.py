@@ -241,12 +241,7 @@ _LACKING = (
 _IS_LACKING = select(
     _PROVIDERS_WITH_TRAIT.exists(), and_(_PROVIDERS_WITH_TRAIT.exists(), _LACKING.exists())
 )
-_COUNTS = select(
-    *(
-        select(func.count()).select_from(query.subquery()).scalar_subquery()
-        for query in (_LACKING, select_enabled_nodes())
-    )
-)
+_COUNTS = select(sql.build_count(_LACKING), sql.build_count(select_enabled_nodes()))
 
 
 def count_nodes_lacking_trait(connection: Connection, trait: str) -> tuple[int, int] | None:

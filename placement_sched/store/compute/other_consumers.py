@@ -18,7 +18,7 @@ from placement_sched.db.tables import (
     resource_classes,
     resource_providers,
 )
-from placement_sched.model.provider import OtherConsumer
+from placement_sched.model.provider import UNKNOWN_TYPE, OtherConsumer
 
 _HOST, _CONSUMER = compute_nodes.c.host, allocations.c.consumer_id
 _ROOTS = resource_providers.alias("roots")
@@ -57,8 +57,8 @@ def list_other_consumers(
         rows = list(sql.select_in_batches(connection, _AMOUNTS, _HOST, sorted(hosts)))
     amounts = sql.nest_rows((tuple(row[:4]), row[4], int(row[5])) for row in rows)
     return [
-        OtherConsumer(host, uuid, consumer_type, project_id, dict(sorted(resources.items())))
-        for (host, uuid, consumer_type, project_id), resources in sorted(
+        OtherConsumer(host, uuid, kind or UNKNOWN_TYPE, project_id, dict(sorted(resources.items())))
+        for (host, uuid, kind, project_id), resources in sorted(
             amounts.items(), key=lambda item: item[0][:2]
         )
     ]
