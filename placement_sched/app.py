@@ -49,6 +49,7 @@ from placement_sched.operations.plugin_check import Finding, check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import report_flavor_capacities
+from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.request import create_neutron_client
@@ -239,8 +240,9 @@ def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> 
 def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
     options = settings.DEFAULT
     with database.read() as connection:
+        age = CellStates(connection, settings, clock).reading_age
         return figures.read_cloud_figures(
-            connection, clock(), options.service_down_time, options.default_availability_zone
+            connection, clock(), options.service_down_time, options.default_availability_zone, age
         )
 
 

@@ -48,7 +48,14 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weights import BaseHostWeigher, wrap_weigher
 from placement_sched.store.compute import instances
 
-_FILTER_METHODS = ("rejection", "prepare", "evaluate_hosts", "host_passes", "_filter_one", "filter_all")
+_FILTER_METHODS = (
+    "rejection",
+    "prepare",
+    "evaluate_hosts",
+    "host_passes",
+    "_filter_one",
+    "filter_all",
+)
 #: Methods by base class. A class is a plugin if it implements any of them.
 _METHODS: Mapping[type, tuple[str, ...]] = {
     BaseHostFilter: _FILTER_METHODS,

@@ -115,14 +115,9 @@ class RequestView:
             interval = request.settings.scheduler.periodic_task_interval
             epoch = get_epoch(connection)
             age = caches.node_history.refresh(driver.now(), interval, epoch)
+        states = CellStates(connection, request.settings, driver.now)
         return cls(
-            connection,
-            caches,
-            CellStates(connection, request.settings, driver.now),
-            request.aggregates,
-            request.policies,
-            age,
-            earlier=earlier,
+            connection, caches, states, request.aggregates, request.policies, age, earlier=earlier
         )
 
     @cached_property
@@ -457,43 +452,47 @@ class CellStates:
     now: Clock
 
     @cached_property
-    def _cells(self) -> dict[str, NovaCell]:
+    def by_uuid(self) -> Mapping[str, NovaCell]:
+        """Return the cells by uuid."""
         return {canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(self.connection)}
 
     @cached_property
-    def _reading_age(self) -> timedelta | None:
-        """Return the time since the last reading, None while a service reads."""
-        times = [cell.read_at for cell in self._cells.values() if cell.read_at is not None]
+    def reading_age(self) -> timedelta:
+        """Return the time since the last reading, 0 while a service reads."""
+        times = [cell.read_at for cell in self.by_uuid.values() if cell.read_at is not None]
         if not times:
-            return None
+            return timedelta()
         age = self.now() - max(times)
         interval: int = self.settings.scheduler.nova_sync_interval
         seconds = max(self.settings.DEFAULT.service_down_time / 2, _MAX_MISSED_ROUNDS * interval)
-        return age if age > timedelta(seconds=seconds) else None
+        return age if age > timedelta(seconds=seconds) else timedelta()
+
+    def get_reading_age(self, cell_uuid: str | None) -> timedelta:
+        """Return the age of the records of a cell's hosts.
+
+        Without later readings of nova's databases, a heartbeat is as old as at the last reading.
+        The age is 0 for hosts that nova's databases do not have, and while a service keeps reading.
+        """
+        if cell_uuid is None or not self.reading_age:
+            return timedelta()
+        cell = self.by_uuid.get(canonicalize_uuid(cell_uuid))
+        return timedelta() if cell is None or cell.read_at is None else self.reading_age
 
     def adjust_heartbeat(
         self, service: Mapping[str, Any], cell_uuid: str | None
     ) -> Mapping[str, Any]:
-        """Return a service as it was when nova's databases were last read.
-
-        Without later readings, a heartbeat is as old as at that time. Hosts that nova's databases
-        do not have, and all hosts while a service keeps reading, are unchanged.
-        """
-        last_seen_up = service["last_seen_up"]
-        if cell_uuid is None or last_seen_up is None or self._reading_age is None:
-            return service
-        if (cell := self._cells.get(canonicalize_uuid(cell_uuid))) is None or cell.read_at is None:
-            return service
-        return {**service, "last_seen_up": last_seen_up + self._reading_age}
+        """Return a service as it was when nova's databases were last read."""
+        last_seen_up, age = service["last_seen_up"], self.get_reading_age(cell_uuid)
+        return {**service, "last_seen_up": last_seen_up + age} if last_seen_up and age else service
 
     def describe_reading(self, hosts: Iterable[HostState]) -> str | None:
         """Return when nova's databases were last read, None while they are read.
 
         The result is also None if none of the hosts is in a cell.
         """
-        if not any(host.cell_uuid is not None for host in hosts) or self._reading_age is None:
+        if not any(host.cell_uuid is not None for host in hosts) or not self.reading_age:
             return None
-        age = format_duration(self._reading_age.total_seconds())
+        age = format_duration(self.reading_age.total_seconds())
         return f"nova's databases were last read {age} ago: heartbeats are judged at that time"
 
     def map_reasons(
@@ -502,7 +501,7 @@ class CellStates:
         """Map the uuids of closed cells to the reasons."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
-            for uuid, cell in self._cells.items():
+            for uuid, cell in self.by_uuid.items():
                 if reason := self._find_reason(cell, named=uuid == spec.destination.only_cell):
                     reasons[uuid] = reason
         return reasons | dict.fromkeys(

@@ -23,9 +23,10 @@ from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonicalize_uuid, suggest_name
 from placement_sched.model.provider import FULL, NEARLY_FULL, Inventory
 from placement_sched.scheduler import policy_views
+from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
+from placement_sched.store.compute import compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
 from placement_sched.store.compute.other_consumers import list_other_consumers
 
@@ -69,21 +70,20 @@ class _Snapshot:
     aggregates: Sequence[HostAggregate]
     list_aggregates: Callable[[str], tuple[HostAggregate, ...]]
     policies: Policies
+    cells: CellStates
 
     @classmethod
     def read(cls, scheduler: Scheduler, connection: Connection) -> "_Snapshot":
         aggregates = scheduler.caches.aggregates.get_current(connection)
-        policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
-        return cls(
-            connection, scheduler.clock(), aggregates.all, aggregates.list_for_host, policies
-        )
+        settings, clock = scheduler.live.get_settings(), scheduler.clock
+        policies, states = get_policies(settings, clock), CellStates(connection, settings, clock)
+        return cls(connection, clock(), aggregates.all, aggregates.list_for_host, policies, states)
 
-    def build_state(self, service: ServedNode | Service) -> Json:
+    def build_state(self, service: ServedNode | Service, cell_uuid: str | None) -> Json:
         """Return the state of a service, with details unless it is enabled and up."""
         down_time = self.policies.default.settings.DEFAULT.service_down_time
-        is_up = is_recently_seen(
-            service.last_seen_up, bool(service.forced_down), self.now, down_time
-        )
+        now = self.now - self.cells.get_reading_age(cell_uuid)
+        is_up = is_recently_seen(service.last_seen_up, bool(service.forced_down), now, down_time)
         if is_up and not service.disabled:
             return {"state": "up"}
         view: Json = {"state": "disabled" if service.disabled else "down"}
@@ -140,7 +140,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
             "node": node.node,
             "uuid": node.uuid,
             "zone": ",".join(snapshot.list_zones(node.host)),
-            **snapshot.build_state(node),
+            **snapshot.build_state(node, node.cell_uuid),
             "policy": snapshot.find_policy(node.host),
             **get_indexes(node),
             "instances": number,
@@ -161,14 +161,14 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         nodes = hosts.list_served_nodes(connection)
         amounts = hosts.sum_amounts(connection, None)
         counts = instances.count_by_host(connection, None)
+        node_states = [snapshot.build_state(node, node.cell_uuid) for node in nodes]
     states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
     by_zone, by_aggregate = defaultdict[str, _HostSums](_HostSums), dict[int, _HostSums]()
     attention: list[Json] = []
     counts_by_host: Counter[str] = Counter()
     for (host, _), number in counts.items():
         counts_by_host[host] += number
-    for node in nodes:
-        state = snapshot.build_state(node)
+    for node, state in zip(nodes, node_states, strict=True):
         states[state["state"]] += 1
         zone = ",".join(snapshot.list_zones(node.host))
         if state["state"] != "up" and len(attention) < MAX_ATTENTION_HOSTS:
@@ -238,12 +238,8 @@ def _build_index_lists(
         for root, ids_of_root in trait_ids.items()
     }
     uuids = {canonicalize_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
-    used_cells = [
-        cell
-        for cell in cells.list_cells(snapshot.connection)
-        if canonicalize_uuid(cell.uuid) in uuids
-    ]
-    cell_indexes = {canonicalize_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
+    used_cells = {uuid: cell for uuid, cell in snapshot.cells.by_uuid.items() if uuid in uuids}
+    cell_indexes = {uuid: index for index, uuid in enumerate(used_cells)}
 
     def build_indexes(node: ServedNode) -> Json:
         cell = cell_indexes.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
@@ -258,7 +254,7 @@ def _build_index_lists(
     lists = {
         "aggregates": [_build_aggregate_view(aggregates[key]) for key in aggregate_indexes],
         "traits": [trait_names[key] for key in trait_indexes],
-        "cells": [_build_cell_view(cell) for cell in used_cells],
+        "cells": [_build_cell_view(cell) for cell in used_cells.values()],
     }
     return lists, build_indexes
 
@@ -284,7 +280,11 @@ def _filter_nodes(
             )
         )
     if filters.states:
-        nodes = (node for node in nodes if snapshot.build_state(node)["state"] in filters.states)
+        nodes = (
+            node
+            for node in nodes
+            if snapshot.build_state(node, node.cell_uuid)["state"] in filters.states
+        )
     if filters.traits:
         roots_by_trait = [
             hosts.find_roots_with_trait(snapshot.connection, name) for name in filters.traits
@@ -329,9 +329,8 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         trees = hosts.map_trees(connection, roots)
         vms = [vm for vm in instances.list_by_hosts(connection, [host]) if vm.host == host]
         consumers = list_other_consumers(connection, {host})
-        cells_by_uuid = {
-            canonicalize_uuid(cell.uuid): cell for cell in cells.list_cells(connection)
-        }
+        cells_by_uuid = snapshot.cells.by_uuid
+    cell_uuid = served[0].cell_uuid if served else None
     compute = next((service for service in records if service.is_compute), None)
     policy = policy_views.show_policy(scheduler, snapshot.find_policy(host))
     own_options = {
@@ -343,13 +342,13 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         **(
             {"state": "down", "last_seen_up": None}
             if compute is None
-            else snapshot.build_state(compute)
+            else snapshot.build_state(compute, cell_uuid)
         ),
         "policy": policy | {"options": own_options},
         "aggregates": [
             _build_aggregate_view(aggregate) for aggregate in snapshot.list_aggregates(host)
         ],
-        "services": [_build_service_view(snapshot, service) for service in records],
+        "services": [_build_service_view(snapshot, service, cell_uuid) for service in records],
         "nodes": [
             _build_node_view(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
             for node in served
@@ -369,8 +368,8 @@ def _build_cell_view(cell: NovaCell) -> Json:
     return {key: getattr(cell, key) for key in keys}
 
 
-def _build_service_view(snapshot: _Snapshot, row: Service) -> Json:
-    state = snapshot.build_state(row)
+def _build_service_view(snapshot: _Snapshot, row: Service, cell_uuid: str | None) -> Json:
+    state = snapshot.build_state(row, cell_uuid)
     return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 

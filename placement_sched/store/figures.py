@@ -130,24 +130,33 @@ def count_incomplete_consumers(connection: Connection) -> int:
 
 
 def read_cloud_figures(
-    connection: Connection, now: datetime, down_time: int, default_zone: str
+    connection: Connection,
+    now: datetime,
+    down_time: int,
+    default_zone: str,
+    reading_age: timedelta = timedelta(),
 ) -> CloudFigures:
     """Return the number of hosts by state, and capacity and usage by zone.
 
-    A service is up if its last heartbeat is at most ``down_time`` seconds old. Hosts without a
-    zone, and providers that belong to no compute node, are counted in ``default_zone``.
+    A service is up if its last heartbeat is at most ``down_time`` seconds old, for hosts in nova's
+    cells at the last reading, ``reading_age`` ago. Hosts without a zone, and providers that belong
+    to no compute node, are counted in ``default_zone``.
     """
     used_columns, columns = allocations.c, inventories.c
     total_capacity = func.sum(build_whole_capacity(connection, inventories))
     capacity = _sum_by_zone(connection, columns, total_capacity, default_zone)
     used = _sum_by_zone(connection, used_columns, func.sum(used_columns.used), default_zone)
-    hosts = _count_hosts(connection, now - timedelta(seconds=down_time))
+    hosts = _count_hosts(connection, now - timedelta(seconds=down_time), reading_age)
     return CloudFigures(hosts, capacity, {**dict.fromkeys(capacity, 0), **used})
 
 
-def _count_hosts(connection: Connection, since: datetime) -> dict[str, int]:
-    service = services.c
-    is_up = sa.and_(service.forced_down == 0, service.last_seen_up >= since)
+def _count_hosts(connection: Connection, since: datetime, reading_age: timedelta) -> dict[str, int]:
+    service, node = services.c, compute_nodes.c
+    is_in_cell = exists().where(node.host == service.host, node.cell_uuid.is_not(None))
+    is_recent = service.last_seen_up >= since
+    if reading_age:
+        is_recent |= is_in_cell & (service.last_seen_up >= since - reading_age)
+    is_up = sa.and_(service.forced_down == 0, is_recent)
     state = sa.case((service.disabled != 0, "disabled"), (is_up, "up"), else_="down")
     query = select(state, func.count()).where(service.binary == COMPUTE_BINARY).group_by(state)
     counts = {row[0]: row[1] for row in connection.execute(query)}

@@ -5,7 +5,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from placement_sched.store.compute import host_aggregates
+from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import NovaCell
+from placement_sched.store.compute import cells, host_aggregates, services
+from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import add_aggregate, aggregate_uuid
 from tests.support.host_views import (
@@ -84,6 +87,28 @@ def test_host_state_describes_a_service_that_is_not_up(cloud_app):
 def test_instances_without_node_count_on_the_only_node_of_their_host(cloud_app):
     record_instance(cloud_app, 3, "cn3", node=None)
     assert index_hosts_by_name(list_hosts(cloud_app))["cn3"]["instances"] == 2
+
+
+def test_states_of_a_copy_of_novas_databases_are_those_of_the_last_reading(make_app, sqlite_url):
+    app = make_app(make_settings(sqlite_url, DEFAULT__service_down_time=60))
+    cell, at = make_uuid(9), utcnow() - timedelta(minutes=22)
+    reports = [make_report("cn1", cell_uuid=cell), make_report("cn2")]  # cn2 reports itself
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+
+    def record_reading(connection):
+        cells.put(connection, [NovaCell(uuid=cell)], at)
+        cells.record_read(connection, [cell], at)
+        ids = [service.id for service in services.search(connection)]
+        services.set_last_seen(connection, dict.fromkeys(ids, at), at)
+
+    app.app.services.database.write(record_reading)
+    states = {host: view["state"] for host, view in index_hosts_by_name(list_hosts(app)).items()}
+    assert states == {"cn1": "up", "cn2": "down"}
+    assert list_host_names(app, "?state=up") == ["cn1"]
+    host = app.get(f"{HOSTS_PATH}/cn1").json
+    assert host["state"] == host["services"][0]["state"] == "up"
+    assert app.get(OVERVIEW_PATH).json["hosts"]["up"] == 1
+    assert 'placement_sched_hosts{state="up"} 1.0' in app.get("/metrics").text
 
 
 @pytest.mark.all_databases
