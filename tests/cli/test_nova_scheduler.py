@@ -66,9 +66,10 @@ def test_workers_option_of_nova_scheduler_must_be_positive(run_command, tmp_path
 
 
 @pytest.mark.parametrize("command", ["nova-scheduler", "nova-shadow"])
-def test_service_that_waits_for_a_database_names_its_log_file(tmp_path, command):
+def test_service_that_waits_for_a_database_names_its_log_file_and_logs_warnings(tmp_path, command):
     file, output = tmp_path / "nova.conf", tmp_path / "output"
-    file.write_text(SQLITE_CONF + NOVA_CONF.replace("[DEFAULT]", "[DEFAULT]\nlog_dir = logs"))
+    conf = f"{SQLITE_CONF}slave_connection = sqlite:///other.db\n{NOVA_CONF}"
+    file.write_text(conf.replace("[DEFAULT]", "[DEFAULT]\nlog_dir = logs"))
     (tmp_path / "logs").mkdir()
     with output.open("w") as stream, Path(os.devnull).open() as nothing:
         process = program.start_program(
@@ -79,8 +80,9 @@ def test_service_that_waits_for_a_database_names_its_log_file(tmp_path, command)
         )
         log = f"logs/placement-sched-{command}.log"
         try:
+            warning = "[placement_database] slave_connection is ignored"
             assert wait_until(
-                lambda: (tmp_path / log).read_text() if output.read_text() else "", 60
+                lambda: output.read_text() and warning in (tmp_path / log).read_text(), 60
             )
             assert process.poll() is None
         finally:
