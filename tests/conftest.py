@@ -21,6 +21,7 @@ from alembic.config import Config
 from oslo_config import cfg
 from sqlalchemy import Engine, create_engine, delete, exists, literal, select, text, true, union_all
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
@@ -32,6 +33,7 @@ from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.operations.periodic import FAILOVER_THREAD, NOTICES_THREAD, OLD_ROWS_THREAD
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler import caches
 from placement_sched.scheduler.plugins import make_full_conf
@@ -189,7 +191,9 @@ FILLED_TABLES_QUERY = union_all(
 
 @cache  # an engine also caches its compiled statements
 def _create_cached_engine(url: str) -> Engine:
-    return create_engine(url, pool_pre_ping=True)
+    # Only engines of servers are disposed of. A connection to a file is closed after each use.
+    pool = NullPool if url.startswith("sqlite") else None
+    return create_engine(url, pool_pre_ping=True, poolclass=pool)
 
 
 def delete_test_rows(url: str) -> None:
@@ -259,8 +263,8 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
     yield create_client
     for thread in threading.enumerate():
         # Background threads of an application.
-        names = {"policy ratios", "capacity of flavors", "failover capacity", CHECK_THREAD}
-        if thread.name in names:
+        names = {"policy ratios", "capacity of flavors", CHECK_THREAD}
+        if thread.name in names | {FAILOVER_THREAD, NOTICES_THREAD, OLD_ROWS_THREAD}:
             thread.join(timeout=60)
     for application in applications:
         application.close()

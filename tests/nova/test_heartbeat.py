@@ -15,6 +15,7 @@ from placement_sched.store.compute import services
 from tests.conftest import make_settings
 from tests.nova.scheduling import wait_until_true
 from tests.nova.service_records import NOW, SERVICES_TABLE, add_service, read_service_rows
+from tests.support.concurrency import join_threads
 from tests.support.states import ManualClock, build_settings
 
 
@@ -44,8 +45,11 @@ def make_heartbeat(sqlite_url, nova, clock):
         return heartbeats[-1][1]
 
     yield build_heartbeat
-    for database, one in heartbeats:
-        one.stop()
+    for _, heartbeat in heartbeats:
+        heartbeat.stop()
+    join_threads("heartbeat")
+    for database, heartbeat in heartbeats:
+        heartbeat.stop()  # the thread may have opened a connection after the first call
         database.dispose()
 
 
