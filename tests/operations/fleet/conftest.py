@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -40,6 +41,11 @@ class LoadableCloud:
     def state(self) -> State:
         with self.database.read() as connection:
             return read_state(connection, INCOMPLETE_PROJECT_AND_USER)
+
+    def considers_equal(self, name: str, other: str) -> bool:
+        """Return whether the database compares two names as equal."""
+        with self.database.read() as connection:
+            return bool(connection.scalar(text(f"SELECT '{name}' = '{other}'")))
 
 
 @pytest.fixture

@@ -37,20 +37,32 @@ def test_duplicate_service_uuid_in_a_fleet_file_is_rejected(cloud):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize(
-    ("loaded_text", "text"),
+    ("names", "loaded_text", "text"),
     [
-        ("", "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}"),
-        ("providers: [{name: 'pr '}]", "providers:\n- name: q\n  providers:\n  - {name: pr}"),
+        (("pr", "PR"), "", "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}"),
         (
+            ("pr ", "pr"),
+            "providers: [{name: 'pr '}]",
+            "providers:\n- name: q\n  providers:\n  - {name: pr}",
+        ),
+        (
+            ("pr", "PR"),
             f"providers: [{{name: pr}}, {{name: other, uuid: {UUID_1}}}]",
             f"providers:\n- {{name: PR, uuid: {UUID_1}}}",
         ),
-        ("", "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}"),
+        (
+            ("h1", "H1"),
+            "",
+            "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}",
+        ),
     ],
 )
-def test_provider_names_that_mysql_considers_equal_are_rejected(cloud, loaded_text, text):
+def test_provider_names_that_the_database_considers_equal_are_rejected(
+    cloud, names, loaded_text, text
+):
+    """MariaDB and MySQL ignore case, and MariaDB alone ignores a blank at the end."""
     cloud.load(loaded_text)
-    if cloud.database.url.get_backend_name() == "mysql":
+    if cloud.considers_equal(*names):
         assert_fleet_load_fails(cloud, text, "Conflicting resource provider name: ")
     else:
         cloud.load(text)
