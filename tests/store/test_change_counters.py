@@ -113,9 +113,9 @@ def make_service_disabling_write(host, reason=None):
 
 def make_service_write(*hosts):
     row = {"binary": "nova-compute", "disabled": 0, "disabled_reason": None, "forced_down": 0}
+    row |= {"last_seen_up": NOW, "version": None}
     rows = [
-        {**row, "uuid": node_uuid(70 + index), "host": host, "last_seen_up": NOW}
-        for index, host in enumerate(hosts)
+        {**row, "uuid": node_uuid(70 + index), "host": host} for index, host in enumerate(hosts)
     ]
     return lambda connection: services.put(connection, rows, HALF_MINUTE_LATER)
 

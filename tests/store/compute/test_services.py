@@ -96,6 +96,7 @@ def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
             "disabled_reason": host,
             "forced_down": 0,
             "last_seen_up": NOW,
+            "version": None,
         }
         for host in ("cn1", "cn2")
     ]
