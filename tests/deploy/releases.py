@@ -27,12 +27,13 @@ def unpack_last_release(folder: Path) -> Path:
 
     CI requires the history of the source, as it requires programs.
     """
-    (revision,) = (ROOT / "alembic/versions").glob(f"{get_newest_revision()}_*.py")
+    revision = f"alembic/versions/{get_newest_revision()}_*.py"
     git = [find_program("git"), "-C", str(ROOT)]
-    log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
+    log = [*git, "log", "--diff-filter=A", "--format=%H", "--", revision]
     added = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
-    # A revision without a commit is newer than HEAD.
-    commit = f"{added.stdout.strip()}^" if added.stdout.strip() else "HEAD"
+    # The oldest commit, because the file may have been renamed. A revision without a commit is
+    # newer than HEAD.
+    commit = f"{added.stdout.split()[-1]}^" if added.stdout.strip() else "HEAD"
     parsed = subprocess.run(
         [*git, "rev-parse", "--verify", commit], capture_output=True, timeout=60, check=False
     )
