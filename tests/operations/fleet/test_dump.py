@@ -179,7 +179,7 @@ def create_names_with_blanks(app):
 
 @pytest.mark.all_databases
 def test_names_with_blanks_are_restored_from_a_fleet_dump(app, cloud, settings, database_url):
-    """MariaDB compares "pr" and "pr " as equal, so the API rejects the second name."""
+    """MariaDB compares "pr" and "pr " as equal: the second is rejected."""
     create_names_with_blanks(app)
     state, dumped = cloud.state, cloud.dump()
     assert len(state.providers) == (6 if cloud.considers_equal("pr", "pr ") else 7)

@@ -60,7 +60,7 @@ def test_duplicate_service_uuid_in_a_fleet_file_is_rejected(cloud):
 def test_provider_names_that_the_database_considers_equal_are_rejected(
     cloud, names, loaded_text, text
 ):
-    """MariaDB and MySQL ignore case, and MariaDB alone ignores a blank at the end."""
+    """MariaDB and MySQL ignore case, MariaDB also a blank at the end."""
     cloud.load(loaded_text)
     if cloud.considers_equal(*names):
         assert_fleet_load_fails(cloud, text, "Conflicting resource provider name: ")
