@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services on a MariaDB database with a table in another collation."""
+"""Both services on a database with a table in another collation."""
 
 from contextlib import closing
 from functools import partial
@@ -24,8 +24,9 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.system
 
-#: The default collation of newer releases of MariaDB for the character set of older releases.
-CONVERTED_TABLE_COLLATION = "utf8mb3_uca1400_ai_ci"
+#: The default collation of newer releases of MariaDB for the character set of older releases, and
+#: a collation that MySQL has.
+CONVERTED_TABLE_COLLATIONS = {True: "utf8mb3_uca1400_ai_ci", False: "utf8mb3_unicode_ci"}
 CONVERTED_TABLES = (
     "consumer_types",
     "placement_aggregates",
@@ -69,10 +70,13 @@ def test_both_services_accept_requests_with_any_table_in_another_collation(tmp_p
         OpenStackPlacement(url).run_placement_manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
+        collation = CONVERTED_TABLE_COLLATIONS[
+            getattr(database.writer.dialect, "is_mariadb", False)
+        ]
         with closing(OpenStackPlacementPeer(url, peer=build_peer_url(url))) as theirs:
             # The collations of each pair of tables differ at some time.
             for table in CONVERTED_TABLES:
-                character_set = f"CHARACTER SET utf8mb3 COLLATE {CONVERTED_TABLE_COLLATION}"
+                character_set = f"CHARACTER SET utf8mb3 COLLATE {collation}"
                 convert = f"ALTER TABLE {table} CONVERT TO {character_set}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))
                 with closing(OwnPlacement(url)) as ours:
