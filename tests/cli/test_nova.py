@@ -287,7 +287,7 @@ def shadow_conf(sqlite_url):
         project_id="p",
         digest="d",
         request={},
-        response={"selections": []},
+        result={"selections": []},
         request_ids=RequestIds("req-1"),
         kind=SHADOW,
     )
